@@ -39,7 +39,7 @@ def ray_deploy(
     with exit_on(ConfigError):
         check_exposure(settings)
     with _ray_cluster(address):
-        from radixway.gateway.ray_serve.command import deploy_application
+        from radixway.gateway.ray_serve.application import deploy_application
 
         _print_status(deploy_application(settings))
 
@@ -48,7 +48,7 @@ def ray_deploy(
 def ray_status(name: Application = "radixway", address: Address = None) -> None:
     """Show how the application and its replicas are."""
     with _ray_cluster(address):
-        from radixway.gateway.ray_serve.command import find_status
+        from radixway.gateway.ray_serve.application import find_status
 
         _print_status(find_status(name))
 
@@ -57,7 +57,7 @@ def ray_status(name: Application = "radixway", address: Address = None) -> None:
 def ray_delete(name: Application = "radixway", address: Address = None) -> None:
     """End the application; Ray itself stays."""
     with _ray_cluster(address):
-        from radixway.gateway.ray_serve.command import delete_application
+        from radixway.gateway.ray_serve.application import delete_application
 
         delete_application(name)
     out.print(f"{name} is deleted")
@@ -67,7 +67,7 @@ def ray_delete(name: Application = "radixway", address: Address = None) -> None:
 def _ray_cluster(address: str | None) -> Iterator[None]:
     """Connect to the Ray cluster at `address`. A mistake, here or within the block, ends the command."""
     with exit_without_extra("Ray", "ray"):
-        from radixway.gateway.ray_serve.command import NotDeployedError, RayUnreachableError, connect_ray
+        from radixway.gateway.ray_serve.application import NotDeployedError, RayUnreachableError, connect_ray
     with exit_on(RayUnreachableError, NotDeployedError, RuntimeError), connect_ray(address):
         yield
 

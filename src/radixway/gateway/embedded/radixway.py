@@ -51,8 +51,7 @@ class Radixway:
             ValueError: a key that no client could send.
         """
         from radixway.core.config import Config, load_config
-        from radixway.gateway.embedded.answer import RadixwayError
-        from radixway.gateway.embedded.request_body import merge_headers
+        from radixway.gateway.embedded.messages import RadixwayError, merge_headers
 
         if isinstance(config, Config):
             if sections:
