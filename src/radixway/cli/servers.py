@@ -1,16 +1,21 @@
-"""`radixway up`, `serve` and `engine`: what runs until a signal."""
+"""`radixway up`, `serve`, `engine`, `console` and `operator`: what runs until a signal."""
 
 from __future__ import annotations
 
+import asyncio
+import os
 import sys
 from collections.abc import Coroutine
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any, NoReturn
 
 import typer
 
 from radixway.cli.options import (
+    GATEWAY,
     ConfigFile,
+    GatewayUrl,
     Host,
     Insecure,
     MiddlewarePaths,
@@ -27,6 +32,8 @@ from radixway.cli.terminal import (
     exit_on,
     exit_with_error,
     exit_without_extra,
+    on_stop_signal,
+    out,
     terminate_when_stdin_closes,
 )
 from radixway.core.config import Config, ConfigError, EngineConfig
@@ -144,6 +151,86 @@ def engine(
     if until_stdin_closes:
         terminate_when_stdin_closes()
     _run_engine(settings, *address)
+
+
+def console(
+    gateway: GatewayUrl = GATEWAY,
+    listen: Annotated[
+        str, typer.Option(help="Where to serve the pages.", metavar="HOST:PORT")
+    ] = "127.0.0.1:30009",
+    public_host: Annotated[
+        list[str] | None,
+        typer.Option(help="A name under which browsers reach it; repeatable.", metavar="HOST[:PORT]"),
+    ] = None,
+    session_hours: Annotated[
+        float, typer.Option(help="How long one who does nothing stays signed in.", min=0.01)
+    ] = 12,
+    attempts_per_minute: Annotated[int, typer.Option(help="Wrong keys that are looked at.", min=1)] = 10,
+    until_stdin_closes: Annotated[bool, typer.Option("--until-stdin-closes", hidden=True)] = False,
+) -> None:
+    """Serve the console of a gateway that runs. A gateway does so by itself at /console."""
+    storage = TemporaryDirectory(prefix="radixway-console-")
+    os.environ["NICEGUI_STORAGE_PATH"] = storage.name  # read as it is imported; nothing of ours is kept there
+    with exit_without_extra("the console", "console"):
+        from radixway.console.server import ConsoleOptions, run_console
+    from radixway.core.config import LogsConfig
+    from radixway.core.http import CannotListenError
+    from radixway.core.telemetry import HeapFreezer, ServerConsole, configure_logging
+
+    if not listen.startswith("unix:") and not listen.rpartition(":")[2].isdigit():
+        exit_with_error(f"--listen is HOST:PORT, not {listen!r}")
+    configure_logging(LogsConfig(level="warning"))
+    if until_stdin_closes:
+        terminate_when_stdin_closes()
+    options = ConsoleOptions(
+        gateway=gateway,
+        listen=listen,
+        hosts=public_host or (),
+        session_s=session_hours * 3600,
+        attempts_per_minute=attempts_per_minute,
+    )
+    server_out = ServerConsole(highlight=False, markup=False)
+
+    def ready(url: str) -> None:
+        HeapFreezer().freeze_startup_objects()
+        shown = url if url.startswith("unix:") else f"{url}/console"
+        server_out.print(f"console {shown}", soft_wrap=True)
+
+    with exit_on(CannotListenError), storage:
+        asyncio.run(run_console(options, ready))
+
+
+def operator(
+    namespace: Annotated[
+        list[str] | None,
+        typer.Option(
+            envvar="RADIXWAY_OPERATOR_NAMESPACES", help="Look after this one; repeatable. Default: all."
+        ),
+    ] = None,
+    server: Annotated[
+        str | None,
+        typer.Option(
+            help="An API server that asks for no credentials, as of kubectl proxy. "
+            "Default: the pod's, or that of $KUBECONFIG.",
+            metavar="URL",
+        ),
+    ] = None,
+    liveness: Annotated[
+        str | None, typer.Option(help="Serve liveness here: http://0.0.0.0:8080/healthz", metavar="URL")
+    ] = None,
+) -> None:
+    """Run the Kubernetes operator: Model becomes a pool of workers, RouterPolicy gateways' rules."""
+    with exit_without_extra("the operator", "operator"):
+        from radixway.cluster.operator import ClusterNotConfiguredError, OperatorSettings, run_operator
+    settings = OperatorSettings(tuple(namespace or ()), server, liveness)
+
+    async def run() -> None:
+        stop = asyncio.Event()
+        on_stop_signal(stop.set)
+        await run_operator(settings, stop, lambda: out.print("operator ready"))
+
+    with exit_on(ClusterNotConfiguredError):
+        asyncio.run(run())
 
 
 def run_server(serving: Coroutine[Any, Any, int]) -> NoReturn:
