@@ -20,7 +20,8 @@ from radixway.cli.terminal import err, exit_on, exit_with_error, out
 from radixway.core.config import DEFAULT_TENANT, ConfigError, radixway_home
 
 if TYPE_CHECKING:
-    from radixway.chat.api_keys import ApiKey
+    from radixway.chat.accounts import UserAccounts
+    from radixway.chat.api_keys import ApiKey, ApiKeyStore
     from radixway.chat.database import ChatDatabase
 
 
@@ -71,14 +72,11 @@ def scrub(config: ConfigFile = None) -> None:
 @users_app.command("list")
 def users_list(tenant: _Tenant = None, config: ConfigFile = None) -> None:
     """Show the newest thousand."""
-    from radixway.chat.accounts import UserAccounts
     from radixway.core.telemetry.terminal import FittedTable, TableColumn
 
     names = ("name", "role", "tenant", "provider", "since")
     table = FittedTable(TableColumn("id", is_id=True), *map(TableColumn, names))
-    for user in _run_in_database(
-        config, lambda database: UserAccounts(database, time.time).list_users(tenant=tenant)
-    ):
+    for user in _run_with_accounts(config, lambda accounts: accounts.list_users(tenant=tenant)):
         since = _format_time(user.created_at)
         table.add_row(user.id, user.display_name, user.role, user.tenant, user.provider, since)
     table.print_to(out)
@@ -91,24 +89,21 @@ def users_create(
     config: ConfigFile = None,
 ) -> None:
     """Make a user who comes with API keys alone, and print the id. One that is there stays as it is."""
-    from radixway.chat.accounts import HOUSE, UserAccounts
 
-    async def enroll(database: ChatDatabase) -> str:
-        accounts = UserAccounts(database, time.time)
+    async def enroll(accounts: UserAccounts) -> str:
+        from radixway.chat.accounts import HOUSE
+
         return (await accounts.enroll_user(tenant, HOUSE, name, name, new_id=str(uuid.uuid4()))).id
 
-    out.print(_run_in_database(config, enroll))
+    out.print(_run_with_accounts(config, enroll))
 
 
 @users_app.command("role")
 def users_role(user: _User, role: Literal["user", "admin"], config: ConfigFile = None) -> None:
     """Say what a user may do from the next call on."""
-    from radixway.chat.accounts import UserAccounts
     from radixway.chat.records import UserRole
 
-    _run_in_database(
-        config, lambda database: UserAccounts(database, time.time).set_role(user, UserRole(role))
-    )
+    _run_with_accounts(config, lambda accounts: accounts.set_role(user, UserRole(role)))
     out.print(f"{user}: {role}")
 
 
@@ -138,14 +133,11 @@ def keys_list(
     config: ConfigFile = None,
 ) -> None:
     """Show keys by their first characters; the rest is known only to their holders."""
-    from radixway.chat.api_keys import ApiKeyStore
     from radixway.core.telemetry.terminal import FittedTable, TableColumn
 
     names = ("name", "begins", "scope", "tenant", "user", "client", "expires", "used")
     table = FittedTable(TableColumn("id", is_id=True), *map(TableColumn, names))
-    for key in _run_in_database(
-        config, lambda database: ApiKeyStore(database, time.time).list_keys(user_id=user)
-    ):
+    for key in _run_with_keys(config, lambda keys: keys.list_keys(user_id=user)):
         table.add_row(
             *(key.id, key.name, key.shown, key.scope, key.tenant, key.user_id or "–", key.client or "–"),
             _format_time(key.expires_at, past="expired"),
@@ -169,16 +161,17 @@ def keys_create(
     config: ConfigFile = None,
 ) -> None:
     """Make a key and print it, this once."""
-    from radixway.chat.api_keys import ApiKeyStore, KeyScope
+    from radixway.chat.api_keys import KeyScope
 
     lasts_s = None if expires_in is None else _parse_duration_s(expires_in, "--expires-in")
-
-    async def create(database: ChatDatabase) -> tuple[ApiKey, str]:
-        return await ApiKeyStore(database, time.time).create_key(
-            name, KeyScope(scope), user_id=user, tenant=tenant, client=client, lasts_s=lasts_s
+    _print_key(
+        *_run_with_keys(
+            config,
+            lambda keys: keys.create_key(
+                name, KeyScope(scope), user_id=user, tenant=tenant, client=client, lasts_s=lasts_s
+            ),
         )
-
-    _print_key(*_run_in_database(config, create))
+    )
 
 
 @keys_app.command("rotate")
@@ -188,22 +181,14 @@ def keys_rotate(
     config: ConfigFile = None,
 ) -> None:
     """Make another key in its place and print it."""
-    from radixway.chat.api_keys import ApiKeyStore
-
     overlap_s = _parse_duration_s(overlap, "--overlap")
-    _print_key(
-        *_run_in_database(
-            config, lambda database: ApiKeyStore(database, time.time).rotate_key(key, overlap_s=overlap_s)
-        )
-    )
+    _print_key(*_run_with_keys(config, lambda keys: keys.rotate_key(key, overlap_s=overlap_s)))
 
 
 @keys_app.command("revoke")
 def keys_revoke(key: _Key, config: ConfigFile = None) -> None:
     """End a key: it opens nothing from the next call on."""
-    from radixway.chat.api_keys import ApiKeyStore
-
-    _run_in_database(config, lambda database: ApiKeyStore(database, time.time).revoke_key(key))
+    _run_with_keys(config, lambda keys: keys.revoke_key(key))
     out.print(f"revoked {key}")
 
 
@@ -244,6 +229,24 @@ def _print_key(key: ApiKey, text: str) -> None:
     out.print(text)
     until = "" if key.expires_at is None else f", until {_format_time(key.expires_at)}"
     err.print(f"{key.name}: {key.id}, scope {key.scope}{until}")
+
+
+def _run_with_accounts(file: Path | None, work: Callable[[UserAccounts], Awaitable[AnswerT]]) -> AnswerT:
+    def with_accounts(database: ChatDatabase) -> Awaitable[AnswerT]:
+        from radixway.chat.accounts import UserAccounts
+
+        return work(UserAccounts(database, time.time))
+
+    return _run_in_database(file, with_accounts)
+
+
+def _run_with_keys(file: Path | None, work: Callable[[ApiKeyStore], Awaitable[AnswerT]]) -> AnswerT:
+    def with_keys(database: ChatDatabase) -> Awaitable[AnswerT]:
+        from radixway.chat.api_keys import ApiKeyStore
+
+        return work(ApiKeyStore(database, time.time))
+
+    return _run_in_database(file, with_keys)
 
 
 def _run_in_database(file: Path | None, work: Callable[[ChatDatabase], Awaitable[AnswerT]]) -> AnswerT:

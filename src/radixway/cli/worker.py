@@ -13,7 +13,7 @@ from radixway.cli.terminal import on_stop_signal, out
 
 
 def _read_env_file(context: typer.Context, path: Path | None) -> Path | None:
-    """What stands there is the default of the options that read such variables."""
+    """Make what stands in the file `path` the default of the options that read such variables."""
     if path is not None:
         from radixway.core.config import ConfigError
         from radixway.core.config.chat_env import read_env_file
@@ -87,6 +87,7 @@ async def _run_replicas(
     from radixway.chat.plugins import PluginAnswers, PluginRegistry
     from radixway.chat.worker import ChatWorker, WorkerSafetyClient, detect_engine
     from radixway.core.config.chat import ChatPluginsConfig
+    from radixway.core.net.task_cancellation import cancel_tasks
 
     section = ChatPluginsConfig()
     plugins = PluginRegistry(section, {}, time.time)
@@ -114,9 +115,7 @@ async def _run_replicas(
         try:
             await asyncio.gather(*running)
         finally:
-            for task in running:
-                task.cancel()
-            await asyncio.gather(*running, return_exceptions=True)
+            await cancel_tasks(running)
 
 
 def _served_model(
@@ -128,7 +127,7 @@ def _served_model(
     max_total_length: int | None,
     max_parallel_requests: int,
 ) -> Any:
-    """What is told here stands above the published model, and that above what the engine says."""
+    """Return the model: options come before the published model, and that before what the engine says."""
     from radixway.chat.model_configs import load_published
     from radixway.chat.worker import ServedModel
 

@@ -26,6 +26,7 @@ from radixway.gateway.embedded.messages import (
     without_stream,
 )
 
+Headers = Mapping[str, str] | None
 Task = Literal["intent", "pii", "security", "combined"]
 
 
@@ -46,56 +47,36 @@ class AsyncRadixway:
         await self._in_flight.close_all()
 
     async def chat(
-        self,
-        messages: Messages,
-        *,
-        model: str = "auto",
-        headers: Mapping[str, str] | None = None,
-        **fields: Any,
+        self, messages: Messages, *, model: str = "auto", headers: Headers = None, **fields: Any
     ) -> Answer:
         """Complete a chat; `messages` as over HTTP, or what a user says."""
         body = without_stream(make_chat_body(messages, model, fields))
         return await self.call("POST", CHAT_COMPLETIONS.path, body, headers)
 
     def stream_chat(
-        self,
-        messages: Messages,
-        *,
-        model: str = "auto",
-        headers: Mapping[str, str] | None = None,
-        **fields: Any,
+        self, messages: Messages, *, model: str = "auto", headers: Headers = None, **fields: Any
     ) -> Stream:
         """Stream a chat completion of `messages`, event by event."""
         return self.stream(CHAT_COMPLETIONS.path, make_chat_body(messages, model, fields), headers)
 
     async def complete(
-        self,
-        prompt: str | Sequence[Any],
-        *,
-        model: str = "auto",
-        headers: Mapping[str, str] | None = None,
-        **fields: Any,
+        self, prompt: str | Sequence[Any], *, model: str = "auto", headers: Headers = None, **fields: Any
     ) -> Answer:
         """Complete `prompt`, a text or token ids."""
         body = without_stream({"model": model, "prompt": prompt, **fields})
         return await self.call("POST", COMPLETIONS.path, body, headers)
 
     def stream_complete(
-        self,
-        prompt: str | Sequence[Any],
-        *,
-        model: str = "auto",
-        headers: Mapping[str, str] | None = None,
-        **fields: Any,
+        self, prompt: str | Sequence[Any], *, model: str = "auto", headers: Headers = None, **fields: Any
     ) -> Stream:
         """Stream the completion of `prompt`, event by event."""
         return self.stream(COMPLETIONS.path, {"model": model, "prompt": prompt, **fields}, headers)
 
-    async def generate(self, *, headers: Mapping[str, str] | None = None, **fields: Any) -> Answer:
+    async def generate(self, *, headers: Headers = None, **fields: Any) -> Answer:
         """SGLang's call: `text` or `input_ids`, and `sampling_params`."""
         return await self.call("POST", GENERATE.path, without_stream(fields), headers)
 
-    def stream_generate(self, *, headers: Mapping[str, str] | None = None, **fields: Any) -> Stream:
+    def stream_generate(self, *, headers: Headers = None, **fields: Any) -> Stream:
         """Stream the answer of SGLang's call, event by event."""
         return self.stream(GENERATE.path, fields, headers)
 
@@ -110,9 +91,7 @@ class AsyncRadixway:
         tree: dict[str, Any] = (await self.call("POST", f"/api/v1/classify/{task}", body)).json()
         return tree
 
-    async def call(
-        self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None
-    ) -> Answer:
+    async def call(self, method: str, path: str, body: Any = None, headers: Headers = None) -> Answer:
         """Any call that the gateway has over HTTP (docs/http.md); `body` becomes JSON, unless it is bytes."""
         exchange = self._exchange(method, path, body, headers)
         await self._in_flight.start_exchange(exchange)
@@ -124,13 +103,11 @@ class AsyncRadixway:
             raise error_from_answer(exchange.status, exchange.headers, content)
         return Answer(exchange.status, exchange.headers, content)
 
-    def stream(self, path: str, body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Stream:
+    def stream(self, path: str, body: Mapping[str, Any], headers: Headers = None) -> Stream:
         """An answer of server-sent events; `body` is asked for with `stream: true`."""
         return Stream(self._exchange("POST", path, {**body, "stream": True}, headers), self._in_flight)
 
-    def _exchange(
-        self, method: str, path: str, body: Any, headers: Mapping[str, str] | None
-    ) -> InProcessExchange:
+    def _exchange(self, method: str, path: str, body: Any, headers: Headers) -> InProcessExchange:
         every = merge_headers({"content-type": "application/json"}, trace_headers(), self._headers, headers)
         return InProcessExchange(self._app, method, path, every.items(), encode_body(body))
 

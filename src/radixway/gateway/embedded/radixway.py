@@ -105,7 +105,6 @@ class Radixway:
         self._require_closed()
         from radixway.gateway.embedded.sync_client import LoopThread, SyncRadixway
 
-        self._require_closed()
         thread = LoopThread()
         try:
             inner = thread.run_coroutine(self.open())

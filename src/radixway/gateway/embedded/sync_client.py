@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar
 
 from radixway.core.net.task_cancellation import cancel_tasks
 from radixway.gateway.embedded.asgi_exchange import closed_error
-from radixway.gateway.embedded.async_client import AsyncRadixway, Stream, Task
+from radixway.gateway.embedded.async_client import AsyncRadixway, Headers, Stream, Task
 from radixway.gateway.embedded.messages import Answer, Messages
 
 T = TypeVar("T")
@@ -142,14 +142,10 @@ class SyncRadixway:
     def classify(self, text: str, task: Task = "intent", **options: Any) -> dict[str, Any]:
         return self._thread.run_coroutine(self._inner.classify(text, task, **options))
 
-    def call(
-        self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None
-    ) -> Answer:
+    def call(self, method: str, path: str, body: Any = None, headers: Headers = None) -> Answer:
         return self._thread.run_coroutine(self._inner.call(method, path, body, headers))
 
-    def stream(
-        self, path: str, body: Mapping[str, Any], headers: Mapping[str, str] | None = None
-    ) -> SyncStream:
+    def stream(self, path: str, body: Mapping[str, Any], headers: Headers = None) -> SyncStream:
         return SyncStream(self._inner.stream(path, body, headers), self._thread)
 
 
