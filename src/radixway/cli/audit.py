@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from radixway.cli.options import ConfigFile, load_options
 from radixway.cli.terminal import exit_on, exit_with_error, format_json, out
@@ -20,13 +21,13 @@ if TYPE_CHECKING:
 audit_app = typer.Typer(help="The audit log of the guard.", no_args_is_help=True)
 
 Log = Annotated[
-    Path | None, typer.Argument(help="The log's directory; by default the configured one.", metavar="PATH")
+    Path | None, Argument(help="The log's directory; by default the configured one.", metavar="PATH")
 ]
 KeyFile = Annotated[
     Path | None,
-    typer.Option(help="The key it is sealed with; by default the configured one.", metavar="FILE"),
+    Option(help="The key it is sealed with; by default the configured one.", metavar="FILE"),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+AsJson = Annotated[bool, Option("--json", help="Print JSON.")]
 
 
 @audit_app.command()
@@ -34,9 +35,7 @@ def verify(
     path: Log = None,
     config: ConfigFile = None,
     key_file: KeyFile = None,
-    expect: Annotated[
-        str | None, typer.Option(help="A head that was kept elsewhere.", metavar="SEQ:HASH")
-    ] = None,
+    expect: Annotated[str | None, Option(help="A head that was kept elsewhere.", metavar="SEQ:HASH")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Check every entry; exit code 1 where one was changed, removed, reordered, or the end cut off."""
@@ -72,13 +71,13 @@ def head(path: Log = None, config: ConfigFile = None, key_file: KeyFile = None) 
 def show(
     path: Log = None,
     config: ConfigFile = None,
-    tenant: Annotated[str | None, typer.Option(help="Only this tenant's.")] = None,
-    user: Annotated[str | None, typer.Option(help="Only this user's, by name; needs --tenant.")] = None,
-    rule: Annotated[str | None, typer.Option(help="Only this rule's: pii, jailbreak, answers …")] = None,
-    request: Annotated[str | None, typer.Option(help="Only this request's, by its id.")] = None,
+    tenant: Annotated[str | None, Option(help="Only this tenant's.")] = None,
+    user: Annotated[str | None, Option(help="Only this user's, by name; needs --tenant.")] = None,
+    rule: Annotated[str | None, Option(help="Only this rule's: pii, jailbreak, answers …")] = None,
+    request: Annotated[str | None, Option(help="Only this request's, by its id.")] = None,
     since: Annotated[
         datetime | None,
-        typer.Option(formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"], help="From then on, UTC.", metavar="DATE"),
+        Option(formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"], help="From then on, UTC.", metavar="DATE"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal, TypeVar
 
 import typer
+from typer import Argument, Option
 
 from radixway.cli.options import ConfigFile, load_options
 from radixway.cli.terminal import err, exit_on, exit_with_error, out
@@ -34,9 +35,9 @@ chat_app.add_typer(keys_app, name="keys")
 AnswerT = TypeVar("AnswerT")
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_User = Annotated[str, typer.Argument(help="A user's id.", metavar="USER")]
-_Key = Annotated[str, typer.Argument(help="A key's id, as `keys list` shows it.", metavar="KEY")]
-_Tenant = Annotated[str | None, typer.Option(help="Whose they are.")]
+_User = Annotated[str, Argument(help="A user's id.", metavar="USER")]
+_Key = Annotated[str, Argument(help="A key's id, as `keys list` shows it.", metavar="KEY")]
+_Tenant = Annotated[str | None, Option(help="Whose they are.")]
 
 
 @chat_app.command("root-token")
@@ -53,9 +54,9 @@ def root_token(config: ConfigFile = None) -> None:
 
 @chat_app.command("export")
 def export(
-    user: Annotated[str, typer.Option(help="A user's id.")],
+    user: Annotated[str, Option(help="A user's id.")],
     file: Annotated[
-        Path, typer.Option("--out", help="Written for its owner alone; - prints it.", metavar="FILE")
+        Path, Option("--out", help="Written for its owner alone; - prints it.", metavar="FILE")
     ] = Path("-"),
     config: ConfigFile = None,
 ) -> None:
@@ -84,8 +85,8 @@ def users_list(tenant: _Tenant = None, config: ConfigFile = None) -> None:
 
 @users_app.command("create")
 def users_create(
-    name: Annotated[str, typer.Argument(help="Unique within its tenant.")],
-    tenant: Annotated[str, typer.Option(help="Whose user it is.")] = DEFAULT_TENANT,
+    name: Annotated[str, Argument(help="Unique within its tenant.")],
+    tenant: Annotated[str, Option(help="Whose user it is.")] = DEFAULT_TENANT,
     config: ConfigFile = None,
 ) -> None:
     """Make a user who comes with API keys alone, and print the id. One that is there stays as it is."""
@@ -110,7 +111,7 @@ def users_role(user: _User, role: Literal["user", "admin"], config: ConfigFile =
 @users_app.command("delete")
 def users_delete(
     user: _User,
-    with_chats: Annotated[bool, typer.Option("--with-chats", help="Their chats go too.")] = False,
+    with_chats: Annotated[bool, Option("--with-chats", help="Their chats go too.")] = False,
     config: ConfigFile = None,
 ) -> None:
     """End a user's access: tokens and keys count for nothing from the next call on."""
@@ -129,7 +130,7 @@ def users_delete(
 
 @keys_app.command("list")
 def keys_list(
-    user: Annotated[str | None, typer.Option(help="Only this user's, by id.")] = None,
+    user: Annotated[str | None, Option(help="Only this user's, by id.")] = None,
     config: ConfigFile = None,
 ) -> None:
     """Show keys by their first characters; the rest is known only to their holders."""
@@ -148,16 +149,14 @@ def keys_list(
 
 @keys_app.command("create")
 def keys_create(
-    name: Annotated[str, typer.Argument(help="What it is for.")],
-    scope: Annotated[Literal["user", "admin", "worker", "trusted"], typer.Option(help="What it opens.")],
+    name: Annotated[str, Argument(help="What it is for.")],
+    scope: Annotated[Literal["user", "admin", "worker", "trusted"], Option(help="What it opens.")],
     user: Annotated[
-        str | None, typer.Option(help="By the id that `chat users` shows; scope user needs one.")
+        str | None, Option(help="By the id that `chat users` shows; scope user needs one.")
     ] = None,
-    tenant: Annotated[str, typer.Option(help="Of a key without a user.")] = DEFAULT_TENANT,
-    client: Annotated[
-        str | None, typer.Option(help="Scope trusted: speak for this client's users alone.")
-    ] = None,
-    expires_in: Annotated[str | None, typer.Option(help="As 90d, 12h; default: never.")] = None,
+    tenant: Annotated[str, Option(help="Of a key without a user.")] = DEFAULT_TENANT,
+    client: Annotated[str | None, Option(help="Scope trusted: speak for this client's users alone.")] = None,
+    expires_in: Annotated[str | None, Option(help="As 90d, 12h; default: never.")] = None,
     config: ConfigFile = None,
 ) -> None:
     """Make a key and print it, this once."""
@@ -177,7 +176,7 @@ def keys_create(
 @keys_app.command("rotate")
 def keys_rotate(
     key: _Key,
-    overlap: Annotated[str, typer.Option(help="How long the old one serves still, as 24h.")] = "0s",
+    overlap: Annotated[str, Option(help="How long the old one serves still, as 24h.")] = "0s",
     config: ConfigFile = None,
 ) -> None:
     """Make another key in its place and print it."""

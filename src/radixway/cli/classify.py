@@ -10,6 +10,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
+from typer import Argument, Option
 
 from radixway.cli.config import load_semantic_sections
 from radixway.cli.terminal import exit_on, exit_with_error, out
@@ -25,18 +26,18 @@ T = TypeVar("T")
 
 Rules = Annotated[
     Path | None,
-    typer.Option(
+    Option(
         "--config",
         "-c",
         metavar="FILE",
         help="radixway.yaml or a semantic router's config.yaml. Default: ./radixway.yaml if there is one.",
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="JSON in place of tables.")]
+AsJson = Annotated[bool, Option("--json", help="JSON in place of tables.")]
 
 
 def classify(
-    text: Annotated[str, typer.Argument(help="The text; - reads standard input.")],
+    text: Annotated[str, Argument(help="The text; - reads standard input.")],
     config: Rules = None,
     json: AsJson = False,
 ) -> None:
@@ -57,7 +58,7 @@ def classify(
 
 
 def rules_test(
-    file: Annotated[Path, typer.Argument(help="Cases, YAML or JSON lines.", metavar="FILE")],
+    file: Annotated[Path, Argument(help="Cases, YAML or JSON lines.", metavar="FILE")],
     config: Rules = None,
     json: AsJson = False,
 ) -> None:

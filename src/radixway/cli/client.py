@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
-import typer
+from typer import Argument, Option
 
 from radixway.cli.options import GATEWAY, AdminKey, GatewayUrl, TenantKey
 from radixway.cli.terminal import exit_with_error, format_json, out, run_call
@@ -35,12 +35,12 @@ _ERASED = {
 
 
 def ask(
-    prompt: Annotated[str, typer.Argument(help="The question.")],
+    prompt: Annotated[str, Argument(help="The question.")],
     url: GatewayUrl = GATEWAY,
-    model: Annotated[str, typer.Option(help="The model; `auto` leaves it to the gateway.")] = "auto",
-    system: Annotated[str | None, typer.Option(help="A system prompt.")] = None,
-    max_tokens: Annotated[int | None, typer.Option(help="Longest answer, in tokens.", min=1)] = None,
-    temperature: Annotated[float, typer.Option(help="0 is greedy.", min=0)] = 0.0,
+    model: Annotated[str, Option(help="The model; `auto` leaves it to the gateway.")] = "auto",
+    system: Annotated[str | None, Option(help="A system prompt.")] = None,
+    max_tokens: Annotated[int | None, Option(help="Longest answer, in tokens.", min=1)] = None,
+    temperature: Annotated[float, Option(help="0 is greedy.", min=0)] = 0.0,
     key: TenantKey = None,
     admin_key: AdminKey = None,
 ) -> None:
@@ -81,19 +81,19 @@ def usage(
     url: GatewayUrl = GATEWAY,
     key: Annotated[
         str | None,
-        typer.Option(help="The admin key, or a tenant's own.", envvar=["RADIXWAY_ADMIN_KEY", "RADIXWAY_KEY"]),
+        Option(help="The admin key, or a tenant's own.", envvar=["RADIXWAY_ADMIN_KEY", "RADIXWAY_KEY"]),
     ] = None,
-    tenant: Annotated[str | None, typer.Option(help="Only this one, and its limits.")] = None,
-    since: Annotated[str | None, typer.Option("--from", help="First day.", metavar="YYYY-MM-DD")] = None,
-    until: Annotated[str | None, typer.Option("--to", help="Last day.", metavar="YYYY-MM-DD")] = None,
+    tenant: Annotated[str | None, Option(help="Only this one, and its limits.")] = None,
+    since: Annotated[str | None, Option("--from", help="First day.", metavar="YYYY-MM-DD")] = None,
+    until: Annotated[str | None, Option("--to", help="Last day.", metavar="YYYY-MM-DD")] = None,
     by: Annotated[
-        str, typer.Option(help="What to tell apart: day, tenant, model, category.", metavar="A,B")
+        str, Option(help="What to tell apart: day, tenant, model, category.", metavar="A,B")
     ] = "tenant,model,category",
     json_file: Annotated[
-        Path | None, typer.Option("--json", help="Write the answer there; - prints it.", metavar="FILE")
+        Path | None, Option("--json", help="Write the answer there; - prints it.", metavar="FILE")
     ] = None,
     csv_file: Annotated[
-        Path | None, typer.Option("--csv", help="Write the rows there; - prints them.", metavar="FILE")
+        Path | None, Option("--csv", help="Write the rows there; - prints them.", metavar="FILE")
     ] = None,
 ) -> None:
     """Show requests, tokens and costs of tenants."""
@@ -155,15 +155,15 @@ def _write_file(file: Path, text: str) -> None:
 
 
 def erase(
-    tenant: Annotated[str, typer.Option(help="Whose they are.")],
-    user: Annotated[str | None, typer.Option(help="This user of the tenant.")] = None,
-    session: Annotated[str | None, typer.Option(help="This session.")] = None,
-    request: Annotated[str | None, typer.Option(help="This request, by its id.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Everything of the tenant.")] = False,
-    workers: Annotated[bool, typer.Option("--workers", help="Empty the workers' prefix caches too.")] = False,
+    tenant: Annotated[str, Option(help="Whose they are.")],
+    user: Annotated[str | None, Option(help="This user of the tenant.")] = None,
+    session: Annotated[str | None, Option(help="This session.")] = None,
+    request: Annotated[str | None, Option(help="This request, by its id.")] = None,
+    everything: Annotated[bool, Option("--all", help="Everything of the tenant.")] = False,
+    workers: Annotated[bool, Option("--workers", help="Empty the workers' prefix caches too.")] = False,
     url: GatewayUrl = GATEWAY,
     key: AdminKey = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as it came.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print the answer as it came.")] = False,
 ) -> None:
     """Erase a user, a session, a request or a tenant: caches, trajectories, sessions, journals, audit.
 

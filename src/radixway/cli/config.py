@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument
 
 from radixway.cli.options import ConfigFile, load_options
 from radixway.cli.terminal import exit_on, out
@@ -52,7 +52,7 @@ def config_show(config: ConfigFile = None) -> None:
     out.print(yaml.safe_dump(tree, sort_keys=False, allow_unicode=True), end="")
 
 
-def config_check(file: Annotated[Path, typer.Argument(help="The file to check.", metavar="FILE")]) -> None:
+def config_check(file: Annotated[Path, Argument(help="The file to check.", metavar="FILE")]) -> None:
     """Explain every mistake in a radixway.yaml, or in a semantic router's config.yaml, by its line."""
     if is_semantic_file(file):
         from radixway.semantics.decisions.section_validation import parse_section

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Option
 from typer.core import TyperCommand
 
 from radixway.cli.terminal import exit_on
@@ -43,30 +43,26 @@ _DEFAULT_FILE = Path("radixway.yaml")
 
 ConfigFile = Annotated[
     Path | None,
-    typer.Option("--config", "-c", help="Default: ./radixway.yaml if there is one.", metavar="FILE"),
+    Option("--config", "-c", help="Default: ./radixway.yaml if there is one.", metavar="FILE"),
 ]
-Host = Annotated[str | None, typer.Option(help="Address to listen on.")]
-Port = Annotated[int | None, typer.Option(help="Port to listen on.", min=0, max=65535)]
+Host = Annotated[str | None, Option(help="Address to listen on.")]
+Port = Annotated[int | None, Option(help="Port to listen on.", min=0, max=65535)]
 Insecure = Annotated[
-    bool | None, typer.Option("--insecure", help="Listen where others reach it though no key is needed.")
+    bool | None, Option("--insecure", help="Listen where others reach it though no key is needed.")
 ]
-Model = Annotated[str | None, typer.Option(help="Model directory or hub id.", metavar="PATH_OR_ID")]
-Workers = Annotated[
-    list[str] | None, typer.Option("--worker", help="A worker's URL; repeatable.", metavar="URL")
-]
+Model = Annotated[str | None, Option(help="Model directory or hub id.", metavar="PATH_OR_ID")]
+Workers = Annotated[list[str] | None, Option("--worker", help="A worker's URL; repeatable.", metavar="URL")]
 MiddlewarePaths = Annotated[
     list[str] | None,
-    typer.Option(
-        help="Middlewares by dotted path, several values; the first is innermost.", metavar="a.b.Class …"
-    ),
+    Option(help="Middlewares by dotted path, several values; the first is innermost.", metavar="a.b.Class …"),
 ]
 Trajectories = Annotated[
-    bool | None, typer.Option("--trajectories", help="Record the exact tokens of what passes /generate.")
+    bool | None, Option("--trajectories", help="Record the exact tokens of what passes /generate.")
 ]
-GatewayUrl = Annotated[str, typer.Option(help="The gateway.", envvar="RADIXWAY_URL", metavar="URL")]
-AdminKey = Annotated[str | None, typer.Option(help="The gateway's admin key.", envvar="RADIXWAY_ADMIN_KEY")]
+GatewayUrl = Annotated[str, Option(help="The gateway.", envvar="RADIXWAY_URL", metavar="URL")]
+AdminKey = Annotated[str | None, Option(help="The gateway's admin key.", envvar="RADIXWAY_ADMIN_KEY")]
 TenantKey = Annotated[
-    str | None, typer.Option(help="A key, where the gateway's tenants have keys.", envvar="RADIXWAY_KEY")
+    str | None, Option(help="A key, where the gateway's tenants have keys.", envvar="RADIXWAY_KEY")
 ]
 
 

@@ -7,28 +7,25 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from radixway.cli.options import GATEWAY, AdminKey, ConfigFile, GatewayUrl, load_options
 from radixway.cli.terminal import exit_on, exit_with_error, format_json, out, run_call
 
 plan_app = typer.Typer(help="How many replicas there should be.", invoke_without_command=True)
 
-JsonFile = Annotated[Path | None, typer.Option("--json", help="Write it here.", metavar="FILE")]
+JsonFile = Annotated[Path | None, Option("--json", help="Write it here.", metavar="FILE")]
 
 
 @plan_app.callback()
 def plan(
     context: typer.Context,
-    trace: Annotated[
-        Path | None, typer.Option(help="Plan for this traffic, simulated.", metavar="FILE")
-    ] = None,
+    trace: Annotated[Path | None, Option(help="Plan for this traffic, simulated.", metavar="FILE")] = None,
     config: ConfigFile = None,
-    model: Annotated[str, typer.Option(help="Whose objective and profile hold for TRACE.")] = "default",
-    start: Annotated[
-        int | None, typer.Option(help="Replicas at first. Default: max_replicas.", min=1)
-    ] = None,
-    speedup: Annotated[float, typer.Option(help="How much faster requests come than in TRACE.")] = 1.0,
-    window_s: Annotated[float, typer.Option(help="The objective is judged by such windows.", min=1)] = 60.0,
+    model: Annotated[str, Option(help="Whose objective and profile hold for TRACE.")] = "default",
+    start: Annotated[int | None, Option(help="Replicas at first. Default: max_replicas.", min=1)] = None,
+    speedup: Annotated[float, Option(help="How much faster requests come than in TRACE.")] = 1.0,
+    window_s: Annotated[float, Option(help="The objective is judged by such windows.", min=1)] = 60.0,
     json: JsonFile = None,
     url: GatewayUrl = GATEWAY,
     key: AdminKey = None,
@@ -52,10 +49,10 @@ def plan(
 
 @plan_app.command()
 def profile(
-    url: Annotated[str, typer.Argument(help="An engine without other traffic.", metavar="URL")],
-    model: Annotated[str, typer.Option(help="The model to ask for.")],
-    startup_s: Annotated[float, typer.Option(help="How long it takes to start.", min=0)] = 60.0,
-    key: Annotated[str | None, typer.Option(help="Sent as bearer token.")] = None,
+    url: Annotated[str, Argument(help="An engine without other traffic.", metavar="URL")],
+    model: Annotated[str, Option(help="The model to ask for.")],
+    startup_s: Annotated[float, Option(help="How long it takes to start.", min=0)] = 60.0,
+    key: Annotated[str | None, Option(help="Sent as bearer token.")] = None,
     json: JsonFile = None,
 ) -> None:
     """Measure one engine, and print the `profile` to configure."""

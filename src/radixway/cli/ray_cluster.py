@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
+from typer import Argument, Option
 
 from radixway.cli.options import load_options
 from radixway.cli.terminal import exit_on, exit_without_extra, out
@@ -20,15 +21,15 @@ if TYPE_CHECKING:
 ray_app = typer.Typer(help="The gateway and its engines in a Ray cluster.", no_args_is_help=True)
 
 Address = Annotated[
-    str | None, typer.Option(help="The cluster; default: the one of this machine.", envvar="RAY_ADDRESS")
+    str | None, Option(help="The cluster; default: the one of this machine.", envvar="RAY_ADDRESS")
 ]
-Application = Annotated[str, typer.Option("--name", help="The application.", metavar="NAME")]
+Application = Annotated[str, Option("--name", help="The application.", metavar="NAME")]
 
 
 @ray_app.command("deploy")
 def ray_deploy(
     config: Annotated[
-        Path | None, typer.Argument(help="Default: ./radixway.yaml if there is one.", metavar="CONFIG")
+        Path | None, Argument(help="Default: ./radixway.yaml if there is one.", metavar="CONFIG")
     ] = None,
     address: Address = None,
 ) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any, NoReturn
 
-import typer
+from typer import Option
 
 from radixway.cli.options import (
     GATEWAY,
@@ -47,7 +47,7 @@ def up(
     worker: Workers = None,
     middleware_paths: MiddlewarePaths = None,
     trajectories: Trajectories = None,
-    greet: Annotated[bool, typer.Option(help="Answer and explain one request at the start.")] = True,
+    greet: Annotated[bool, Option(help="Answer and explain one request at the start.")] = True,
     insecure: Insecure = None,
 ) -> None:
     """Start an engine and a gateway in front of it."""
@@ -65,13 +65,13 @@ def serve(
     port: Port = None,
     worker: Workers = None,
     model: Annotated[
-        str | None, typer.Option(help="The model that the workers given by --worker serve.", metavar="NAME")
+        str | None, Option(help="The model that the workers given by --worker serve.", metavar="NAME")
     ] = None,
     middleware_paths: MiddlewarePaths = None,
     trajectories: Trajectories = None,
     ext_proc_port: Annotated[
         int | None,
-        typer.Option(help="Decide for Envoy too, as its external processor on this port.", min=0, max=65535),
+        Option(help="Decide for Envoy too, as its external processor on this port.", min=0, max=65535),
     ] = None,
     insecure: Insecure = None,
 ) -> None:
@@ -93,53 +93,49 @@ def engine(
     model: Model = None,
     eviction: Annotated[
         str | None,
-        typer.Option(help="Cached prefixes that go first: lru, lfu, slru or priority.", metavar="ORDER"),
+        Option(help="Cached prefixes that go first: lru, lfu, slru or priority.", metavar="ORDER"),
     ] = None,
     kv_cache_dtype: Annotated[
-        str | None, typer.Option(help="Keys and values as computed, or in 8 bits.", metavar="auto|fp8|int8")
+        str | None, Option(help="Keys and values as computed, or in 8 bits.", metavar="auto|fp8|int8")
     ] = None,
     quantization: Annotated[
-        str | None, typer.Option(help="Weights in full, or in 8 or 4 bits.", metavar="none|int8wo|int4wo")
+        str | None, Option(help="Weights in full, or in 8 or 4 bits.", metavar="none|int8wo|int4wo")
     ] = None,
     host_cache_gb: Annotated[
-        float | None, typer.Option(help="Memory for cached KV that the device has no room for.", metavar="GB")
+        float | None, Option(help="Memory for cached KV that the device has no room for.", metavar="GB")
     ] = None,
     disk_cache_dir: Annotated[
-        Path | None, typer.Option(help="Keep cached KV here too, also for the next start.", metavar="DIR")
+        Path | None, Option(help="Keep cached KV here too, also for the next start.", metavar="DIR")
     ] = None,
     disk_cache_gb: Annotated[
-        float | None, typer.Option(help="Most that the disk cache takes.", metavar="GB")
+        float | None, Option(help="Most that the disk cache takes.", metavar="GB")
     ] = None,
     kv_events_endpoint: Annotated[
         str | None,
-        typer.Option(
-            help="Publish KV events here: tcp://*:5557 binds, tcp://host:5557 connects.", metavar="ZMQ"
-        ),
+        Option(help="Publish KV events here: tcp://*:5557 binds, tcp://host:5557 connects.", metavar="ZMQ"),
     ] = None,
     kv_events_replay_endpoint: Annotated[
-        str | None, typer.Option(help="Replay missed KV events here.", metavar="ZMQ")
+        str | None, Option(help="Replay missed KV events here.", metavar="ZMQ")
     ] = None,
-    kv_events_topic: Annotated[
-        str | None, typer.Option(help="First frame of every KV event message.")
-    ] = None,
+    kv_events_topic: Annotated[str | None, Option(help="First frame of every KV event message.")] = None,
     kv_events_format: Annotated[
         str | None,
-        typer.Option(help="KV events as vLLM 0.24 and later has them, or before.", metavar="map|array"),
+        Option(help="KV events as vLLM 0.24 and later has them, or before.", metavar="map|array"),
     ] = None,
     disaggregation_mode: Annotated[
         str | None,
-        typer.Option(help="Prefill for other engines, or have them prefill.", metavar="null|prefill|decode"),
+        Option(help="Prefill for other engines, or have them prefill.", metavar="null|prefill|decode"),
     ] = None,
     disaggregation_bootstrap_port: Annotated[
         int | None,
-        typer.Option(help="Where a prefill engine's KV is fetched; 0 takes a free port.", metavar="PORT"),
+        Option(help="Where a prefill engine's KV is fetched; 0 takes a free port.", metavar="PORT"),
     ] = None,
     api_key: Annotated[
         str | None,
-        typer.Option(help="A key that clients must send; or in RADIXWAY__ENGINE__API_KEY.", metavar="KEY"),
+        Option(help="A key that clients must send; or in RADIXWAY__ENGINE__API_KEY.", metavar="KEY"),
     ] = None,
     insecure: Insecure = None,
-    until_stdin_closes: Annotated[bool, typer.Option("--until-stdin-closes", hidden=True)] = False,
+    until_stdin_closes: Annotated[bool, Option("--until-stdin-closes", hidden=True)] = False,
 ) -> None:
     """Start an embedded engine alone: an OpenAI and SGLang compatible server over one model."""
     given = locals()
@@ -155,18 +151,16 @@ def engine(
 
 def console(
     gateway: GatewayUrl = GATEWAY,
-    listen: Annotated[
-        str, typer.Option(help="Where to serve the pages.", metavar="HOST:PORT")
-    ] = "127.0.0.1:30009",
+    listen: Annotated[str, Option(help="Where to serve the pages.", metavar="HOST:PORT")] = "127.0.0.1:30009",
     public_host: Annotated[
         list[str] | None,
-        typer.Option(help="A name under which browsers reach it; repeatable.", metavar="HOST[:PORT]"),
+        Option(help="A name under which browsers reach it; repeatable.", metavar="HOST[:PORT]"),
     ] = None,
     session_hours: Annotated[
-        float, typer.Option(help="How long one who does nothing stays signed in.", min=0.01)
+        float, Option(help="How long one who does nothing stays signed in.", min=0.01)
     ] = 12,
-    attempts_per_minute: Annotated[int, typer.Option(help="Wrong keys that are looked at.", min=1)] = 10,
-    until_stdin_closes: Annotated[bool, typer.Option("--until-stdin-closes", hidden=True)] = False,
+    attempts_per_minute: Annotated[int, Option(help="Wrong keys that are looked at.", min=1)] = 10,
+    until_stdin_closes: Annotated[bool, Option("--until-stdin-closes", hidden=True)] = False,
 ) -> None:
     """Serve the console of a gateway that runs. A gateway does so by itself at /console."""
     storage = TemporaryDirectory(prefix="radixway-console-")
@@ -203,20 +197,18 @@ def console(
 def operator(
     namespace: Annotated[
         list[str] | None,
-        typer.Option(
-            envvar="RADIXWAY_OPERATOR_NAMESPACES", help="Look after this one; repeatable. Default: all."
-        ),
+        Option(envvar="RADIXWAY_OPERATOR_NAMESPACES", help="Look after this one; repeatable. Default: all."),
     ] = None,
     server: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="An API server that asks for no credentials, as of kubectl proxy. "
             "Default: the pod's, or that of $KUBECONFIG.",
             metavar="URL",
         ),
     ] = None,
     liveness: Annotated[
-        str | None, typer.Option(help="Serve liveness here: http://0.0.0.0:8080/healthz", metavar="URL")
+        str | None, Option(help="Serve liveness here: http://0.0.0.0:8080/healthz", metavar="URL")
     ] = None,
 ) -> None:
     """Run the Kubernetes operator: Model becomes a pool of workers, RouterPolicy gateways' rules."""

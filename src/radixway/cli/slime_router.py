@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Option
 
 from radixway.cli.options import ConfigFile, Host, MiddlewarePaths, Port, drop_unset, load_options
 from radixway.cli.servers import run_server
@@ -31,37 +31,37 @@ def slime_router(
     sglang_router_ip: Host = None,
     sglang_router_port: Port = None,
     hf_checkpoint: Annotated[
-        str | None, typer.Option(help="Whose tokenizer: directory or hub id.", metavar="PATH_OR_ID")
+        str | None, Option(help="Whose tokenizer: directory or hub id.", metavar="PATH_OR_ID")
     ] = None,
     use_slime_router: Annotated[
-        bool, typer.Option("--use-slime-router", help="Taken as said; there is no other here.")
+        bool, Option("--use-slime-router", help="Taken as said; there is no other here.")
     ] = True,
     slime_router_middleware_paths: MiddlewarePaths = None,
     rollout_health_check_interval: Annotated[
-        float | None, typer.Option(help="Seconds between two looks at a worker.")
+        float | None, Option(help="Seconds between two looks at a worker.")
     ] = None,
     slime_router_health_check_failure_threshold: Annotated[
-        int | None, typer.Option(help="Failed looks in a row that take a worker out, until it answers again.")
+        int | None, Option(help="Failed looks in a row that take a worker out, until it answers again.")
     ] = None,
     slime_router_max_connections: Annotated[
-        int | None, typer.Option(help="Has no effect here: connections are opened as requests need them.")
+        int | None, Option(help="Has no effect here: connections are opened as requests need them.")
     ] = None,
     slime_router_timeout: Annotated[
-        float | None, typer.Option(help="Seconds that one request may take. Default: a day.")
+        float | None, Option(help="Seconds that one request may take. Default: a day.")
     ] = None,
     sglang_server_concurrency: Annotated[
-        int | None, typer.Option(help="Requests that a worker is given at a time; more wait.")
+        int | None, Option(help="Requests that a worker is given at a time; more wait.")
     ] = None,
     abort: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="What becomes of an answer that a worker aborts: partial (the default), resume or retry.",
             metavar="POLICY",
         ),
     ] = None,
     admin_network: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             help="Networks from which workers may be added without a key, 10.0.0.0/8; several values.",
             metavar="NETWORK …",
         ),

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 from radixway.cli.options import GATEWAY, AdminKey, GatewayUrl
 from radixway.cli.terminal import err, exit_on, exit_with_error, on_stop_signal, out, run_call
@@ -18,23 +18,21 @@ if TYPE_CHECKING:
 
 
 def simulate(
-    trace: Annotated[Path, typer.Argument(help="Mooncake's format, also gzipped.", metavar="TRACE")],
+    trace: Annotated[Path, Argument(help="Mooncake's format, also gzipped.", metavar="TRACE")],
     policy: Annotated[
-        str, typer.Option(help="Commas between them; parameters as in kv_aware:overlap_weight=8.")
+        str, Option(help="Commas between them; parameters as in kv_aware:overlap_weight=8.")
     ] = "expected_time,kv_aware,prefix_affinity,least_loaded,round_robin",
-    workers: Annotated[int, typer.Option(help="Engines.")] = 8,
-    kv_tokens: Annotated[int, typer.Option(help="Tokens that each worker's cache holds.")] = 2_000_000,
-    speedup: Annotated[float, typer.Option(help="How much faster requests come than in the trace.")] = 1.0,
-    events: Annotated[bool, typer.Option(help="Workers publish KV events.")] = True,
-    event_delay_ms: Annotated[float, typer.Option(help="From a cache's change to the selector.")] = 10.0,
-    engine: Annotated[
-        str | None, typer.Option(help="How fast workers are: prefill_s=0.0001,step_s=0.01 …")
-    ] = None,
-    block_size: Annotated[int, typer.Option(help="Tokens a block, if TRACE does not say.", min=1)] = 512,
-    limit: Annotated[int | None, typer.Option(help="Only so many requests.", min=1)] = None,
-    jobs: Annotated[int | None, typer.Option(help="Processes. Default: one per core.", min=1)] = None,
-    json: Annotated[Path | None, typer.Option(help="Write the figures here.", metavar="FILE")] = None,
-    report: Annotated[Path | None, typer.Option(help="Write plots and a page here.", metavar="DIR")] = None,
+    workers: Annotated[int, Option(help="Engines.")] = 8,
+    kv_tokens: Annotated[int, Option(help="Tokens that each worker's cache holds.")] = 2_000_000,
+    speedup: Annotated[float, Option(help="How much faster requests come than in the trace.")] = 1.0,
+    events: Annotated[bool, Option(help="Workers publish KV events.")] = True,
+    event_delay_ms: Annotated[float, Option(help="From a cache's change to the selector.")] = 10.0,
+    engine: Annotated[str | None, Option(help="How fast workers are: prefill_s=0.0001,step_s=0.01 …")] = None,
+    block_size: Annotated[int, Option(help="Tokens a block, if TRACE does not say.", min=1)] = 512,
+    limit: Annotated[int | None, Option(help="Only so many requests.", min=1)] = None,
+    jobs: Annotated[int | None, Option(help="Processes. Default: one per core.", min=1)] = None,
+    json: Annotated[Path | None, Option(help="Write the figures here.", metavar="FILE")] = None,
+    report: Annotated[Path | None, Option(help="Write plots and a page here.", metavar="DIR")] = None,
 ) -> None:
     """Replay a trace against modelled workers under several policies, and compare them."""
     from radixway.core.config import ConfigError
@@ -55,14 +53,12 @@ def simulate(
 
 
 def record(
-    file: Annotated[Path, typer.Option("--out", help="The trace to write.", metavar="FILE")],
+    file: Annotated[Path, Option("--out", help="The trace to write.", metavar="FILE")],
     url: GatewayUrl = GATEWAY,
     key: AdminKey = None,
-    block_size: Annotated[
-        int | None, typer.Option(help="Tokens a block. Default: the gateway's.", min=1)
-    ] = None,
-    limit: Annotated[int | None, typer.Option(help="End after so many requests.", min=1)] = None,
-    seconds: Annotated[float | None, typer.Option(help="End after so long.", min=0)] = None,
+    block_size: Annotated[int | None, Option(help="Tokens a block. Default: the gateway's.", min=1)] = None,
+    limit: Annotated[int | None, Option(help="End after so many requests.", min=1)] = None,
+    seconds: Annotated[float | None, Option(help="End after so long.", min=0)] = None,
 ) -> None:
     """Write a running gateway's traffic as a trace for `simulate`: hashes, lengths and times, no text."""
     try:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
+from typer import Option
 
 from radixway.cli.terminal import on_stop_signal, out
 
@@ -30,29 +31,27 @@ def _read_env_file(context: typer.Context, path: Path | None) -> Path | None:
 
 def worker(
     backend_url: Annotated[
-        str, typer.Option(envvar="INFERENCE_SERVER_URL", help="The engine: TGI, vLLM, SGLang, …")
+        str, Option(envvar="INFERENCE_SERVER_URL", help="The engine: TGI, vLLM, SGLang, …")
     ],
-    server: Annotated[str, typer.Option(envvar="BACKEND_URL", help="The chat server, ws://HOST:PORT")],
-    api_key: Annotated[str, typer.Option(envvar="API_KEY", help="Of this worker, at the server")],
+    server: Annotated[str, Option(envvar="BACKEND_URL", help="The chat server, ws://HOST:PORT")],
+    api_key: Annotated[str, Option(envvar="API_KEY", help="Of this worker, at the server")],
     model_config_name: Annotated[
-        str | None, typer.Option(envvar="MODEL_CONFIG_NAME", help="One of the published models")
+        str | None, Option(envvar="MODEL_CONFIG_NAME", help="One of the published models")
     ] = None,
-    model_id: Annotated[str | None, typer.Option(help="By default what the engine says")] = None,
-    max_input_length: Annotated[int | None, typer.Option(min=1, help="Tokens")] = None,
-    max_total_length: Annotated[int | None, typer.Option(min=2, help="Tokens, answer included")] = None,
-    max_parallel_requests: Annotated[int, typer.Option(envvar="MAX_PARALLEL_REQUESTS", min=1)] = 4,
-    engine: Annotated[Literal["auto", "tgi", "openai"], typer.Option(help="How it is spoken to")] = "auto",
+    model_id: Annotated[str | None, Option(help="By default what the engine says")] = None,
+    max_input_length: Annotated[int | None, Option(min=1, help="Tokens")] = None,
+    max_total_length: Annotated[int | None, Option(min=2, help="Tokens, answer included")] = None,
+    max_parallel_requests: Annotated[int, Option(envvar="MAX_PARALLEL_REQUESTS", min=1)] = 4,
+    engine: Annotated[Literal["auto", "tgi", "openai"], Option(help="How it is spoken to")] = "auto",
     prompt_format: Annotated[
-        Literal["auto", "v2", "chatml", "engine"], typer.Option(envvar="MODEL_PROMPT_FORMAT")
+        Literal["auto", "v2", "chatml", "engine"], Option(envvar="MODEL_PROMPT_FORMAT")
     ] = "auto",
-    enable_safety: Annotated[bool, typer.Option(envvar="ENABLE_SAFETY")] = False,
-    safety_url: Annotated[str, typer.Option(envvar="SAFETY_SERVICE_URL")] = "http://127.0.0.1:8002",
-    replicas: Annotated[
-        int, typer.Option(envvar="REPLICAS", min=1, help="Connections, of a worker each")
-    ] = 1,
+    enable_safety: Annotated[bool, Option(envvar="ENABLE_SAFETY")] = False,
+    safety_url: Annotated[str, Option(envvar="SAFETY_SERVICE_URL")] = "http://127.0.0.1:8002",
+    replicas: Annotated[int, Option(envvar="REPLICAS", min=1, help="Connections, of a worker each")] = 1,
     env_file: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             callback=_read_env_file,
             is_eager=True,
             help="Lines KEY=value of these variables; the environment's stand above",

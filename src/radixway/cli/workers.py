@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated, Any
 
-import typer
+from typer import Option
 
 from radixway.cli.options import GATEWAY, AdminKey, GatewayUrl, drop_unset
 from radixway.cli.terminal import exit_on, exit_with_error, on_stop_signal, out, run_call
@@ -76,17 +76,17 @@ def workers_announce(
     worker: str,
     url: Annotated[
         list[str] | None,
-        typer.Option(help=f"A gateway; repeatable. Default: {GATEWAY}", envvar="RADIXWAY_URL", metavar="URL"),
+        Option(help=f"A gateway; repeatable. Default: {GATEWAY}", envvar="RADIXWAY_URL", metavar="URL"),
     ] = None,
     key: AdminKey = None,
-    model: Annotated[list[str] | None, typer.Option(help="Default: what the worker says")] = None,
-    pool: Annotated[list[str] | None, typer.Option(help="What it belongs to; repeatable")] = None,
-    role: Annotated[str | None, typer.Option(metavar="any|prefill|decode")] = None,
-    disaggregation: Annotated[str | None, typer.Option(metavar="vllm|sglang")] = None,
-    max_batch_size: Annotated[int | None, typer.Option(min=1, help="Requests it runs at a time")] = None,
-    max_in_flight: Annotated[int | None, typer.Option(min=1, help="Requests it is given at a time")] = None,
-    ttl: Annotated[float, typer.Option(min=1, help="Seconds that each word of it holds")] = 30,
-    drain: Annotated[float, typer.Option(min=0, help="Seconds that it may take to finish at the end")] = 600,
+    model: Annotated[list[str] | None, Option(help="Default: what the worker says")] = None,
+    pool: Annotated[list[str] | None, Option(help="What it belongs to; repeatable")] = None,
+    role: Annotated[str | None, Option(metavar="any|prefill|decode")] = None,
+    disaggregation: Annotated[str | None, Option(metavar="vllm|sglang")] = None,
+    max_batch_size: Annotated[int | None, Option(min=1, help="Requests it runs at a time")] = None,
+    max_in_flight: Annotated[int | None, Option(min=1, help="Requests it is given at a time")] = None,
+    ttl: Annotated[float, Option(min=1, help="Seconds that each word of it holds")] = 30,
+    drain: Annotated[float, Option(min=0, help="Seconds that it may take to finish at the end")] = 600,
 ) -> None:
     """Say at gateways that a worker is there, until a signal; then wait until it has nothing in hand."""
     with exit_on(ValueError):

@@ -6,7 +6,7 @@ import asyncio
 import sys
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 from radixway.cli.options import GATEWAY, AdminKey
 from radixway.cli.terminal import exit_with_error, out, run_call
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 def top(
-    url: Annotated[str, typer.Argument(help="The gateway.", envvar="RADIXWAY_URL", metavar="URL")] = GATEWAY,
+    url: Annotated[str, Argument(help="The gateway.", envvar="RADIXWAY_URL", metavar="URL")] = GATEWAY,
     key: AdminKey = None,
-    interval: Annotated[float, typer.Option(help="Seconds between two looks.", min=0.1, max=3600)] = 2.0,
-    once: Annotated[bool, typer.Option("--once", help="Print one frame as text and end.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one frame as JSON and end.")] = False,
+    interval: Annotated[float, Option(help="Seconds between two looks.", min=0.1, max=3600)] = 2.0,
+    once: Annotated[bool, Option("--once", help="Print one frame as text and end.")] = False,
+    json: Annotated[bool, Option("--json", help="Print one frame as JSON and end.")] = False,
     words: Annotated[
-        str, typer.Option("--filter", help="Of one frame: only workers and requests with these words.")
+        str, Option("--filter", help="Of one frame: only workers and requests with these words.")
     ] = "",
 ) -> None:
     """Watch throughput, first tokens, hit rates, workers and the latest requests.
