@@ -31,8 +31,8 @@ from radixway.core.http import OriginCheck
 from radixway.core.http.request_origin import is_loopback, may_change, proxy_header
 
 _OPEN = (f"{BASE}/assets/", f"{BASE}/favicon.ico")
-_BELIEVED_S = 5.0
-"""How long the gateway's word holds that no key is needed: a page asks for dozens of files."""
+_KEYLESS_FOR_S = 5.0
+"""How long the gateway's answer holds that no key is needed: a page asks for dozens of files."""
 _POLICY = "; ".join(
     (
         "default-src 'self'",
@@ -46,7 +46,7 @@ _POLICY = "; ".join(
         "form-action 'self'",
     )
 )
-_DONE = '42["event"'
+_ACTIVITY = '42["event"'
 """How a message begins, in Socket.IO's words, that tells of a click or a key; pings are none."""
 _HEADERS = (
     (b"content-security-policy", _POLICY.encode("ascii")),
@@ -123,7 +123,7 @@ class AccessGuard:
         if now > self._open_until:
             if not (await fetch_identity(self._line, None)).admin:
                 return None
-            self._open_until = now + _BELIEVED_S
+            self._open_until = now + _KEYLESS_FOR_S
         return SignInSession(None, 0.0)
 
 
@@ -137,28 +137,27 @@ def _with_headers(send: Send) -> Send:
 
 
 def _receive_until_over(session: SignInSession, receive: Receive, sign_ins: SignInSessions) -> Receive:
-    """`receive`, for which the browser is gone once the session is over. What people do makes it last
-    longer."""
+    """Return a `receive` for which the browser is gone once `session` is over; activity prolongs it."""
     over = asyncio.Event()
     session.on_end.append(over.set)
 
     async def receive_until_over() -> Message:
         if session.over:
             return {"type": "websocket.disconnect", "code": 1008}
-        next_one = asyncio.ensure_future(receive())
+        received = asyncio.ensure_future(receive())
         ended = asyncio.ensure_future(over.wait())
         try:
-            await asyncio.wait({next_one, ended}, return_when=asyncio.FIRST_COMPLETED)
-            if next_one.done():
-                message: Message = next_one.result()
-                if (message.get("text") or "").startswith(_DONE):
+            await asyncio.wait({received, ended}, return_when=asyncio.FIRST_COMPLETED)
+            if received.done():
+                message: Message = received.result()
+                if (message.get("text") or "").startswith(_ACTIVITY):
                     sign_ins.touch_session(session)
                 if message["type"] == "websocket.disconnect" and over.set in session.on_end:
                     session.on_end.remove(over.set)
                 return message
             return {"type": "websocket.disconnect", "code": 1008}
         finally:
-            next_one.cancel()
+            received.cancel()
             ended.cancel()
 
     return receive_until_over

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from nicegui import ui
@@ -38,11 +38,11 @@ def line_dash(number: int) -> str:
     return _DASHES[number % len(_DASHES)]
 
 
-def draw_chart(options: Mapping[str, Any], label: str, *, renderer: str = "svg") -> ui.echart:
+def draw_chart(
+    options: dict[str, Any], label: str, *, renderer: Literal["canvas", "svg"] = "svg"
+) -> ui.echart:
     """Draw a chart; `label` is for who does not see it."""
-    chart = ui.echart(dict(options), renderer="canvas" if renderer == "canvas" else "svg")
-    chart.props(f'role=img aria-label="{label}"')
-    return chart
+    return ui.echart(options, renderer=renderer).props(f'role=img aria-label="{label}"')
 
 
 class MovingChart:

@@ -6,55 +6,57 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Unpack
 
 import aiohttp
 import msgspec
 
-from radixway.console.gateway_calls import GatewayCalls, GatewayUnreachableError, SignedOutError
+from radixway.console.gateway_calls import (
+    TIMEOUT_S,
+    CallOptions,
+    GatewayCalls,
+    GatewayUnreachableError,
+    SignedOutError,
+)
 from radixway.console.page import PageVisit
+from radixway.console.sign_in import SignInSession
 from radixway.core.http.server_sent_events import event_data, event_id, read_events
 
 _RETRY_S = 1.0
 """Pause before a gateway that is away is asked again."""
 
 
-class OperatorAccount:
+class OperatorAccount(GatewayCalls):
     """Calls in the name of the operator's account. Its token stays in this process, as the key does."""
 
     def __init__(self, visit: PageVisit) -> None:
+        self._session: SignInSession = visit.request.state.signed_in
+        super().__init__(visit.gateway.line, lambda: self._session.chat_token)
         self._gateway = visit.gateway
-        self._session = visit.request.state.signed_in
-        self._chats = visit.gateway.with_key(lambda: self._session.chat_token)
 
-    async def get_json(self, path: str, **query: Any) -> Any:
-        """Return the decoded answer of a GET of `path`. Raises ConsoleCallError."""
-        return await self.send_request("GET", path, query=query)
-
-    async def post_json(self, path: str, body: Any = None) -> Any:
-        """Return the decoded answer to `body`, posted to `path`. Raises ConsoleCallError."""
-        return await self.send_request("POST", path, body=body)
-
-    async def send_request(self, method: str, path: str, **more: Any) -> Any:
+    async def send_request(
+        self, method: str, path: str, timeout_s: float = TIMEOUT_S, **options: Unpack[CallOptions]
+    ) -> Any:
         """Send a request by `method` to `path`; an expired token is replaced. Raises ConsoleCallError."""
+        if self._session.chat_token is None:
+            await self._fetch_token()
         try:
-            return await (await self._account_calls()).send_request(method, path, **more)
+            return await super().send_request(method, path, timeout_s, **options)
         except SignedOutError:
-            return await (await self._account_calls(anew=True)).send_request(method, path, **more)
+            await self._fetch_token()
+            return await super().send_request(method, path, timeout_s, **options)
 
     @asynccontextmanager
     async def open_events(self, path: str, after: str | None) -> AsyncIterator[aiohttp.ClientResponse]:
         """Open the events at `path` that follow the event id `after`. Raises ConsoleCallError."""
         await self.get_json("/auth/check")  # the token lasts: a stream is not begun twice
         headers = {} if after is None else {"last-event-id": after}
-        async with (await self._account_calls()).stream_answer("GET", path, headers=headers) as answer:
+        async with self.stream_answer("GET", path, headers=headers) as answer:
             yield answer
 
-    async def _account_calls(self, *, anew: bool = False) -> GatewayCalls:
-        if anew or self._session.chat_token is None:
-            tokens = await self._gateway.post_json("/auth/operator")
-            self._session.chat_token = str(tokens["access_token"]["access_token"])
-        return self._chats
+    async def _fetch_token(self) -> None:
+        tokens = await self._gateway.post_json("/auth/operator")
+        self._session.chat_token = str(tokens["access_token"]["access_token"])
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ import msgspec
 from nicegui import background_tasks, ui
 
 from radixway.console.components import draw_card, draw_chip, draw_empty, draw_page_title
-from radixway.console.gateway_calls import CallRefusedError, ConsoleCallError, SignedOutError
+from radixway.console.gateway_calls import CallRefusedError, ConsoleCallError, GatewayCalls, SignedOutError
 from radixway.console.page import ConsolePage, PageVisit
 from radixway.console.pages.playground.answer_panel import AnswerPanel
 from radixway.console.pages.playground.findings import draw_findings
@@ -115,14 +115,14 @@ class _PlaygroundActions:
 
     async def _run_prompt(self, body: Mapping[str, Any]) -> None:
         visit, text, key = self._visit, self._form.text, self._form.key
-        asked = visit.gateway if key is None else visit.gateway.with_key(lambda: key)
+        calls = visit.gateway if key is None else GatewayCalls(visit.gateway.line, lambda: key)
         with draw_card(visit.say("playground.answer")):
             answer = AnswerPanel(visit)
             below = ui.element("div").classes("rw-stack")
         rest = ui.element("div").classes("rw-stack")
         classifying = asyncio.ensure_future(self._classify_prompt(text))
         try:
-            await answer.stream_answer(asked, body)
+            await answer.stream_answer(calls, body)
         except asyncio.CancelledError:
             if self._is_left:
                 raise
