@@ -18,13 +18,13 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     from ray import serve
     from ray.serve.schema import ServeStatus
 
-    from radixway.gateway.ray_serve import command
+    from radixway.gateway.ray_serve import application
 
     @contextmanager
     def connected(address: str | None) -> Iterator[None]:
         yield
 
-    monkeypatch.setattr(command, "connect_ray", connected)
+    monkeypatch.setattr(application, "connect_ray", connected)
     monkeypatch.setattr(serve, "status", lambda: ServeStatus(target_capacity=None, applications={}))
 
 

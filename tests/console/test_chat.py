@@ -98,7 +98,7 @@ async def test_an_answer_goes_on_while_the_page_is_loaded_anew(open_page, live):
     answer = page.locator("article.answer")
     await expect(answer.locator(".rw-markdown")).not_to_be_empty()
     before = (await answer.locator(".rw-markdown").inner_text()).strip()[:20]
-    await page.reload_config()
+    await page.reload()
     await expect(answer.locator(".rw-markdown")).to_contain_text(before.split()[0])
     await expect(answer).not_to_have_attribute("data-state", "pending")
     stop = page.get_by_role("button", name="Stop")
@@ -203,7 +203,7 @@ async def test_what_a_model_writes_is_markdown_and_does_nothing(open_page, live)
         await expect(answer.locator("pre code")).to_contain_text("print")
         await expect(answer).to_contain_text("<img src=x")  # as it was written
         assert await answer.locator("script, img, form, [onerror], a[href^='javascript']").count() == 0
-        assert await page.rank_answers("() => window.hacked") is None
+        assert await page.evaluate("() => window.hacked") is None
         await page.get_by_label("Say something").click()  # nothing lies over it
 
 

@@ -100,7 +100,7 @@ async def test_a_page_of_another_site_changes_neither(servers):
         page.on("response", lambda answer: refused.append((answer.url, answer.status)))
         for port, path, body in calls:
             for name in ("localhost", "127.0.0.1"):
-                await page.rank_answers(
+                await page.evaluate(
                     SEND, [f"http://{name}:{port}{path}", "GET" if body is None else "POST", body]
                 )
         assert {status for _, status in refused} == {403} and len(refused) == 2 * len(calls)
@@ -116,10 +116,10 @@ async def test_a_page_whose_name_is_led_here_reads_and_changes_neither(servers):
     ):
         async with browsing(f"http://{REBOUND}:{port}/health") as page:
             for path in paths:
-                status, said = await page.rank_answers(READ, [path, "GET", None])
+                status, said = await page.evaluate(READ, [path, "GET", None])
                 assert status == 403 and "rebound.example" in said, (path, said)
             for path in ("/pause_generation", "/v1/completions"):
-                assert (await page.rank_answers(READ, [path, "POST", "{}"]))[0] == 403
+                assert (await page.evaluate(READ, [path, "POST", "{}"]))[0] == 403
     assert await state_of(gateway, engine) == before
 
 
@@ -127,6 +127,6 @@ async def test_the_gateways_own_page_may(servers):
     gateway, _, _ = servers
     async with browsing(f"http://localhost:{gateway}/health") as page:
         body = '{"url": "http://127.0.0.1:9"}'
-        assert (await page.rank_answers(READ, ["/add_worker", "POST", body]))[0] == 200
-        assert (await page.rank_answers(READ, ["/remove_worker", "POST", body]))[0] == 200
-        assert (await page.rank_answers(READ, ["/requests", "GET", None]))[0] == 200
+        assert (await page.evaluate(READ, ["/add_worker", "POST", body]))[0] == 200
+        assert (await page.evaluate(READ, ["/remove_worker", "POST", body]))[0] == 200
+        assert (await page.evaluate(READ, ["/requests", "GET", None]))[0] == 200

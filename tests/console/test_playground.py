@@ -36,7 +36,7 @@ async def test_a_prompt_is_answered_word_by_word_and_explained(open_page, pictur
     page = await open_page("/playground")
     await page.get_by_label("Prompt", exact=True).fill("What is a radix tree?")
     await at_length(page, 600)
-    await page.rank_answers(
+    await page.evaluate(
         """() => {
             window.lengths = new Set();
             new MutationObserver(() => {
@@ -48,7 +48,7 @@ async def test_a_prompt_is_answered_word_by_word_and_explained(open_page, pictur
     await page.get_by_role("button", name="Run").click()
     main = page.locator("#rw-main")
     await expect(main.get_by_role("link", name="This request")).to_be_visible()
-    assert await page.rank_answers("() => window.lengths.size") > 2  # it grew while one watched
+    assert await page.evaluate("() => window.lengths.size") > 2  # it grew while one watched
     await page.get_by_label("Temperature").fill("0")
     await page.get_by_label("Other fields (JSON object)").fill("")
     await page.get_by_role("button", name="Run").click()
@@ -77,7 +77,7 @@ async def test_markup_in_a_prompt_stays_text_and_wrong_fields_are_told(open_page
     await page.get_by_label("Prompt", exact=True).fill("<img src=x onerror='window.hacked=1'> a proof")
     await page.get_by_role("button", name="Look").click()
     await expect(page.locator(".rw-marked")).to_contain_text("<img src=x")
-    assert await page.rank_answers("() => window.hacked") is None
+    assert await page.evaluate("() => window.hacked") is None
     await page.get_by_text("Tools and other fields").click()
     await page.get_by_label("Tools (JSON list)").fill("{")
     await page.get_by_role("button", name="Look").click()

@@ -59,7 +59,7 @@ async def left_over(page, script):
     """What it still finds once the page is drawn and has its colours."""
     with suppress(TimeoutError):
         await page.wait_for_function(f"() => ({script})().length === 0")
-    return await page.rank_answers(script)
+    return await page.evaluate(script)
 
 
 @pytest.mark.parametrize("path", [page.path for page in PAGES])
@@ -76,7 +76,7 @@ async def test_everything_has_a_name_and_is_legible(open_page, path, dark):
 
 async def test_nothing_moves_for_those_who_do_not_want_it(open_page):
     page = await open_page("/workers")
-    longest = await page.rank_answers(
+    longest = await page.evaluate(
         "() => Math.max(...[...document.querySelectorAll('*')]"
         ".map((each) => parseFloat(getComputedStyle(each).transitionDuration)))"
     )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from radixway.console.pages.chat.answer_stream import AnswerProgress
+from radixway.console.pages.chat.chat_service import AnswerProgress
 from radixway.console.pages.playground.findings import MarkedPiece, split_marked
 
 
@@ -32,11 +32,11 @@ def test_a_text_is_told_whole_with_its_findings(text, entities, expected):
 def test_an_answer_that_begins_anew_forgets_what_was_said():
     heard = AnswerProgress()
     heard.add_event({"event_type": "pending", "queue_position": 2, "queue_size": 5})
-    assert heard.place == (2, 5)
+    assert heard.queue_place == (2, 5)
     heard.add_event({"event_type": "token", "text": "one"})
     heard.add_event({"event_type": "restart"})
     heard.add_event({"event_type": "token", "text": "two"})
     heard.add_event({"event_type": "something_new"})
-    assert (heard.words, heard.place, heard.over) == ("two", None, False)
+    assert (heard.text, heard.queue_place, heard.over) == ("two", None, False)
     heard.add_event({"event_type": "error", "error": "broken"})
     assert heard.over and heard.error == "broken"

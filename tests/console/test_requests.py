@@ -60,7 +60,7 @@ async def test_filters_stand_in_the_address_and_are_found_there(live, open_page)
     await expect(page.get_by_role("link", name="refused-1")).to_be_visible()
     await expect(page.get_by_role("link", name="well-1")).to_have_count(0)
     await expect(page.get_by_role("cell", name=HOSTILE)).to_be_visible()
-    assert await page.rank_answers("() => window.hacked") is None
+    assert await page.evaluate("() => window.hacked") is None
     await page.keyboard.press("/")
     await page.keyboard.type("refused")
     await page.wait_for_url("**/requests?status=4xx&q=refused")

@@ -23,13 +23,13 @@ async def write(page, text):
 
 async def written(page):
     """What stands in the editor, of which a page shows only what is in sight."""
-    return await page.locator(".rw-editor").rank_answers(
+    return await page.locator(".rw-editor").evaluate(
         "e => getElement(e.id.slice(1)).editor.state.doc.toString()"
     )
 
 
 async def cursor(page):
-    return await page.locator(".rw-editor").rank_answers(
+    return await page.locator(".rw-editor").evaluate(
         "e => getElement(e.id.slice(1)).editor.state.selection.main.head"
     )
 
@@ -161,7 +161,7 @@ async def test_in_chinese_and_on_a_phone(open_page):
     page = await open_page("/rules", phone=True, locale="zh-CN")
     await expect(page.get_by_role("heading", level=1)).to_have_text("规则")
     await expect(page.locator(".cm-content")).to_contain_text("default_model")
-    assert await page.rank_answers("() => document.documentElement.scrollWidth <= innerWidth")
+    assert await page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
 
 
 COMMENT = "# " + "".join(f"word{number} " for number in range(100))

@@ -50,5 +50,5 @@ async def test_a_file_is_simulated_and_one_that_is_none_says_why(open_page):
         await page.get_by_role("button", name="Compare").click()
         await expect(page.get_by_role("button", name=name)).to_be_visible()
         await expect(page.get_by_text(told)).to_be_visible(timeout=PATIENCE_MS)
-        await page.reload_config()
+        await page.reload()
         await page.wait_for_function("() => window.did_handshake")

@@ -24,7 +24,7 @@ async def test_chats_are_the_operators_and_rules_are_not_there(open_page, bare):
     answer = page.locator("article.answer")
     await expect(answer).to_have_attribute("data-state", "complete")
     await expect(answer).to_contain_text("tree")
-    await page.reload_config()
+    await page.reload()
     await expect(answer).to_contain_text("tree")
     await page.goto(f"{bare}/console/rules")
     await expect(page.get_by_text("Name a file of rules")).to_be_visible()

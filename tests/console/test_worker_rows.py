@@ -2,8 +2,8 @@
 
 import pytest
 
+from radixway.console.pages.workers.page import worker_cells
 from radixway.console.texts import TextCatalog
-from radixway.console.worker_rows import worker_cells
 from radixway.core.config import WorkerSettings
 from radixway.core.http.gateway_client import ListedWorker
 from radixway.routing import Worker, WorkerState

@@ -81,7 +81,7 @@ async def test_what_a_worker_calls_itself_is_text_and_no_markup(live, open_page)
         await expect(row).to_contain_text(name)
         await row.get_by_role("button").click()
         await expect(page.get_by_role("dialog").get_by_text(name)).to_be_visible()
-        assert await page.rank_answers("document.body.dataset.hit") is None
+        assert await page.evaluate("document.body.dataset.hit") is None
         async with client.post(f"{live.url}/remove_worker", json={"url": worker.url}, headers=headers):
             pass
 
@@ -98,7 +98,7 @@ async def test_the_search_and_the_state_narrow_the_list(live, open_page):
 async def test_on_a_phone_rows_are_cards_and_the_navigation_a_drawer(live, open_page):
     page = await open_page("/workers", phone=True)
     await expect(row_of(page, live.engines[0])).to_be_visible()
-    assert await page.rank_answers("document.documentElement.scrollWidth <= innerWidth")
+    assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     link = page.get_by_role("link", name="Live")
     await expect(link).not_to_be_in_viewport()
     await page.get_by_role("button", name="Menu").click()

@@ -44,6 +44,15 @@ def test_building_one_opens_no_file_and_no_thread_and_needs_no_loop(tmp_path: Pa
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.filterwarnings("ignore:radixway.pipeline:DeprecationWarning")
+def test_an_old_path_of_a_middleware_is_logged_with_the_new_one(caplog: pytest.LogCaptureFixture) -> None:
+    gateway(pipeline={"middlewares": ["radixway.pipeline.retry.Retry"]})
+    messages = [record.getMessage() for record in caplog.records if "is now" in record.getMessage()]
+    assert messages == [
+        "pipeline.middlewares: radixway.pipeline.retry.Retry is now radixway.core.pipeline.retry.Retry"
+    ]
+
+
 async def test_one_that_cannot_start_leaves_no_task_and_no_encoder(tmp_path: Path) -> None:
     broken = tmp_path / "sessions"
     broken.write_text("no database")

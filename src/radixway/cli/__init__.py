@@ -8,23 +8,19 @@ from collections.abc import Callable
 import typer
 
 from radixway._version import __version__
-from radixway.cli.ask import ask
 from radixway.cli.audit import audit_app
 from radixway.cli.chat import chat_app
 from radixway.cli.classify import classify, rules_test
+from radixway.cli.client import ask, erase, usage
 from radixway.cli.config import config_check, config_show
-from radixway.cli.console import console
-from radixway.cli.erase import erase
-from radixway.cli.operator import operator
 from radixway.cli.options import SeveralValues
 from radixway.cli.plan import plan_app
 from radixway.cli.ray_cluster import ray_app
-from radixway.cli.servers import engine, serve, up
+from radixway.cli.servers import console, engine, operator, serve, up
 from radixway.cli.slime_router import slime_router
 from radixway.cli.terminal import exit_with_error, out
 from radixway.cli.top.command import top
 from radixway.cli.traces import record, simulate
-from radixway.cli.usage import usage
 from radixway.cli.worker import worker
 from radixway.cli.workers import workers_add, workers_announce, workers_list, workers_remove
 
@@ -71,21 +67,13 @@ rules_app.command("test")(rules_test)
 config_app.command("show")(config_show)
 config_app.command("check")(config_check)
 
-_SUCCESSORS = {"eval": "python tools/evaluate.py (in a checkout of Radixway)"}
-"""Commands of earlier releases, and what runs in their place."""
+_ANYTHING = {"ignore_unknown_options": True, "allow_extra_args": True}
 
 
-def _add_successor(name: str, successor: str) -> None:
-    """Make `radixway NAME …`, with whatever arguments, end with what to run in its place."""
-    anything = {"ignore_unknown_options": True, "allow_extra_args": True}
-
-    @app.command(name, hidden=True, add_help_option=False, context_settings=anything)
-    def say_successor() -> None:
-        exit_with_error(f"`radixway {name}` has moved; run {successor}")
-
-
-for name, successor in _SUCCESSORS.items():
-    _add_successor(name, successor)
+@app.command("eval", hidden=True, add_help_option=False, context_settings=_ANYTHING)
+def name_successor_of_eval() -> None:
+    """End `radixway eval …`, a command of an earlier release, with what to run in its place."""
+    exit_with_error("`radixway eval` has moved; run python tools/evaluate.py (in a checkout of Radixway)")
 
 
 def main() -> None:

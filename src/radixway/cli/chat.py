@@ -1,7 +1,4 @@
-"""Users in files: all that is known of them in one of theirs, and nothing of who was erased in ours.
-
-`radixway chat`: users of the chats and their keys, in the configured database; no gateway need run.
-"""
+"""`radixway chat`: users of the chats and their keys, in the configured database; no gateway need run."""
 
 from __future__ import annotations
 
@@ -17,34 +14,198 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal, TypeVar
 
 import typer
-from rich.console import Console
+from typer import Argument, Option
 
 from radixway.cli.options import ConfigFile, load_options
-from radixway.cli.terminal import exit_with_error, out
+from radixway.cli.terminal import err, exit_on, exit_with_error, out
 from radixway.core.config import DEFAULT_TENANT, ConfigError, radixway_home
 
 if TYPE_CHECKING:
-    from radixway.chat.api_keys import ApiKey
+    from radixway.chat.accounts import UserAccounts
+    from radixway.chat.api_keys import ApiKey, ApiKeyStore
     from radixway.chat.database import ChatDatabase
 
 
-async def write_export(database: ChatDatabase, user_id: str, file: Path) -> int:
-    """Write everything known of a user to `file` (`-`: standard output); return the number of bytes.
+chat_app = typer.Typer(help="Users of the chats, and their keys.", no_args_is_help=True)
+users_app = typer.Typer(help="Users of the chats.", no_args_is_help=True)
+keys_app = typer.Typer(help="API keys: shown once, kept as hashes.", no_args_is_help=True)
+chat_app.add_typer(users_app, name="users")
+chat_app.add_typer(keys_app, name="keys")
+
+AnswerT = TypeVar("AnswerT")
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_User = Annotated[str, Argument(help="A user's id.", metavar="USER")]
+_Key = Annotated[str, Argument(help="A key's id, as `keys list` shows it.", metavar="KEY")]
+_Tenant = Annotated[str | None, Option(help="Whose they are.")]
+
+
+@chat_app.command("root-token")
+def root_token(config: ConfigFile = None) -> None:
+    """Print the administrator's token, made now where there is none."""
+    settings = load_options(config)
+    try:
+        from radixway.chat.service import load_secrets
+    except ImportError as error:
+        exit_with_error(f"chats need radixway[chat]: {error}")
+    with exit_on(ConfigError):
+        out.print(load_secrets(radixway_home(), settings.chat).root_token)
+
+
+@chat_app.command("export")
+def export(
+    user: Annotated[str, Option(help="A user's id.")],
+    file: Annotated[
+        Path, Option("--out", help="Written for its owner alone; - prints it.", metavar="FILE")
+    ] = Path("-"),
+    config: ConfigFile = None,
+) -> None:
+    """Write everything that is known of a user, as JSON lines."""
+    _run_in_database(config, lambda database: _write_export(database, user, file))
+
+
+@chat_app.command("scrub")
+def scrub(config: ConfigFile = None) -> None:
+    """Rewrite the database's files without deleted data. Writes are blocked meanwhile."""
+    _run_in_database(config, _scrub_files)
+
+
+@users_app.command("list")
+def users_list(tenant: _Tenant = None, config: ConfigFile = None) -> None:
+    """Show the newest thousand."""
+    from radixway.core.telemetry.terminal import FittedTable, TableColumn
+
+    names = ("name", "role", "tenant", "provider", "since")
+    table = FittedTable(TableColumn("id", is_id=True), *map(TableColumn, names))
+    for user in _run_with_accounts(config, lambda accounts: accounts.list_users(tenant=tenant)):
+        since = _format_time(user.created_at)
+        table.add_row(user.id, user.display_name, user.role, user.tenant, user.provider, since)
+    table.print_to(out)
+
+
+@users_app.command("create")
+def users_create(
+    name: Annotated[str, Argument(help="Unique within its tenant.")],
+    tenant: Annotated[str, Option(help="Whose user it is.")] = DEFAULT_TENANT,
+    config: ConfigFile = None,
+) -> None:
+    """Make a user who comes with API keys alone, and print the id. One that is there stays as it is."""
+
+    async def enroll(accounts: UserAccounts) -> str:
+        from radixway.chat.accounts import HOUSE
+
+        return (await accounts.enroll_user(tenant, HOUSE, name, name, new_id=str(uuid.uuid4()))).id
+
+    out.print(_run_with_accounts(config, enroll))
+
+
+@users_app.command("role")
+def users_role(user: _User, role: Literal["user", "admin"], config: ConfigFile = None) -> None:
+    """Say what a user may do from the next call on."""
+    from radixway.chat.records import UserRole
+
+    _run_with_accounts(config, lambda accounts: accounts.set_role(user, UserRole(role)))
+    out.print(f"{user}: {role}")
+
+
+@users_app.command("delete")
+def users_delete(
+    user: _User,
+    with_chats: Annotated[bool, Option("--with-chats", help="Their chats go too.")] = False,
+    config: ConfigFile = None,
+) -> None:
+    """End a user's access: tokens and keys count for nothing from the next call on."""
+    from radixway.chat.accounts import UserAccounts
+    from radixway.chat.service import load_secrets
+    from radixway.chat.webhooks.service import WebhookService
+
+    async def delete(database: ChatDatabase) -> None:
+        chat = load_options(config).chat
+        hooks = WebhookService(chat.webhooks, database, load_secrets(radixway_home(), chat), time.time)
+        await UserAccounts(database, time.time, hooks.outbox).delete_user(user, with_chats=with_chats)
+
+    _run_in_database(config, delete)
+    out.print(f"deleted {user}")
+
+
+@keys_app.command("list")
+def keys_list(
+    user: Annotated[str | None, Option(help="Only this user's, by id.")] = None,
+    config: ConfigFile = None,
+) -> None:
+    """Show keys by their first characters; the rest is known only to their holders."""
+    from radixway.core.telemetry.terminal import FittedTable, TableColumn
+
+    names = ("name", "begins", "scope", "tenant", "user", "client", "expires", "used")
+    table = FittedTable(TableColumn("id", is_id=True), *map(TableColumn, names))
+    for key in _run_with_keys(config, lambda keys: keys.list_keys(user_id=user)):
+        table.add_row(
+            *(key.id, key.name, key.shown, key.scope, key.tenant, key.user_id or "–", key.client or "–"),
+            _format_time(key.expires_at, past="expired"),
+            _format_time(key.used_at),
+        )
+    table.print_to(out)
+
+
+@keys_app.command("create")
+def keys_create(
+    name: Annotated[str, Argument(help="What it is for.")],
+    scope: Annotated[Literal["user", "admin", "worker", "trusted"], Option(help="What it opens.")],
+    user: Annotated[
+        str | None, Option(help="By the id that `chat users` shows; scope user needs one.")
+    ] = None,
+    tenant: Annotated[str, Option(help="Of a key without a user.")] = DEFAULT_TENANT,
+    client: Annotated[str | None, Option(help="Scope trusted: speak for this client's users alone.")] = None,
+    expires_in: Annotated[str | None, Option(help="As 90d, 12h; default: never.")] = None,
+    config: ConfigFile = None,
+) -> None:
+    """Make a key and print it, this once."""
+    from radixway.chat.api_keys import KeyScope
+
+    lasts_s = None if expires_in is None else _parse_duration_s(expires_in, "--expires-in")
+    _print_key(
+        *_run_with_keys(
+            config,
+            lambda keys: keys.create_key(
+                name, KeyScope(scope), user_id=user, tenant=tenant, client=client, lasts_s=lasts_s
+            ),
+        )
+    )
+
+
+@keys_app.command("rotate")
+def keys_rotate(
+    key: _Key,
+    overlap: Annotated[str, Option(help="How long the old one serves still, as 24h.")] = "0s",
+    config: ConfigFile = None,
+) -> None:
+    """Make another key in its place and print it."""
+    overlap_s = _parse_duration_s(overlap, "--overlap")
+    _print_key(*_run_with_keys(config, lambda keys: keys.rotate_key(key, overlap_s=overlap_s)))
+
+
+@keys_app.command("revoke")
+def keys_revoke(key: _Key, config: ConfigFile = None) -> None:
+    """End a key: it opens nothing from the next call on."""
+    _run_with_keys(config, lambda keys: keys.revoke_key(key))
+    out.print(f"revoked {key}")
+
+
+async def _write_export(database: ChatDatabase, user_id: str, file: Path) -> None:
+    """Write everything known of the user `user_id` to `file` (`-`: standard output).
 
     Raises NotFoundError, and then writes nothing.
     """
     from radixway.chat.privacy import AccountExport
 
     lines = await AccountExport(database, time.time).export_user(user_id)
-    written = 0
-    with _open_output(file) as out:
+    with _open_output(file) as output:
         async for part in lines:
-            written += out.write(part)
-        out.flush()
-    return written
+            output.write(part)
+        output.flush()
 
 
-async def scrub_files(database: ChatDatabase) -> None:
+async def _scrub_files(database: ChatDatabase) -> None:
     """Rewrite the files of `database`. Raises ValueError: another process uses them."""
     from radixway.chat.privacy import FileScrubber
     from radixway.core.component import CannotErase
@@ -63,201 +224,32 @@ def _open_output(file: Path) -> BinaryIO:
     return os.fdopen(handle, "wb")
 
 
-chat_app = typer.Typer(help="Users of the chats, and their keys.", no_args_is_help=True)
-users_app = typer.Typer(help="Users of the chats.", no_args_is_help=True)
-keys_app = typer.Typer(help="API keys: shown once, kept as hashes.", no_args_is_help=True)
-chat_app.add_typer(users_app, name="users")
-chat_app.add_typer(keys_app, name="keys")
-
-AnswerT = TypeVar("AnswerT")
-
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_User = Annotated[str, typer.Argument(help="A user's id.", metavar="USER")]
-_Key = Annotated[str, typer.Argument(help="A key's id, as `keys list` shows it.", metavar="KEY")]
-_Tenant = Annotated[str | None, typer.Option(help="Whose they are.")]
-
-
-@chat_app.command("root-token")
-def root_token(config: ConfigFile = None) -> None:
-    """Print the administrator's token, made now where there is none."""
-    settings = load_options(config)
-    try:
-        from radixway.chat.service import load_secrets
-
-        out.print(load_secrets(radixway_home(), settings.chat).root_token, soft_wrap=True)
-    except ImportError as error:
-        exit_with_error(f"chats need radixway[chat]: {error}")
-    except ConfigError as error:
-        exit_with_error(str(error))
-
-
-@chat_app.command("export")
-def export(
-    user: Annotated[str, typer.Option(help="A user's id.")],
-    file: Annotated[
-        Path, typer.Option("--out", help="Written for its owner alone; - prints it.", metavar="FILE")
-    ] = Path("-"),
-    config: ConfigFile = None,
-) -> None:
-    """Write everything that is known of a user, as JSON lines."""
-    _run_in_database(config, lambda database: write_export(database, user, file))
-
-
-@chat_app.command("scrub")
-def scrub(config: ConfigFile = None) -> None:
-    """Rewrite the database's files without deleted data. Writes are blocked meanwhile."""
-    _run_in_database(config, scrub_files)
-
-
-@users_app.command("list")
-def users_list(tenant: _Tenant = None, config: ConfigFile = None) -> None:
-    """Show the newest thousand."""
-    from radixway.chat.accounts import UserAccounts
-    from radixway.core.telemetry.terminal import FittedTable, TableColumn
-
-    names = ("name", "role", "tenant", "provider", "since")
-    table = FittedTable(TableColumn("id", is_id=True), *map(TableColumn, names))
-    for user in _run_in_database(
-        config, lambda database: UserAccounts(database, time.time).list_users(tenant=tenant)
-    ):
-        since = _format_time(user.created_at)
-        table.add_row(user.id, user.display_name, user.role, user.tenant, user.provider, since)
-    table.print_to(out)
-
-
-@users_app.command("create")
-def users_create(
-    name: Annotated[str, typer.Argument(help="Unique within its tenant.")],
-    tenant: Annotated[str, typer.Option(help="Whose user it is.")] = DEFAULT_TENANT,
-    config: ConfigFile = None,
-) -> None:
-    """Make a user who comes with API keys alone, and print the id. One that is there stays as it is."""
-    from radixway.chat.accounts import HOUSE, UserAccounts
-
-    async def enroll(database: ChatDatabase) -> str:
-        accounts = UserAccounts(database, time.time)
-        return (await accounts.enroll_user(tenant, HOUSE, name, name, new_id=str(uuid.uuid4()))).id
-
-    out.print(_run_in_database(config, enroll), soft_wrap=True)
-
-
-@users_app.command("role")
-def users_role(user: _User, role: Literal["user", "admin"], config: ConfigFile = None) -> None:
-    """Say what a user may do from the next call on."""
-    from radixway.chat.accounts import UserAccounts
-    from radixway.chat.records import UserRole
-
-    _run_in_database(
-        config, lambda database: UserAccounts(database, time.time).set_role(user, UserRole(role))
-    )
-    out.print(f"{user}: {role}", soft_wrap=True)
-
-
-@users_app.command("delete")
-def users_delete(
-    user: _User,
-    with_chats: Annotated[bool, typer.Option("--with-chats", help="Their chats go too.")] = False,
-    config: ConfigFile = None,
-) -> None:
-    """End a user's access: tokens and keys count for nothing from the next call on."""
-    from radixway.chat.accounts import UserAccounts
-    from radixway.chat.service import load_secrets
-    from radixway.chat.webhooks.service import WebhookService
-
-    async def delete(database: ChatDatabase) -> None:
-        chat = load_options(config).chat
-        hooks = WebhookService(chat.webhooks, database, load_secrets(radixway_home(), chat), time.time)
-        await UserAccounts(database, time.time, hooks.outbox).delete_user(user, with_chats=with_chats)
-
-    _run_in_database(config, delete)
-    out.print(f"deleted {user}", soft_wrap=True)
-
-
-@keys_app.command("list")
-def keys_list(
-    user: Annotated[str | None, typer.Option(help="Only this user's, by id.")] = None,
-    config: ConfigFile = None,
-) -> None:
-    """Show keys by their first characters; the rest is known only to their holders."""
-    from radixway.chat.api_keys import ApiKeyStore
-    from radixway.core.telemetry.terminal import FittedTable, TableColumn
-
-    names = ("name", "begins", "scope", "tenant", "user", "client", "expires", "used")
-    table = FittedTable(TableColumn("id", is_id=True), *map(TableColumn, names))
-    for key in _run_in_database(
-        config, lambda database: ApiKeyStore(database, time.time).list_keys(user_id=user)
-    ):
-        table.add_row(
-            *(key.id, key.name, key.shown, key.scope, key.tenant, key.user_id or "–", key.client or "–"),
-            _format_time(key.expires_at, past="expired"),
-            _format_time(key.used_at),
-        )
-    table.print_to(out)
-
-
-@keys_app.command("create")
-def keys_create(
-    name: Annotated[str, typer.Argument(help="What it is for.")],
-    scope: Annotated[Literal["user", "admin", "worker", "trusted"], typer.Option(help="What it opens.")],
-    user: Annotated[
-        str | None, typer.Option(help="By the id that `chat users` shows; scope user needs one.")
-    ] = None,
-    tenant: Annotated[str, typer.Option(help="Of a key without a user.")] = DEFAULT_TENANT,
-    client: Annotated[
-        str | None, typer.Option(help="Scope trusted: speak for this client's users alone.")
-    ] = None,
-    expires_in: Annotated[str | None, typer.Option(help="As 90d, 12h; default: never.")] = None,
-    config: ConfigFile = None,
-) -> None:
-    """Make a key and print it, this once."""
-    from radixway.chat.api_keys import ApiKeyStore, KeyScope
-
-    lasts_s = None if expires_in is None else _parse_duration_s(expires_in, "--expires-in")
-
-    async def create(database: ChatDatabase) -> tuple[ApiKey, str]:
-        return await ApiKeyStore(database, time.time).create_key(
-            name, KeyScope(scope), user_id=user, tenant=tenant, client=client, lasts_s=lasts_s
-        )
-
-    _print_key(*_run_in_database(config, create))
-
-
-@keys_app.command("rotate")
-def keys_rotate(
-    key: _Key,
-    overlap: Annotated[str, typer.Option(help="How long the old one serves still, as 24h.")] = "0s",
-    config: ConfigFile = None,
-) -> None:
-    """Make another key in its place and print it."""
-    from radixway.chat.api_keys import ApiKeyStore
-
-    overlap_s = _parse_duration_s(overlap, "--overlap")
-    _print_key(
-        *_run_in_database(
-            config, lambda database: ApiKeyStore(database, time.time).rotate_key(key, overlap_s=overlap_s)
-        )
-    )
-
-
-@keys_app.command("revoke")
-def keys_revoke(key: _Key, config: ConfigFile = None) -> None:
-    """End a key: it opens nothing from the next call on."""
-    from radixway.chat.api_keys import ApiKeyStore
-
-    _run_in_database(config, lambda database: ApiKeyStore(database, time.time).revoke_key(key))
-    out.print(f"revoked {key}", soft_wrap=True)
-
-
 def _print_key(key: ApiKey, text: str) -> None:
-    out.print(text, soft_wrap=True)
+    out.print(text)
     until = "" if key.expires_at is None else f", until {_format_time(key.expires_at)}"
-    Console(stderr=True, highlight=False, markup=False).print(
-        f"{key.name}: {key.id}, scope {key.scope}{until}", soft_wrap=True
-    )
+    err.print(f"{key.name}: {key.id}, scope {key.scope}{until}")
+
+
+def _run_with_accounts(file: Path | None, work: Callable[[UserAccounts], Awaitable[AnswerT]]) -> AnswerT:
+    def with_accounts(database: ChatDatabase) -> Awaitable[AnswerT]:
+        from radixway.chat.accounts import UserAccounts
+
+        return work(UserAccounts(database, time.time))
+
+    return _run_in_database(file, with_accounts)
+
+
+def _run_with_keys(file: Path | None, work: Callable[[ApiKeyStore], Awaitable[AnswerT]]) -> AnswerT:
+    def with_keys(database: ChatDatabase) -> Awaitable[AnswerT]:
+        from radixway.chat.api_keys import ApiKeyStore
+
+        return work(ApiKeyStore(database, time.time))
+
+    return _run_in_database(file, with_keys)
 
 
 def _run_in_database(file: Path | None, work: Callable[[ChatDatabase], Awaitable[AnswerT]]) -> AnswerT:
-    """What `work` finds or changes there. Whatever stands in its way ends the command."""
+    """Return what `work` finds or changes in the database configured by `file`; an error ends the command."""
     settings = load_options(file)
     try:
         from radixway.chat.errors import ChatError
@@ -277,10 +269,8 @@ def _run_in_database(file: Path | None, work: Callable[[ChatDatabase], Awaitable
         finally:
             await database.aclose()
 
-    try:
+    with exit_on(ChatError, ConfigError, OSError, ValueError):
         return asyncio.run(do())
-    except (ChatError, ConfigError, OSError, ValueError) as error:
-        exit_with_error(str(error))
 
 
 def _parse_duration_s(text: str, option: str) -> float:

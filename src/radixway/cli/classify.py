@@ -10,9 +10,10 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
+from typer import Argument, Option
 
 from radixway.cli.config import load_semantic_sections
-from radixway.cli.terminal import exit_with_error, out
+from radixway.cli.terminal import exit_on, exit_with_error, out
 from radixway.core.config import Config, ConfigError, EncodersConfig
 
 if TYPE_CHECKING:
@@ -25,18 +26,18 @@ T = TypeVar("T")
 
 Rules = Annotated[
     Path | None,
-    typer.Option(
+    Option(
         "--config",
         "-c",
         metavar="FILE",
         help="radixway.yaml or a semantic router's config.yaml. Default: ./radixway.yaml if there is one.",
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="JSON in place of tables.")]
+AsJson = Annotated[bool, Option("--json", help="JSON in place of tables.")]
 
 
 def classify(
-    text: Annotated[str, typer.Argument(help="The text; - reads standard input.")],
+    text: Annotated[str, Argument(help="The text; - reads standard input.")],
     config: Rules = None,
     json: AsJson = False,
 ) -> None:
@@ -57,17 +58,15 @@ def classify(
 
 
 def rules_test(
-    file: Annotated[Path, typer.Argument(help="Cases, YAML or JSON lines.", metavar="FILE")],
+    file: Annotated[Path, Argument(help="Cases, YAML or JSON lines.", metavar="FILE")],
     config: Rules = None,
     json: AsJson = False,
 ) -> None:
     """Run cases as real requests, without workers; exit code 1 if one fails."""
     from radixway.semantics.decisions.rule_cases import read_cases
 
-    try:
+    with exit_on(ConfigError):
         cases = read_cases(file)
-    except ConfigError as error:
-        exit_with_error(str(error))
     section, encoders = load_semantic_sections(config)
     if not section.is_on:
         exit_with_error("there are no rules to test: give --config FILE with a semantic configuration")
@@ -122,11 +121,10 @@ def _run_or_fail(work: Coroutine[Any, Any, T]) -> T:
     try:
         from radixway.semantics.classification import ClassifierUnavailableError
 
-        return asyncio.run(work)
+        with exit_on(ConfigError, ClassifierUnavailableError):
+            return asyncio.run(work)
     except ImportError as error:
         exit_with_error(f"this needs radixway[semantic]: {error}")
-    except (ConfigError, ClassifierUnavailableError) as error:
-        exit_with_error(str(error))
 
 
 def _print_intent(intent: TextIntent, decides: bool) -> None:
@@ -137,7 +135,7 @@ def _print_intent(intent: TextIntent, decides: bool) -> None:
     table = Table("domain", "probability", "", box=None)
     for name, share in sorted(domain.distribution.items(), key=lambda item: -item[1]):
         table.add_row(name, f"{share:.3f}", "█" * round(share * 40))
-    out.print(table)
+    out.print(table, soft_wrap=False)
     facts = Table.grid(padding=(0, 2))
     facts.add_row("entropy", f"{domain.entropy:.3f}")
     for kind in ("language", "complexity", "context"):
@@ -151,20 +149,18 @@ def _print_intent(intent: TextIntent, decides: bool) -> None:
         facts.add_row("matched", matched or "nothing")
         for name, value in intent.decision_summary().items():
             facts.add_row(name, _format_figure(value))
-    out.print(facts)
+    out.print(facts, soft_wrap=False)
 
 
 def _print_case(each: CaseResult) -> None:
     style = "green" if each.passed else "bold red"
     verdict = "passed" if each.passed else "FAILED"
-    out.print(
-        f"{verdict}  {each.placed.where}  {each.placed.case.display_name()}", style=style, soft_wrap=True
-    )
+    out.print(f"{verdict}  {each.placed.where}  {each.placed.case.display_name()}", style=style)
     for failure in each.failures:
-        out.print(f"        {failure}", style="red", soft_wrap=True)
+        out.print(f"        {failure}", style="red")
     outcome = ", ".join(f"{name} {_format_figure(value)}" for name, value in each.outcome.items())
-    out.print(f"        {outcome}", soft_wrap=True)
-    out.print(f"        why: {each.why}", style="dim", soft_wrap=True)
+    out.print(f"        {outcome}")
+    out.print(f"        why: {each.why}", style="dim")
     for signal in each.signals:
         name = f"{signal['kind']}:{signal['name']}" if signal["name"] else signal["kind"]
         sure = "" if signal["matched"] else ", does not match"
@@ -172,7 +168,6 @@ def _print_case(each: CaseResult) -> None:
             f"        {name} = {_format_figure(signal['value'])}"
             f" (confidence {signal['confidence']:.2f}{sure})",
             style="dim",
-            soft_wrap=True,
         )
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument
 
 from radixway.cli.options import ConfigFile, load_options
-from radixway.cli.terminal import exit_with_error, out
+from radixway.cli.terminal import exit_on, out
 from radixway.core.config import Config, ConfigError, EncodersConfig
 from radixway.core.config.yaml_file import read_text, read_yaml
 
@@ -36,24 +36,12 @@ def load_semantic_sections(path: Path | None) -> tuple[SemanticConfig, EncodersC
     """
     from radixway.core.config.semantic import SemanticConfig, load_semantic
 
-    try:
-        if path is not None and is_semantic_file(path):
+    if path is not None and is_semantic_file(path):
+        with exit_on(ConfigError):
             load_semantic(path)
-            return SemanticConfig(config=path, watch=False), EncodersConfig()
-    except ConfigError as error:
-        exit_with_error(str(error))
+        return SemanticConfig(config=path, watch=False), EncodersConfig()
     config = load_options(path)
     return config.semantic or SemanticConfig(), config.encoders
-
-
-def check_semantic_file(path: Path) -> None:
-    """Explain every mistake in a `config.yaml` by its line, those of expressions and patterns too."""
-    from radixway.semantics.decisions.section_validation import parse_section
-
-    try:
-        parse_section(read_text(path), path)
-    except ConfigError as error:
-        exit_with_error(str(error))
 
 
 def config_show(config: ConfigFile = None) -> None:
@@ -61,14 +49,17 @@ def config_show(config: ConfigFile = None) -> None:
     import yaml
 
     tree = load_options(config).model_dump(mode="json")
-    out.print(yaml.safe_dump(tree, sort_keys=False, allow_unicode=True), end="", soft_wrap=True)
+    out.print(yaml.safe_dump(tree, sort_keys=False, allow_unicode=True), end="")
 
 
-def config_check(file: Annotated[Path, typer.Argument(help="The file to check.", metavar="FILE")]) -> None:
+def config_check(file: Annotated[Path, Argument(help="The file to check.", metavar="FILE")]) -> None:
     """Explain every mistake in a radixway.yaml, or in a semantic router's config.yaml, by its line."""
     if is_semantic_file(file):
-        check_semantic_file(file)
-        out.print(f"{file} is good: set semantic.config to it", soft_wrap=True)
+        from radixway.semantics.decisions.section_validation import parse_section
+
+        with exit_on(ConfigError):
+            parse_section(read_text(file), file)
+        out.print(f"{file} is good: set semantic.config to it")
         return
     load_options(file)
-    out.print(f"{file} is good", soft_wrap=True)
+    out.print(f"{file} is good")

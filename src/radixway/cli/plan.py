@@ -7,28 +7,25 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from radixway.cli.options import GATEWAY, AdminKey, ConfigFile, GatewayUrl, load_options
-from radixway.cli.terminal import exit_with_error, out, run_call
+from radixway.cli.terminal import exit_on, exit_with_error, format_json, out, run_call
 
 plan_app = typer.Typer(help="How many replicas there should be.", invoke_without_command=True)
 
-JsonFile = Annotated[Path | None, typer.Option("--json", help="Write it here.", metavar="FILE")]
+JsonFile = Annotated[Path | None, Option("--json", help="Write it here.", metavar="FILE")]
 
 
 @plan_app.callback()
 def plan(
     context: typer.Context,
-    trace: Annotated[
-        Path | None, typer.Option(help="Plan for this traffic, simulated.", metavar="FILE")
-    ] = None,
+    trace: Annotated[Path | None, Option(help="Plan for this traffic, simulated.", metavar="FILE")] = None,
     config: ConfigFile = None,
-    model: Annotated[str, typer.Option(help="Whose objective and profile hold for TRACE.")] = "default",
-    start: Annotated[
-        int | None, typer.Option(help="Replicas at first. Default: max_replicas.", min=1)
-    ] = None,
-    speedup: Annotated[float, typer.Option(help="How much faster requests come than in TRACE.")] = 1.0,
-    window_s: Annotated[float, typer.Option(help="The objective is judged by such windows.", min=1)] = 60.0,
+    model: Annotated[str, Option(help="Whose objective and profile hold for TRACE.")] = "default",
+    start: Annotated[int | None, Option(help="Replicas at first. Default: max_replicas.", min=1)] = None,
+    speedup: Annotated[float, Option(help="How much faster requests come than in TRACE.")] = 1.0,
+    window_s: Annotated[float, Option(help="The objective is judged by such windows.", min=1)] = 60.0,
     json: JsonFile = None,
     url: GatewayUrl = GATEWAY,
     key: AdminKey = None,
@@ -37,7 +34,9 @@ def plan(
     if context.invoked_subcommand is not None:
         return
     if trace is None:
-        _print_plan(_fetch_plan(url, key), json)
+        from radixway.core.http.gateway_client import call_gateway
+
+        _print_plan(run_call(call_gateway(url, "GET", "/plan", dict[str, Any], key=key)), json)
         return
     from radixway.cluster.planner.dry_run import PlanOptions, run_dry_run
     from radixway.core.config import ConfigError
@@ -45,40 +44,30 @@ def plan(
     settings = load_options(config)
     section = settings.scale.planner
     most = 16 if section is None else section.for_model(model).max_replicas
-    try:
+    with exit_on(ValueError, ConfigError):
         run_dry_run(PlanOptions(trace, model, start or most, speedup, window_s, json), settings, out)
-    except (ValueError, ConfigError) as error:
-        exit_with_error(str(error))
 
 
 @plan_app.command()
 def profile(
-    url: Annotated[str, typer.Argument(help="An engine without other traffic.", metavar="URL")],
-    model: Annotated[str, typer.Option(help="The model to ask for.")],
-    startup_s: Annotated[float, typer.Option(help="How long it takes to start.", min=0)] = 60.0,
-    key: Annotated[str | None, typer.Option(help="Sent as bearer token.")] = None,
+    url: Annotated[str, Argument(help="An engine without other traffic.", metavar="URL")],
+    model: Annotated[str, Option(help="The model to ask for.")],
+    startup_s: Annotated[float, Option(help="How long it takes to start.", min=0)] = 60.0,
+    key: Annotated[str | None, Option(help="Sent as bearer token.")] = None,
     json: JsonFile = None,
 ) -> None:
     """Measure one engine, and print the `profile` to configure."""
     from radixway.cluster.planner.engine_profiler import ProfilingError, fit_profile, measure_engine
 
-    try:
+    with exit_on(ProfilingError, ValueError):
         alone, together = asyncio.run(measure_engine(url, model, key))
         fitted = fit_profile(alone, together, startup_s).model_dump(
             include={"step_s", "prefill_s", "decode_s", "context_s", "startup_s"}
         )
-    except (ProfilingError, ValueError) as error:
-        exit_with_error(str(error))
     out.print("profile:")
     for name, value in fitted.items():
         out.print(f"  {name}: {value:.6g}")
     _write_json(fitted, json)
-
-
-def _fetch_plan(url: str, key: str | None) -> dict[str, Any]:
-    from radixway.core.http.gateway_client import call_gateway
-
-    return run_call(call_gateway(url, "GET", "/plan", dict[str, Any], key=key))
 
 
 def _print_plan(plan: dict[str, Any], json: Path | None) -> None:
@@ -103,9 +92,7 @@ def _print_plan(plan: dict[str, Any], json: Path | None) -> None:
 def _write_json(plan: dict[str, Any], path: Path | None) -> None:
     if path is None:
         return
-    import msgspec
-
     try:
-        path.write_bytes(msgspec.json.format(msgspec.json.encode(plan)) + b"\n")
+        path.write_text(f"{format_json(plan)}\n", encoding="utf-8")
     except OSError as error:
         exit_with_error(f"cannot write {path}: {error.strerror}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from yarl import URL
 
 from radixway.core.config import Config, ConfigError, WorkerSettings
 from radixway.core.http import bind_tcp, is_loopback_host, raise_file_limit
-from radixway.core.http.gateway_client import ChatCompletionInfo, GatewayCallError, call_gateway, stream_chat
+from radixway.core.http.gateway_client import GatewayCallError, call_gateway, stream_chat
 from radixway.core.telemetry import HeapFreezer, ServerConsole, configure_logging
 from radixway.gateway.app import Gateway
 from radixway.gateway.engine_supervisor import EngineProcess, wait_until_ready
@@ -39,11 +40,8 @@ def check_exposure(config: Config) -> None:
 
 
 async def run_gateway(config: Config) -> int:
-    """Serve a gateway until a signal; returns the exit code. Raises CannotListen, ConfigError."""
-    check_exposure(config)
-    configure_logging(config.telemetry.logs)
-    raise_file_limit()
-    listener = bind_tcp(config.gateway.host, config.gateway.port)
+    """Serve a gateway until a signal; return the exit code. Raises CannotListenError, ConfigError."""
+    listener = _open_listener(config)
     gateway = Gateway(config)
     server = gateway.make_server(listener)
     with server.stopped_by_signals():
@@ -53,7 +51,7 @@ async def run_gateway(config: Config) -> int:
 
 
 async def run_up(config: Config, config_file: Path | None, model: str | None, *, greet: bool) -> int:
-    """Serve a gateway with an embedded engine on the next port until a signal; returns the exit code.
+    """Serve a gateway with an embedded engine on the next port until a signal; return the exit code.
 
     An engine that cannot start ends everything with its exit code; one that dies later is started again. A
     second signal waits for nothing.
@@ -63,10 +61,7 @@ async def run_up(config: Config, config_file: Path | None, model: str | None, *,
         ConfigError: the configuration names something that does not exist.
         EngineKilled: the engine was ended from outside before it was ready.
     """
-    check_exposure(config)
-    configure_logging(config.telemetry.logs)
-    raise_file_limit()
-    listener = bind_tcp(config.gateway.host, config.gateway.port)
+    listener = _open_listener(config)
     engine_port = _next_free_port(listener.getsockname()[1])
     engine = EngineProcess(engine_port, config_file, model, publish=config.engine.kv_events_endpoint is None)
     workers = (*config.workers, WorkerSettings(url=engine.url, api_key=config.engine.api_key))
@@ -91,6 +86,14 @@ async def run_up(config: Config, config_file: Path | None, model: str | None, *,
         if not task.cancelled() and (error := task.exception()):
             raise error
     return engine.failed_start or 0
+
+
+def _open_listener(config: Config) -> socket.socket:
+    """Return the gateway's socket, once its exposure is checked and the process prepared."""
+    check_exposure(config)
+    configure_logging(config.telemetry.logs)
+    raise_file_limit()
+    return bind_tcp(config.gateway.host, config.gateway.port)
 
 
 def _start_console(url: str, gateway: Gateway) -> None:
@@ -136,26 +139,15 @@ async def _show_welcome(url: str, gateway: Gateway, engine: EngineProcess, *, gr
 
 async def _ask_greeting(url: str) -> None:
     out.print(f"\n[bold]> {GREETING}[/]")
-    body = {
-        "model": "auto",
-        "messages": [{"role": "user", "content": GREETING}],
-        "temperature": 0,
-        "max_tokens": 96,
-    }
-    answer: ChatCompletionInfo = await stream_chat(
-        url, body, show=lambda text: out.print(text, end="", markup=False)
-    )
+    messages = [{"role": "user", "content": GREETING}]
+    body = {"model": "auto", "messages": messages, "temperature": 0, "max_tokens": 96}
+    answer = await stream_chat(url, body, show=lambda text: out.print(text, end="", markup=False))
     out.print(f"\n[dim]{escape(answer.summary())}[/]", soft_wrap=True)
     journal = await call_gateway(url, "GET", f"/explain/{answer.request_id}", dict[str, Any])
     for step in journal["steps"]:
-        out.print(
-            f"  [dim]{step.pop('at_ms'):8.2f} ms[/]  {step.pop('step'):<8} {_format_fields(step)}",
-            soft_wrap=True,
-        )
-
-
-def _format_fields(step: dict[str, Any]) -> str:
-    return "  ".join(f"[dim]{name}[/] {escape(str(value))}" for name, value in step.items())
+        began, name = f"{step.pop('at_ms'):8.2f} ms", step.pop("step")
+        fields = "  ".join(f"[dim]{field}[/] {escape(str(value))}" for field, value in step.items())
+        out.print(f"  [dim]{began}[/]  {name:<8} {fields}", soft_wrap=True)
 
 
 def _next_free_port(port: int) -> int:

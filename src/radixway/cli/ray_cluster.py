@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 from rich.table import Table
+from typer import Argument, Option
 
 from radixway.cli.options import load_options
-from radixway.cli.terminal import exit_with_error, out
+from radixway.cli.terminal import exit_on, exit_without_extra, out
 from radixway.core.config import ConfigError
 
 if TYPE_CHECKING:
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 ray_app = typer.Typer(help="The gateway and its engines in a Ray cluster.", no_args_is_help=True)
 
 Address = Annotated[
-    str | None, typer.Option(help="The cluster; default: the one of this machine.", envvar="RAY_ADDRESS")
+    str | None, Option(help="The cluster; default: the one of this machine.", envvar="RAY_ADDRESS")
 ]
-Application = Annotated[str, typer.Option("--name", help="The application.", metavar="NAME")]
+Application = Annotated[str, Option("--name", help="The application.", metavar="NAME")]
 
 
 @ray_app.command("deploy")
 def ray_deploy(
     config: Annotated[
-        Path | None, typer.Argument(help="Default: ./radixway.yaml if there is one.", metavar="CONFIG")
+        Path | None, Argument(help="Default: ./radixway.yaml if there is one.", metavar="CONFIG")
     ] = None,
     address: Address = None,
 ) -> None:
@@ -37,12 +37,10 @@ def ray_deploy(
     settings = load_options(config)
     from radixway.cli.quickstart import check_exposure
 
-    try:
+    with exit_on(ConfigError):
         check_exposure(settings)
-    except ConfigError as error:
-        exit_with_error(str(error))
     with _ray_cluster(address):
-        from radixway.gateway.ray_serve.command import deploy_application
+        from radixway.gateway.ray_serve.application import deploy_application
 
         _print_status(deploy_application(settings))
 
@@ -51,7 +49,7 @@ def ray_deploy(
 def ray_status(name: Application = "radixway", address: Address = None) -> None:
     """Show how the application and its replicas are."""
     with _ray_cluster(address):
-        from radixway.gateway.ray_serve.command import find_status
+        from radixway.gateway.ray_serve.application import find_status
 
         _print_status(find_status(name))
 
@@ -60,7 +58,7 @@ def ray_status(name: Application = "radixway", address: Address = None) -> None:
 def ray_delete(name: Application = "radixway", address: Address = None) -> None:
     """End the application; Ray itself stays."""
     with _ray_cluster(address):
-        from radixway.gateway.ray_serve.command import delete_application
+        from radixway.gateway.ray_serve.application import delete_application
 
         delete_application(name)
     out.print(f"{name} is deleted")
@@ -69,15 +67,10 @@ def ray_delete(name: Application = "radixway", address: Address = None) -> None:
 @contextmanager
 def _ray_cluster(address: str | None) -> Iterator[None]:
     """Connect to the Ray cluster at `address`. A mistake, here or within the block, ends the command."""
-    try:
-        from radixway.gateway.ray_serve.command import NotDeployedError, RayUnreachableError, connect_ray
-    except ModuleNotFoundError as error:
-        exit_with_error(f"Ray is not installed (there is no {error.name}): pip install 'radixway[ray]'")
-    try:
-        with connect_ray(address):
-            yield
-    except (RayUnreachableError, NotDeployedError, RuntimeError) as error:
-        exit_with_error(str(error))
+    with exit_without_extra("Ray", "ray"):
+        from radixway.gateway.ray_serve.application import NotDeployedError, RayUnreachableError, connect_ray
+    with exit_on(RayUnreachableError, NotDeployedError, RuntimeError), connect_ray(address):
+        yield
 
 
 def _print_status(application: ApplicationStatusOverview) -> None:
@@ -85,5 +78,5 @@ def _print_status(application: ApplicationStatusOverview) -> None:
     for name, deployment in application.deployments.items():
         replicas = ", ".join(f"{count} {state.lower()}" for state, count in deployment.replica_states.items())
         table.add_row(name, deployment.status.value.lower(), replicas)
-    out.print(f"application {application.status.value.lower()}  {escape(application.message)}".rstrip())
-    out.print(table)
+    out.print(f"application {application.status.value.lower()}  {application.message}".rstrip())
+    out.print(table, soft_wrap=False)

@@ -1,44 +1,42 @@
-"""`radixway up`, `serve` and `engine`: what runs until a signal."""
+"""`radixway up`, `serve`, `engine`, `console` and `operator`: what runs until a signal."""
 
 from __future__ import annotations
 
+import asyncio
+import os
 import sys
 from collections.abc import Coroutine
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any, NoReturn
 
-import typer
-from rich.console import Console
+from typer import Option
 
 from radixway.cli.options import (
-    ApiKey,
-    BootstrapPort,
+    GATEWAY,
     ConfigFile,
-    DisaggregationMode,
-    DiskCache,
-    DiskCacheDir,
-    Eviction,
-    ExtProcPort,
+    GatewayUrl,
     Host,
-    HostCache,
     Insecure,
-    KVCacheDtype,
-    KVEventsEndpoint,
-    KVEventsFormat,
-    KVEventsReplay,
-    KVEventsTopic,
     MiddlewarePaths,
     Model,
     Port,
-    Quantization,
     Trajectories,
     Workers,
     drop_unset,
-    ext_proc_overrides,
     gateway_overrides,
     load_options,
 )
-from radixway.cli.terminal import exit_with_error, terminate_when_stdin_closes
-from radixway.core.config import Config, ConfigError
+from radixway.cli.terminal import (
+    err,
+    exit_on,
+    exit_with_error,
+    exit_without_extra,
+    on_stop_signal,
+    out,
+    terminate_when_stdin_closes,
+)
+from radixway.core.config import Config, ConfigError, EngineConfig
 
 
 def up(
@@ -49,7 +47,7 @@ def up(
     worker: Workers = None,
     middleware_paths: MiddlewarePaths = None,
     trajectories: Trajectories = None,
-    greet: Annotated[bool, typer.Option(help="Answer and explain one request at the start.")] = True,
+    greet: Annotated[bool, Option(help="Answer and explain one request at the start.")] = True,
     insecure: Insecure = None,
 ) -> None:
     """Start an engine and a gateway in front of it."""
@@ -67,17 +65,21 @@ def serve(
     port: Port = None,
     worker: Workers = None,
     model: Annotated[
-        str | None, typer.Option(help="The model that the workers given by --worker serve.", metavar="NAME")
+        str | None, Option(help="The model that the workers given by --worker serve.", metavar="NAME")
     ] = None,
     middleware_paths: MiddlewarePaths = None,
     trajectories: Trajectories = None,
-    ext_proc_port: ExtProcPort = None,
+    ext_proc_port: Annotated[
+        int | None,
+        Option(help="Decide for Envoy too, as its external processor on this port.", min=0, max=65535),
+    ] = None,
     insecure: Insecure = None,
 ) -> None:
     """Start a gateway in front of workers that run elsewhere."""
     overrides = gateway_overrides(host, port, worker, served=model, insecure=insecure)
     overrides |= {"trajectories": drop_unset(enabled=trajectories)}
-    overrides |= {"ext_proc": ext_proc_overrides(ext_proc_port)}
+    if ext_proc_port is not None:
+        overrides["ext_proc"] = {"enabled": True, "port": ext_proc_port}
     settings = load_options(config, overrides, middleware_paths=middleware_paths or ())
     from radixway.cli.quickstart import run_gateway
 
@@ -89,41 +91,56 @@ def engine(
     host: Host = None,
     port: Port = None,
     model: Model = None,
-    eviction: Eviction = None,
-    kv_cache_dtype: KVCacheDtype = None,
-    quantization: Quantization = None,
-    host_cache_gb: HostCache = None,
-    disk_cache_dir: DiskCacheDir = None,
-    disk_cache_gb: DiskCache = None,
-    kv_events_endpoint: KVEventsEndpoint = None,
-    kv_events_replay_endpoint: KVEventsReplay = None,
-    kv_events_topic: KVEventsTopic = None,
-    kv_events_format: KVEventsFormat = None,
-    disaggregation_mode: DisaggregationMode = None,
-    disaggregation_bootstrap_port: BootstrapPort = None,
-    api_key: ApiKey = None,
+    eviction: Annotated[
+        str | None,
+        Option(help="Cached prefixes that go first: lru, lfu, slru or priority.", metavar="ORDER"),
+    ] = None,
+    kv_cache_dtype: Annotated[
+        str | None, Option(help="Keys and values as computed, or in 8 bits.", metavar="auto|fp8|int8")
+    ] = None,
+    quantization: Annotated[
+        str | None, Option(help="Weights in full, or in 8 or 4 bits.", metavar="none|int8wo|int4wo")
+    ] = None,
+    host_cache_gb: Annotated[
+        float | None, Option(help="Memory for cached KV that the device has no room for.", metavar="GB")
+    ] = None,
+    disk_cache_dir: Annotated[
+        Path | None, Option(help="Keep cached KV here too, also for the next start.", metavar="DIR")
+    ] = None,
+    disk_cache_gb: Annotated[
+        float | None, Option(help="Most that the disk cache takes.", metavar="GB")
+    ] = None,
+    kv_events_endpoint: Annotated[
+        str | None,
+        Option(help="Publish KV events here: tcp://*:5557 binds, tcp://host:5557 connects.", metavar="ZMQ"),
+    ] = None,
+    kv_events_replay_endpoint: Annotated[
+        str | None, Option(help="Replay missed KV events here.", metavar="ZMQ")
+    ] = None,
+    kv_events_topic: Annotated[str | None, Option(help="First frame of every KV event message.")] = None,
+    kv_events_format: Annotated[
+        str | None,
+        Option(help="KV events as vLLM 0.24 and later has them, or before.", metavar="map|array"),
+    ] = None,
+    disaggregation_mode: Annotated[
+        str | None,
+        Option(help="Prefill for other engines, or have them prefill.", metavar="null|prefill|decode"),
+    ] = None,
+    disaggregation_bootstrap_port: Annotated[
+        int | None,
+        Option(help="Where a prefill engine's KV is fetched; 0 takes a free port.", metavar="PORT"),
+    ] = None,
+    api_key: Annotated[
+        str | None,
+        Option(help="A key that clients must send; or in RADIXWAY__ENGINE__API_KEY.", metavar="KEY"),
+    ] = None,
     insecure: Insecure = None,
-    until_stdin_closes: Annotated[bool, typer.Option("--until-stdin-closes", hidden=True)] = False,
+    until_stdin_closes: Annotated[bool, Option("--until-stdin-closes", hidden=True)] = False,
 ) -> None:
     """Start an embedded engine alone: an OpenAI and SGLang compatible server over one model."""
-    options = {
-        "model": model,
-        "eviction": eviction,
-        "kv_cache_dtype": kv_cache_dtype,
-        "quantization": quantization,
-        "host_cache_gb": host_cache_gb,
-        "disk_cache_dir": disk_cache_dir,
-        "disk_cache_gb": disk_cache_gb,
-        "kv_events_endpoint": kv_events_endpoint,
-        "kv_events_replay_endpoint": kv_events_replay_endpoint,
-        "kv_events_topic": kv_events_topic,
-        "kv_events_format": kv_events_format,
-        "disaggregation_mode": disaggregation_mode,
-        "disaggregation_bootstrap_port": disaggregation_bootstrap_port,
-        "disaggregation_bootstrap_host": host,
-        "api_key": api_key,
-        "insecure": insecure,
-    }
+    given = locals()
+    options = {name: given[name] for name in EngineConfig.model_fields if name in given}
+    options["disaggregation_bootstrap_host"] = host
     settings = load_options(config, {"engine": drop_unset(**options)})
     address = (host or settings.gateway.host, settings.gateway.port + 1 if port is None else port)
     _check_engine_exposure(settings, address[0])
@@ -132,15 +149,89 @@ def engine(
     _run_engine(settings, *address)
 
 
+def console(
+    gateway: GatewayUrl = GATEWAY,
+    listen: Annotated[str, Option(help="Where to serve the pages.", metavar="HOST:PORT")] = "127.0.0.1:30009",
+    public_host: Annotated[
+        list[str] | None,
+        Option(help="A name under which browsers reach it; repeatable.", metavar="HOST[:PORT]"),
+    ] = None,
+    session_hours: Annotated[
+        float, Option(help="How long one who does nothing stays signed in.", min=0.01)
+    ] = 12,
+    attempts_per_minute: Annotated[int, Option(help="Wrong keys that are looked at.", min=1)] = 10,
+    until_stdin_closes: Annotated[bool, Option("--until-stdin-closes", hidden=True)] = False,
+) -> None:
+    """Serve the console of a gateway that runs. A gateway does so by itself at /console."""
+    storage = TemporaryDirectory(prefix="radixway-console-")
+    os.environ["NICEGUI_STORAGE_PATH"] = storage.name  # read as it is imported; nothing of ours is kept there
+    with exit_without_extra("the console", "console"):
+        from radixway.console.server import ConsoleOptions, run_console
+    from radixway.core.config import LogsConfig
+    from radixway.core.http import CannotListenError
+    from radixway.core.telemetry import HeapFreezer, ServerConsole, configure_logging
+
+    if not listen.startswith("unix:") and not listen.rpartition(":")[2].isdigit():
+        exit_with_error(f"--listen is HOST:PORT, not {listen!r}")
+    configure_logging(LogsConfig(level="warning"))
+    if until_stdin_closes:
+        terminate_when_stdin_closes()
+    options = ConsoleOptions(
+        gateway=gateway,
+        listen=listen,
+        hosts=public_host or (),
+        session_s=session_hours * 3600,
+        attempts_per_minute=attempts_per_minute,
+    )
+    server_out = ServerConsole(highlight=False, markup=False)
+
+    def ready(url: str) -> None:
+        HeapFreezer().freeze_startup_objects()
+        shown = url if url.startswith("unix:") else f"{url}/console"
+        server_out.print(f"console {shown}", soft_wrap=True)
+
+    with exit_on(CannotListenError), storage:
+        asyncio.run(run_console(options, ready))
+
+
+def operator(
+    namespace: Annotated[
+        list[str] | None,
+        Option(envvar="RADIXWAY_OPERATOR_NAMESPACES", help="Look after this one; repeatable. Default: all."),
+    ] = None,
+    server: Annotated[
+        str | None,
+        Option(
+            help="An API server that asks for no credentials, as of kubectl proxy. "
+            "Default: the pod's, or that of $KUBECONFIG.",
+            metavar="URL",
+        ),
+    ] = None,
+    liveness: Annotated[
+        str | None, Option(help="Serve liveness here: http://0.0.0.0:8080/healthz", metavar="URL")
+    ] = None,
+) -> None:
+    """Run the Kubernetes operator: Model becomes a pool of workers, RouterPolicy gateways' rules."""
+    with exit_without_extra("the operator", "operator"):
+        from radixway.cluster.operator import ClusterNotConfiguredError, OperatorSettings, run_operator
+    settings = OperatorSettings(tuple(namespace or ()), server, liveness)
+
+    async def run() -> None:
+        stop = asyncio.Event()
+        on_stop_signal(stop.set)
+        await run_operator(settings, stop, lambda: out.print("operator ready"))
+
+    with exit_on(ClusterNotConfiguredError):
+        asyncio.run(run())
+
+
 def run_server(serving: Coroutine[Any, Any, int]) -> NoReturn:
     """Run a gateway to its end under uvloop and exit with what it returns."""
     from radixway.core.http import CannotListenError, run_until_exit
     from radixway.gateway.engine_supervisor import EngineKilledError
 
-    try:
+    with exit_on(ConfigError, CannotListenError, EngineKilledError):
         sys.exit(run_until_exit(serving))
-    except (ConfigError, CannotListenError, EngineKilledError) as error:
-        exit_with_error(str(error))
 
 
 def _check_engine_exposure(settings: Config, host: str) -> None:
@@ -157,12 +248,8 @@ def _check_engine_exposure(settings: Config, host: str) -> None:
 
 def _run_engine(settings: Config, host: str, port: int) -> None:
     """Run an engine to its end, with a bar while it loads."""
-    try:
+    with exit_without_extra("the engine", "engine"):
         from radixway.engine.server import serve as serve_engine
-    except ModuleNotFoundError as error:
-        exit_with_error(
-            f"the engine is not installed (there is no {error.name}): pip install 'radixway[engine]'"
-        )
     from rich.progress import Progress, TaskID
 
     from radixway.core.http import ServerLimits, raise_file_limit, run_until_exit
@@ -171,8 +258,7 @@ def _run_engine(settings: Config, host: str, port: int) -> None:
     from radixway.engine.errors import EngineError
 
     configure_logging(settings.telemetry.logs)
-    terminal = Console(stderr=True)
-    bar = Progress(console=terminal, transient=True, disable=not terminal.is_terminal)
+    bar = Progress(console=err, transient=True, disable=not err.is_terminal)
     stages: dict[str, TaskID] = {}
 
     def show(what: str, share: float) -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-from rich.console import Console
+from typer import Option
 
-from radixway.cli.options import ConfigFile, drop_unset, load_options
+from radixway.cli.options import ConfigFile, Host, MiddlewarePaths, Port, drop_unset, load_options
 from radixway.cli.servers import run_server
-from radixway.cli.terminal import exit_with_error
+from radixway.cli.terminal import err, exit_with_error
 
 _DAY_S = 86_400.0
 
@@ -29,47 +28,40 @@ slime aborts at the workers to get them."""
 
 def slime_router(
     config: ConfigFile = None,
-    sglang_router_ip: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
-    sglang_router_port: Annotated[
-        int | None, typer.Option(help="Port to listen on.", min=0, max=65535)
-    ] = None,
+    sglang_router_ip: Host = None,
+    sglang_router_port: Port = None,
     hf_checkpoint: Annotated[
-        str | None, typer.Option(help="Whose tokenizer: directory or hub id.", metavar="PATH_OR_ID")
+        str | None, Option(help="Whose tokenizer: directory or hub id.", metavar="PATH_OR_ID")
     ] = None,
     use_slime_router: Annotated[
-        bool, typer.Option("--use-slime-router", help="Taken as said; there is no other here.")
+        bool, Option("--use-slime-router", help="Taken as said; there is no other here.")
     ] = True,
-    slime_router_middleware_paths: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Middlewares by dotted path, several values; the first is innermost.", metavar="a.b.Class …"
-        ),
-    ] = None,
+    slime_router_middleware_paths: MiddlewarePaths = None,
     rollout_health_check_interval: Annotated[
-        float | None, typer.Option(help="Seconds between two looks at a worker.")
+        float | None, Option(help="Seconds between two looks at a worker.")
     ] = None,
     slime_router_health_check_failure_threshold: Annotated[
-        int | None, typer.Option(help="Failed looks in a row that take a worker out, until it answers again.")
+        int | None, Option(help="Failed looks in a row that take a worker out, until it answers again.")
     ] = None,
     slime_router_max_connections: Annotated[
-        int | None, typer.Option(help="Has no effect here: connections are opened as requests need them.")
+        int | None, Option(help="Has no effect here: connections are opened as requests need them.")
     ] = None,
     slime_router_timeout: Annotated[
-        float | None, typer.Option(help="Seconds that one request may take. Default: a day.")
+        float | None, Option(help="Seconds that one request may take. Default: a day.")
     ] = None,
     sglang_server_concurrency: Annotated[
-        int | None, typer.Option(help="Requests that a worker is given at a time; more wait.")
+        int | None, Option(help="Requests that a worker is given at a time; more wait.")
     ] = None,
     abort: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="What becomes of an answer that a worker aborts: partial (the default), resume or retry.",
             metavar="POLICY",
         ),
     ] = None,
     admin_network: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             help="Networks from which workers may be added without a key, 10.0.0.0/8; several values.",
             metavar="NETWORK …",
         ),
@@ -77,8 +69,9 @@ def slime_router(
 ) -> None:
     """Start a gateway as one starts the Slime router; workers come by /add_worker."""
     if slime_router_max_connections is not None:
-        _print_error(
-            "--slime-router-max-connections has no effect; --sglang-server-concurrency limits each worker"
+        err.print(
+            "radixway: --slime-router-max-connections has no effect; --sglang-server-concurrency limits each"
+            " worker"
         )
     if hf_checkpoint is not None:
         _check_tokenizer(hf_checkpoint)
@@ -107,13 +100,8 @@ def slime_router(
 
 
 def _check_tokenizer(source: str) -> None:
-    """What looks like a directory must hold a tokenizer; anything else is a hub id."""
+    """End the command where `source` looks like a directory without a tokenizer; it may be a hub id."""
     path = Path(source)
-    if (path.is_dir() or path.is_absolute() or source.startswith(".")) and not (
-        path / "tokenizer.json"
-    ).is_file():
+    is_directory = path.is_dir() or path.is_absolute() or source.startswith(".")
+    if is_directory and not (path / "tokenizer.json").is_file():
         exit_with_error(f"--hf-checkpoint: there is no tokenizer.json in {source}")
-
-
-def _print_error(message: str) -> None:
-    Console(stderr=True, highlight=False, markup=False).print(f"radixway: {message}", soft_wrap=True)

@@ -7,31 +7,64 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn, TypeVar
 
 from rich.console import Console
-from rich.markup import escape
+from rich.text import Text
 
 AnswerT = TypeVar("AnswerT")
 
-out = Console(highlight=False, markup=False)
+out = Console(highlight=False, markup=False, soft_wrap=True)
+err = Console(highlight=False, markup=False, soft_wrap=True, stderr=True)
 
 
 def exit_with_error(message: str) -> NoReturn:
     """Print `message`, one clear sentence, to standard error and exit with code 2."""
-    Console(stderr=True, highlight=False).print(f"[bold red]radixway:[/] {escape(message)}", soft_wrap=True)
+    err.print(Text.assemble(("radixway:", "bold red"), f" {message}"))
     raise SystemExit(2)
+
+
+@contextmanager
+def exit_on(*errors: type[Exception]) -> Iterator[None]:
+    """End the command with the message of any of `errors` that is raised within."""
+    try:
+        yield
+    except errors as error:
+        exit_with_error(str(error))
+
+
+@contextmanager
+def exit_without_extra(what: str, extra: str) -> Iterator[None]:
+    """End the command where packages of `extra`, which `what` needs, cannot be imported within."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        exit_with_error(
+            f"{what} is not installed (there is no {error.name}): pip install 'radixway[{extra}]'"
+        )
 
 
 def run_call(call: Coroutine[Any, Any, AnswerT]) -> AnswerT:
     """Run `call` to a gateway and return its result; a refusal or no gateway ends the command."""
     from radixway.core.http.gateway_client import GatewayCallError
 
-    try:
+    with exit_on(GatewayCallError):
         return asyncio.run(call)
-    except GatewayCallError as error:
-        exit_with_error(str(error))
+
+
+def format_json(value: Any) -> str:
+    """Return `value` as indented JSON."""
+    import msgspec
+
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+
+
+def on_stop_signal(stop: Callable[[], object]) -> None:
+    """Call `stop` in the running loop at SIGINT and SIGTERM."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop)
 
 
 def terminate_when_stdin_closes() -> None:

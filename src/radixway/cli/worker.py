@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import time
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
+from typer import Option
 
-from radixway.cli.terminal import out
+from radixway.cli.terminal import on_stop_signal, out
 
 
 def _read_env_file(context: typer.Context, path: Path | None) -> Path | None:
-    """What stands there is the default of the options that read such variables."""
+    """Make what stands in the file `path` the default of the options that read such variables."""
     if path is not None:
         from radixway.core.config import ConfigError
         from radixway.core.config.chat_env import read_env_file
@@ -31,29 +31,27 @@ def _read_env_file(context: typer.Context, path: Path | None) -> Path | None:
 
 def worker(
     backend_url: Annotated[
-        str, typer.Option(envvar="INFERENCE_SERVER_URL", help="The engine: TGI, vLLM, SGLang, …")
+        str, Option(envvar="INFERENCE_SERVER_URL", help="The engine: TGI, vLLM, SGLang, …")
     ],
-    server: Annotated[str, typer.Option(envvar="BACKEND_URL", help="The chat server, ws://HOST:PORT")],
-    api_key: Annotated[str, typer.Option(envvar="API_KEY", help="Of this worker, at the server")],
+    server: Annotated[str, Option(envvar="BACKEND_URL", help="The chat server, ws://HOST:PORT")],
+    api_key: Annotated[str, Option(envvar="API_KEY", help="Of this worker, at the server")],
     model_config_name: Annotated[
-        str | None, typer.Option(envvar="MODEL_CONFIG_NAME", help="One of the published models")
+        str | None, Option(envvar="MODEL_CONFIG_NAME", help="One of the published models")
     ] = None,
-    model_id: Annotated[str | None, typer.Option(help="By default what the engine says")] = None,
-    max_input_length: Annotated[int | None, typer.Option(min=1, help="Tokens")] = None,
-    max_total_length: Annotated[int | None, typer.Option(min=2, help="Tokens, answer included")] = None,
-    max_parallel_requests: Annotated[int, typer.Option(envvar="MAX_PARALLEL_REQUESTS", min=1)] = 4,
-    engine: Annotated[Literal["auto", "tgi", "openai"], typer.Option(help="How it is spoken to")] = "auto",
+    model_id: Annotated[str | None, Option(help="By default what the engine says")] = None,
+    max_input_length: Annotated[int | None, Option(min=1, help="Tokens")] = None,
+    max_total_length: Annotated[int | None, Option(min=2, help="Tokens, answer included")] = None,
+    max_parallel_requests: Annotated[int, Option(envvar="MAX_PARALLEL_REQUESTS", min=1)] = 4,
+    engine: Annotated[Literal["auto", "tgi", "openai"], Option(help="How it is spoken to")] = "auto",
     prompt_format: Annotated[
-        Literal["auto", "v2", "chatml", "engine"], typer.Option(envvar="MODEL_PROMPT_FORMAT")
+        Literal["auto", "v2", "chatml", "engine"], Option(envvar="MODEL_PROMPT_FORMAT")
     ] = "auto",
-    enable_safety: Annotated[bool, typer.Option(envvar="ENABLE_SAFETY")] = False,
-    safety_url: Annotated[str, typer.Option(envvar="SAFETY_SERVICE_URL")] = "http://127.0.0.1:8002",
-    replicas: Annotated[
-        int, typer.Option(envvar="REPLICAS", min=1, help="Connections, of a worker each")
-    ] = 1,
+    enable_safety: Annotated[bool, Option(envvar="ENABLE_SAFETY")] = False,
+    safety_url: Annotated[str, Option(envvar="SAFETY_SERVICE_URL")] = "http://127.0.0.1:8002",
+    replicas: Annotated[int, Option(envvar="REPLICAS", min=1, help="Connections, of a worker each")] = 1,
     env_file: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             callback=_read_env_file,
             is_eager=True,
             help="Lines KEY=value of these variables; the environment's stand above",
@@ -67,7 +65,7 @@ def worker(
     try:
         asyncio.run(_run_replicas(**given))
     except (UpstreamEngineError, ServerRejectedError, ValueError) as error:
-        out.print(str(error), style="red", soft_wrap=True)
+        out.print(str(error), style="red")
         raise typer.Exit(1) from None
 
 
@@ -88,6 +86,7 @@ async def _run_replicas(
     from radixway.chat.plugins import PluginAnswers, PluginRegistry
     from radixway.chat.worker import ChatWorker, WorkerSafetyClient, detect_engine
     from radixway.core.config.chat import ChatPluginsConfig
+    from radixway.core.net.task_cancellation import cancel_tasks
 
     section = ChatPluginsConfig()
     plugins = PluginRegistry(section, {}, time.time)
@@ -109,17 +108,13 @@ async def _run_replicas(
             for each in workers:
                 each.drain()
 
-        loop = asyncio.get_running_loop()
-        for signum in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(signum, drain)
+        on_stop_signal(drain)
         out.print(f"{serves.model_id}: {serves.max_input_length} of {serves.max_total_length} tokens in")
         running = [asyncio.create_task(each.run_until_drained()) for each in workers]
         try:
             await asyncio.gather(*running)
         finally:
-            for task in running:
-                task.cancel()
-            await asyncio.gather(*running, return_exceptions=True)
+            await cancel_tasks(running)
 
 
 def _served_model(
@@ -131,7 +126,7 @@ def _served_model(
     max_total_length: int | None,
     max_parallel_requests: int,
 ) -> Any:
-    """What is told here stands above the published model, and that above what the engine says."""
+    """Return the model: options come before the published model, and that before what the engine says."""
     from radixway.chat.model_configs import load_published
     from radixway.chat.worker import ServedModel
 

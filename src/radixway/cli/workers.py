@@ -6,13 +6,12 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 from typing import Annotated, Any
 
-import typer
+from typer import Option
 
 from radixway.cli.options import GATEWAY, AdminKey, GatewayUrl, drop_unset
-from radixway.cli.terminal import exit_with_error, out, run_call
+from radixway.cli.terminal import exit_on, exit_with_error, on_stop_signal, out, run_call
 from radixway.core.config import check_worker_url
 
 
@@ -20,10 +19,8 @@ def workers_add(worker: str, url: GatewayUrl = GATEWAY, key: AdminKey = None) ->
     """Add a worker by its URL."""
     from radixway.core.http.gateway_client import WorkerLoads, call_gateway
 
-    try:
+    with exit_on(ValueError):
         target = check_worker_url(worker)
-    except ValueError as error:
-        exit_with_error(str(error))
     run_call(call_gateway(url, "POST", "/add_worker", WorkerLoads, {"url": target}, key))
     out.print(f"added {target}")
 
@@ -66,7 +63,7 @@ def workers_list(url: GatewayUrl = GATEWAY, key: AdminKey = None) -> None:
     table.print_to(out)
     for worker in workers:
         if worker.trouble:
-            out.print(printable(f"{worker.url}: {worker.trouble}"), soft_wrap=True)
+            out.print(printable(f"{worker.url}: {worker.trouble}"))
 
 
 _AGAIN_S = 1.0
@@ -79,25 +76,21 @@ def workers_announce(
     worker: str,
     url: Annotated[
         list[str] | None,
-        typer.Option(help=f"A gateway; repeatable. Default: {GATEWAY}", envvar="RADIXWAY_URL", metavar="URL"),
+        Option(help=f"A gateway; repeatable. Default: {GATEWAY}", envvar="RADIXWAY_URL", metavar="URL"),
     ] = None,
     key: AdminKey = None,
-    model: Annotated[list[str] | None, typer.Option(help="Default: what the worker says")] = None,
-    pool: Annotated[list[str] | None, typer.Option(help="What it belongs to; repeatable")] = None,
-    role: Annotated[str | None, typer.Option(metavar="any|prefill|decode")] = None,
-    disaggregation: Annotated[str | None, typer.Option(metavar="vllm|sglang")] = None,
-    max_batch_size: Annotated[int | None, typer.Option(min=1, help="Requests it runs at a time")] = None,
-    max_in_flight: Annotated[
-        int | None, typer.Option(min=1, help="Requests it is drop_unset at a time")
-    ] = None,
-    ttl: Annotated[float, typer.Option(min=1, help="Seconds that each word of it holds")] = 30,
-    drain: Annotated[float, typer.Option(min=0, help="Seconds that it may take to finish at the end")] = 600,
+    model: Annotated[list[str] | None, Option(help="Default: what the worker says")] = None,
+    pool: Annotated[list[str] | None, Option(help="What it belongs to; repeatable")] = None,
+    role: Annotated[str | None, Option(metavar="any|prefill|decode")] = None,
+    disaggregation: Annotated[str | None, Option(metavar="vllm|sglang")] = None,
+    max_batch_size: Annotated[int | None, Option(min=1, help="Requests it runs at a time")] = None,
+    max_in_flight: Annotated[int | None, Option(min=1, help="Requests it is given at a time")] = None,
+    ttl: Annotated[float, Option(min=1, help="Seconds that each word of it holds")] = 30,
+    drain: Annotated[float, Option(min=0, help="Seconds that it may take to finish at the end")] = 600,
 ) -> None:
     """Say at gateways that a worker is there, until a signal; then wait until it has nothing in hand."""
-    try:
+    with exit_on(ValueError):
         target = check_worker_url(worker)
-    except ValueError as error:
-        exit_with_error(str(error))
     fields = drop_unset(
         models=model,
         pools=pool,
@@ -113,8 +106,7 @@ async def _announce(body: dict[str, Any], gateways: list[str], key: str | None, 
     from radixway.core.net.task_cancellation import cancel_tasks
 
     stopping = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    on_stop_signal(stopping.set)
     beating = [asyncio.create_task(_send_heartbeat(gateway, body, key)) for gateway in gateways]
     stopped = asyncio.create_task(stopping.wait())
     refused, _ = await asyncio.wait([stopped, *beating], return_when=asyncio.FIRST_COMPLETED)

@@ -4,11 +4,12 @@ They run in a process of their own (`radixway console`) and know the gateway by 
 
 Adding a page:
 
-1. A file in `pages/` with `async def build(visit: PageVisit) -> None`, which draws with NiceGUI's `ui`,
-   and `PAGE = ConsolePage(name="rules", path="/rules", icon="rule", key="r", build=build)`; a line in
-   `pages/__init__.py`. `key`: `g r` leads there. `also`: further paths (`"/requests/{request_id:path}"`),
-   whose values are in `visit.request.path_params`; the query is `visit.request.query_params`. Its address is
-   `/console/rules`; links are `visit.link("/rules")`.
+1. A file in `pages/`, or a package with a `page.py`, and a line in `pages/__init__.py`. The file has
+   `async def build(visit: PageVisit) -> None`, which draws with NiceGUI's `ui` and `components.py`, and
+   `PAGE = ConsolePage(name="rules", path="/rules", icon="rule", key="r", build=build)`. `key`: `g r` leads
+   there. `also`: further paths (`"/requests/{request_id:path}"`), whose values are in
+   `visit.request.path_params`; the query is `visit.request.query_params`. Its address is `/console/rules`;
+   links are `visit.link("/rules")`.
 2. A file `texts/rules.toml`: each text in every language, by key (`"rules.title" = { en = …, zh = … }`). In a
    page `visit.say("rules.title")` and `visit.say("rules.changed", count=3)`; `page.rules` is its name in the
    navigation. No text stands in a page itself: a test looks.
@@ -22,6 +23,7 @@ Adding a page:
 5. `assets/console.css` has the classes: `rw-page-title`, `rw-card`, `rw-grid`, `rw-row`, `rw-stack`,
    `rw-muted`, `rw-figure`, `rw-facts`, `rw-chip` with `good`, `warn`, `bad`; colours are `var(--rw-…)` and
    follow light and dark by themselves. Tailwind's classes are not loaded. What `/` focuses has `data-search`.
+   `templates/` has the rows of tables and the options of charts.
 6. A test in `tests/console/` drives it in the browser: the fixtures are in `tests/console/conftest.py`.
 """
 

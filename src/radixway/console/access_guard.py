@@ -12,24 +12,27 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
-from dataclasses import dataclass
 from time import monotonic
 
 from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from radixway.console.gateway_calls import CallRefusedError, ConsoleCallError, GatewayCalls, GatewayConnection
-from radixway.console.page import BASE
-from radixway.console.preferences import PREFERENCES, read_preferences
-from radixway.console.sign_in_sessions import SignInSession, SignInSessions
+from radixway.console.gateway_calls import GatewayConnection
+from radixway.console.page import BASE, PREFERENCES, read_preferences
+from radixway.console.sign_in import (
+    SIGN_IN,
+    SignInSession,
+    SignInSessions,
+    fetch_identity,
+    session_cookie,
+)
 from radixway.core.http import OriginCheck
 from radixway.core.http.request_origin import is_loopback, may_change, proxy_header
 
-SIGN_IN = f"{BASE}/sign-in"
 _OPEN = (f"{BASE}/assets/", f"{BASE}/favicon.ico")
-_BELIEVED_S = 5.0
-"""How long the gateway's word holds that no key is needed: a page asks for dozens of files."""
+_KEYLESS_FOR_S = 5.0
+"""How long the gateway's answer holds that no key is needed: a page asks for dozens of files."""
 _POLICY = "; ".join(
     (
         "default-src 'self'",
@@ -43,8 +46,7 @@ _POLICY = "; ".join(
         "form-action 'self'",
     )
 )
-_TOO_MANY = 429
-_DONE = '42["event"'
+_ACTIVITY = '42["event"'
 """How a message begins, in Socket.IO's words, that tells of a click or a key; pings are none."""
 _HEADERS = (
     (b"content-security-policy", _POLICY.encode("ascii")),
@@ -121,36 +123,8 @@ class AccessGuard:
         if now > self._open_until:
             if not (await fetch_identity(self._line, None)).admin:
                 return None
-            self._open_until = now + _BELIEVED_S
+            self._open_until = now + _KEYLESS_FOR_S
         return SignInSession(None, 0.0)
-
-
-@dataclass(frozen=True, slots=True)
-class CallerIdentity:
-    """The gateway's answer about a caller; what is not known is False."""
-
-    answers: bool = False
-    admin: bool = False
-    by_key: bool = False
-    """The key alone makes it one: where the console runs has no part in it."""
-    needs_key: bool = True
-
-
-async def fetch_identity(line: GatewayConnection, key: str | None) -> CallerIdentity:
-    """Return what a caller with `key` may do at the gateway behind `line`."""
-    try:
-        payload = await GatewayCalls(line, SignInSession(key, 0.0)).get_json("/whoami")
-    except CallRefusedError as refusal:  # too many wrong keys: this is another
-        return CallerIdentity(answers=refusal.status == _TOO_MANY)
-    except ConsoleCallError:
-        return CallerIdentity()
-    return CallerIdentity(True, payload["admin"], payload["by_key"], payload["needs_key"])
-
-
-def session_cookie(request: HTTPConnection) -> str:
-    """Return the cookie's name, with the port of `request`: all ports of a host share cookies."""
-    _, _, port = request.headers.get("host", "").rpartition(":")
-    return f"radixway_session_{port}" if port.isdigit() else "radixway_session"
 
 
 def _with_headers(send: Send) -> Send:
@@ -163,28 +137,27 @@ def _with_headers(send: Send) -> Send:
 
 
 def _receive_until_over(session: SignInSession, receive: Receive, sign_ins: SignInSessions) -> Receive:
-    """`receive`, for which the browser is gone once the session is over. What people do makes it last
-    longer."""
+    """Return a `receive` for which the browser is gone once `session` is over; activity prolongs it."""
     over = asyncio.Event()
     session.on_end.append(over.set)
 
     async def receive_until_over() -> Message:
         if session.over:
             return {"type": "websocket.disconnect", "code": 1008}
-        next_one = asyncio.ensure_future(receive())
+        received = asyncio.ensure_future(receive())
         ended = asyncio.ensure_future(over.wait())
         try:
-            await asyncio.wait({next_one, ended}, return_when=asyncio.FIRST_COMPLETED)
-            if next_one.done():
-                message: Message = next_one.result()
-                if (message.get("text") or "").startswith(_DONE):
+            await asyncio.wait({received, ended}, return_when=asyncio.FIRST_COMPLETED)
+            if received.done():
+                message: Message = received.result()
+                if (message.get("text") or "").startswith(_ACTIVITY):
                     sign_ins.touch_session(session)
                 if message["type"] == "websocket.disconnect" and over.set in session.on_end:
                     session.on_end.remove(over.set)
                 return message
             return {"type": "websocket.disconnect", "code": 1008}
         finally:
-            next_one.cancel()
+            received.cancel()
             ended.cancel()
 
     return receive_until_over

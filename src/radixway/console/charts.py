@@ -1,25 +1,54 @@
-"""Charts that move: lines over time in the console's own colours, fed point by point.
-
-A browser gets what there is once, then each new point alone; `assets/console.js` keeps them.
-"""
+"""Options of ECharts in the console's own colours, and charts that move, fed point by point."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 import msgspec
 from nicegui import ui
 
-COLOURS = ("var(--rw-accent)", "var(--rw-second)", "var(--rw-third)")
+from radixway.console.templates import read_template
+
+PERCENT = "v => v == null ? '–' : (v * 100).toFixed(1) + ' %'"
+WHOLE_PERCENT = "v => Math.round(v * 100) + ' %'"
+"""Formatters of a share of one, as JavaScript."""
 _INK = "var(--rw-muted)"
-_RULE = "var(--rw-line)"
+_DASHES = ("solid", "dashed", "dotted")
 
 Points = Sequence[tuple[float, float | None]]
 
 
+def chart_options(name: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options `name` of `templates/charts.json`, with `changes` laid over them."""
+    options = msgspec.json.decode(read_template("charts.json"), type=dict[str, dict[str, Any]])
+    return _merge_options(options["every"], _merge_options(options[name], changes))
+
+
+def axis_options(kind: str, formatter: str, **more: Any) -> dict[str, Any]:
+    """Return an axis of `kind`, `value` or `log`, with labels by `formatter`; `more` as ECharts has it."""
+    style = {"color": _INK, "fontSize": 11, "hideOverlap": True}
+    rule = {"lineStyle": {"color": "var(--rw-line)"}}
+    label = {"axisLabel": style | {":formatter": formatter}}
+    return {"type": kind, **label, "axisLine": rule, "splitLine": rule, **more}
+
+
+def line_dash(number: int) -> str:
+    """Return the dash of the line `number`, so that lines are told apart without colours."""
+    return _DASHES[number % len(_DASHES)]
+
+
+def draw_chart(
+    options: dict[str, Any], label: str, *, renderer: Literal["canvas", "svg"] = "svg"
+) -> ui.echart:
+    """Draw a chart; `label` is for who does not see it."""
+    return ui.echart(options, renderer=renderer).props(f'role=img aria-label="{label}"')
+
+
 class MovingChart:
-    """Lines over the last minutes. `percent`: values are shares of 1."""
+    """Lines over the last minutes. A browser gets what there is once, then each new point alone:
+    `assets/console.js` keeps them.
+    """
 
     def __init__(
         self,
@@ -30,80 +59,61 @@ class MovingChart:
         percent: bool = False,
         unit: str = "",
     ) -> None:
-        """`label`: for who does not see it. `points`: of each line, by seconds since 1970."""
-        self._chart = ui.echart(self._options(names, points, percent, unit), renderer="svg").classes(
-            "rw-chart"
-        )
-        self._chart.props(f'role=img aria-label="{label}"')
+        """Draw a line of `names` for each of `points`, by seconds since 1970.
+
+        `label`: for who does not see it. `percent`: values are shares of 1, others are of `unit`.
+        """
+        self._chart = draw_chart(_moving_options(names, points, percent, unit), label).classes("rw-chart")
 
     def add_points(self, points: Sequence[Points], since: float) -> None:
-        """New points of each line; those before `since` go."""
-        data = [[[round(at * 1000), value] for at, value in line] for line in points]
+        """Add the new `points` of each line; those before `since` go."""
+        data = [_in_milliseconds(line) for line in points]
         ui.run_javascript(f"radixway.chart({self._chart.id}, {_to_json(data)}, {round(since * 1000)})")
 
-    @staticmethod
-    def _options(names: Sequence[str], points: Sequence[Points], percent: bool, unit: str) -> dict[str, Any]:
-        shown = (
-            "v => v == null ? '–' : (v * 100).toFixed(1) + ' %'"
-            if percent
-            else (
-                "v => v == null ? '–' : (v >= 100 ? Math.round(v) : +v.toPrecision(3)) + "
-                + _to_json(f" {unit}".rstrip())
-            )
-        )
-        text = {"color": _INK, "fontSize": 11}
-        value_axis: dict[str, Any] = {
-            "type": "value",
-            "min": 0,
-            "splitNumber": 3,
-            "axisLabel": text | ({":formatter": "v => Math.round(v * 100) + ' %'"} if percent else {}),
-            "splitLine": {"lineStyle": {"color": _RULE}},
+
+def _moving_options(
+    names: Sequence[str], points: Sequence[Points], percent: bool, unit: str
+) -> dict[str, Any]:
+    value_axis: dict[str, Any] = {}
+    suffix = _to_json(f" {unit}".rstrip())
+    formatter = f"v => v == null ? '–' : (v >= 100 ? Math.round(v) : +v.toPrecision(3)) + {suffix}"
+    if percent:
+        value_axis = {"axisLabel": {":formatter": WHOLE_PERCENT}, "max": 1, "interval": 0.25}
+        formatter = PERCENT
+    lines = [
+        {
+            "type": "line",
+            "name": name,
+            "showSymbol": False,
+            "emphasis": {"disabled": True},
+            "lineStyle": {"width": 2, "type": line_dash(number)},
+            "data": _in_milliseconds(line),
         }
-        if percent:
-            value_axis |= {"max": 1, "interval": 0.25}
-        return {
-            "animation": False,
-            "grid": {"left": 8, "right": 12, "top": 12, "bottom": 28, "containLabel": True},
-            "legend": {
-                "bottom": 0,
-                "left": 0,
-                "icon": "roundRect",
-                "itemWidth": 12,
-                "itemHeight": 4,
-                "textStyle": text,
-                "inactiveColor": _RULE,
-                "show": len(names) > 1,
-            },
-            "tooltip": {
-                "trigger": "axis",
-                "confine": True,
-                "backgroundColor": "var(--rw-surface)",
-                "borderColor": _RULE,
-                "textStyle": {"color": "var(--rw-ink)", "fontSize": 12},
-                ":valueFormatter": shown,
-            },
-            "xAxis": {
-                "type": "time",
-                "splitNumber": 3,
-                "axisLabel": text
-                | {"hideOverlap": True, ":formatter": "v => new Date(v).toTimeString().slice(0, 8)"},
-                "axisLine": {"lineStyle": {"color": _RULE}},
-                "axisTick": {"show": False},
-            },
+        for number, (name, line) in enumerate(zip(names, points, strict=True))
+    ]
+    return chart_options(
+        "moving",
+        {
+            "legend": {"show": len(names) > 1},
+            "tooltip": {":valueFormatter": formatter},
             "yAxis": value_axis,
-            "color": list(COLOURS),
-            "series": [
-                {
-                    "type": "line",
-                    "name": name,
-                    "showSymbol": False,
-                    "emphasis": {"disabled": True},
-                    "lineStyle": {"width": 2, "type": ("solid", "dashed", "dotted")[number % 3]},
-                    "data": [[round(at * 1000), value] for at, value in line],
-                }
-                for number, (name, line) in enumerate(zip(names, points, strict=True))
-            ],
-        }
+            "series": lines,
+        },
+    )
+
+
+def _in_milliseconds(line: Points) -> list[list[float | None]]:
+    return [[round(at * 1000), value] for at, value in line]
+
+
+def _merge_options(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(below)
+    for name, value in above.items():
+        old = merged.get(name)
+        if isinstance(old, dict) and isinstance(value, dict):
+            value = _merge_options(old, value)
+        merged[name] = value
+    return merged
 
 
 def _to_json(value: Any) -> str:

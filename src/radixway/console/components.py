@@ -1,30 +1,49 @@
-"""Components that several pages share: cards, chips, facts, small tables. All that they show is text."""
+"""Components that several pages share: cards, chips, facts, tables, dialogs. All that they show is text."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Literal
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any, Literal
 
+import msgspec
 from nicegui import ui
+
+from radixway.console.page import PageVisit
+from radixway.console.templates import read_template
+from radixway.console.texts import TextCatalog
 
 Mood = Literal["", "good", "warn", "bad"]
 
-
-@contextmanager
-def draw_card(title: str) -> Iterator[None]:
-    """Draw a card with the heading `title`."""
-    with ui.element("section").classes("rw-card"):
-        with ui.element("h2"):
-            ui.label(title)
-        yield
+_SHOWN_S = 4.0
+_UNDO_FOR_S = 12.0
 
 
-def draw_chip(text: str, mood: Mood = "") -> ui.element:
+def draw_text(text: str, tag: str, classes: str = "", props: str = "") -> ui.label:
+    """Draw `text` in an element of `tag`, which has `classes` and `props`; return its label."""
+    with ui.element(tag).classes(classes).props(props):
+        return ui.label(text)
+
+
+def draw_page_title(text: str, classes: str = "") -> ui.element:
+    """Draw the heading of a page; what is drawn within the element stands beside it."""
+    with ui.element("div").classes(f"rw-page-title {classes}") as title:
+        draw_text(text, "h1")
+    return title
+
+
+def draw_card(title: str, hint: str = "") -> ui.element:
+    """Draw a card with the heading `title`, and `hint` below it; what is drawn within follows."""
+    with ui.element("section").classes("rw-card") as card:
+        draw_text(title, "h2")
+        if hint:
+            ui.label(hint).classes("rw-muted rw-small")
+    return card
+
+
+def draw_chip(text: str, mood: Mood = "") -> ui.label:
     """Draw a short `text` that stands out, coloured by `mood`."""
-    with ui.element("span").classes(f"rw-chip {mood or 'plain'}") as made:
-        ui.label(text)
-    return made
+    return draw_text(text, "span", f"rw-chip {mood or 'plain'}")
 
 
 def draw_empty(text: str) -> None:
@@ -32,28 +51,118 @@ def draw_empty(text: str) -> None:
     ui.label(text).classes("rw-empty")
 
 
+def draw_icon_button(
+    icon: str, label: str, does: Callable[..., Any] | None = None, *, props: str = "flat round dense"
+) -> ui.button:
+    """Draw a button that is an `icon` and calls `does`; `label` is for who does not see it."""
+    return ui.button(icon=icon, on_click=does).props(f'{props} aria-label="{label}"')
+
+
 def draw_facts(rows: Iterable[tuple[str, str]]) -> None:
     """Draw `rows` of names and values, line by line."""
     with ui.element("dl").classes("rw-facts"):
         for name, value in rows:
-            with ui.element("dt"):
-                ui.label(name)
-            with ui.element("dd"):
-                ui.label(value)
+            draw_text(name, "dt")
+            draw_text(value, "dd")
 
 
 def draw_table(heads: Sequence[str], rows: Sequence[Sequence[str]], marked: Sequence[bool] = ()) -> None:
-    """A few rows; `marked`: which of them stand out. Wide ones scroll by themselves."""
+    """Draw a few `rows` below `heads`; `marked`: which of them stand out. Wide ones scroll by themselves."""
     with ui.element("div").classes("rw-scroll"), ui.element("table").classes("rw-small-table"):
         with ui.element("thead"), ui.element("tr"):
             for head in heads:
-                with ui.element("th").props("scope=col"):
-                    ui.label(head)
+                draw_text(head, "th", props="scope=col")
         with ui.element("tbody"):
             for at, row in enumerate(rows):
-                with ui.element("tr") as line:
-                    if at < len(marked) and marked[at]:
-                        line.classes("rw-chosen")
+                with ui.element("tr").classes("rw-chosen" if at < len(marked) and marked[at] else ""):
                     for cell in row:
-                        with ui.element("td"):
-                            ui.label(cell)
+                        draw_text(cell, "td")
+
+
+def draw_json(value: Any, tag: str, classes: str) -> None:
+    """Draw `value` as indented JSON in an element of `tag`."""
+    draw_text(format_json(value), tag, classes)
+
+
+def draw_row_table(
+    columns: list[dict[str, Any]], template: str, *, key: str = "id", **options: Any
+) -> ui.table:
+    """Draw an empty table whose rows, told apart by `key`, are drawn as the file `template` has it."""
+    table = ui.table(columns=columns, rows=[], row_key=key, **options).classes("rw-table")
+    table.add_slot("body", read_template(template))
+    return table
+
+
+def table_columns(say: TextCatalog, page: str, names: Iterable[str], right: Sequence[str] = ()) -> list[Any]:
+    """Return the columns `names` with headings of `page`; those of `right` are aligned there."""
+    return [
+        {
+            "name": name,
+            "label": say(f"{page}.{name}"),
+            "field": name,
+            "align": "right" if name in right else "left",
+        }
+        for name in names
+    ]
+
+
+def format_json(value: Any) -> str:
+    """Return `value` as indented JSON."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+
+
+def format_time(seconds: float, form: str = "%Y-%m-%d %H:%M:%S") -> str:
+    """Return the time `seconds` after the epoch in UTC, as `form` has it."""
+    return f"{datetime.fromtimestamp(seconds, UTC):{form}} UTC"
+
+
+async def ask_confirmation(
+    visit: PageVisit, question: str, yes: str, *, note: str = "", dangerous: bool = False
+) -> bool:
+    """Ask `question`, with the button `yes`; return the visitor's choice."""
+    with visit.around, ui.dialog() as dialog, ui.card().classes("rw-ask").props("role=alertdialog"):
+        ui.label(question)
+        if note:
+            ui.label(note).classes("rw-muted")
+        with ui.element("div").classes("rw-row rw-end"):
+            no = ui.button(visit.say("frame.cancel"), on_click=lambda: dialog.submit(False))
+            no.props("flat autofocus")
+            colour = "negative" if dangerous else "primary"
+            ui.button(yes, on_click=lambda: dialog.submit(True), color=colour).props("unelevated")
+    answer = await dialog
+    dialog.delete()
+    return bool(answer)
+
+
+async def ask_for_text(visit: PageVisit, title: str, text: str, *, short: bool = False) -> str:
+    """Ask for a text under `title`, beginning with `text`; return it, nothing where the visitor cancels."""
+    say = visit.say
+    with visit.around, ui.dialog() as dialog, ui.element("div").classes("rw-card rw-question"):
+        draw_text(say(title), "h2")
+        field = ui.input(value=text) if short else ui.textarea(value=text).props("autogrow")
+        field.props(f'outlined autofocus aria-label="{say(title)}"')
+        if short:
+            field.on("keydown.enter", lambda: dialog.submit(field.value))
+        with ui.element("div").classes("rw-row"):
+            ui.button(say("chat.ok"), on_click=lambda: dialog.submit(field.value)).props("unelevated")
+            ui.button(say("frame.cancel"), on_click=dialog.close).props("flat")
+    answer = await dialog
+    dialog.delete()
+    return answer if isinstance(answer, str) else ""
+
+
+def notify_done(visit: PageVisit, text: str, undo: Callable[[], Awaitable[None]] | None = None) -> None:
+    """Show `text`, that something was done; `undo` takes it back for as long as this is shown."""
+    with visit.around, ui.element("div").classes("rw-said").props("role=status") as notice:
+        ui.label(text)
+        if undo is not None:
+            take_back = undo
+
+            async def take() -> None:
+                with visit.around:
+                    notice.delete()
+                    async with visit.catch_call_errors():
+                        await take_back()
+
+            ui.button(visit.say("frame.undo"), on_click=take).props("flat dense")
+        ui.timer(_SHOWN_S if undo is None else _UNDO_FOR_S, notice.delete, once=True)

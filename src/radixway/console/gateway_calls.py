@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from typing import Any, Protocol
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, TypedDict, Unpack
 
 import aiohttp
 import msgspec
 
-_TIMEOUT_S = 30.0
+TIMEOUT_S = 30.0
 
 
 class ConsoleCallError(Exception):
@@ -36,6 +36,16 @@ class CallRefusedError(ConsoleCallError):
         """What it answered, decoded if it is JSON."""
 
 
+class CallOptions(TypedDict, total=False):
+    """What a call has beside its method and path."""
+
+    body: Any
+    """Sent as JSON, unless it is bytes."""
+    query: Mapping[str, Any]
+    """Parameters that are None are left out."""
+    headers: Mapping[str, str]
+
+
 class GatewayConnection:
     """Connections to one gateway, shared by all visitors. `url`: http(s)://…, or `unix:PATH`."""
 
@@ -58,7 +68,7 @@ class GatewayConnection:
 
     @asynccontextmanager
     async def request_answer(
-        self, method: str, path: str, *, key: str | None, timeout_s: float | None, **more: Any
+        self, method: str, path: str, key: str | None, timeout_s: float | None, **options: Unpack[CallOptions]
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Send a request by `method` to `path`; yield a successful answer, its body unread.
 
@@ -66,13 +76,24 @@ class GatewayConnection:
         """
         if self._session is None:
             raise GatewayUnreachableError("the console is ending")
-        headers = dict(more.pop("headers", ()))
+        headers, body = dict(options.get("headers", {})), options.get("body")
         if key is not None:
             headers["authorization"] = f"Bearer {key}"
+        if body is not None and not isinstance(body, bytes):
+            body = msgspec.json.encode(body)
+            headers.setdefault("content-type", "application/json")
+        query = options.get("query", {})
+        params = {name: str(value) for name, value in query.items() if value is not None}
         timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=5)
         try:
             async with self._session.request(
-                method, self._base + path, headers=headers, timeout=timeout, allow_redirects=False, **more
+                method,
+                self._base + path,
+                params=params,
+                data=body,
+                headers=headers,
+                timeout=timeout,
+                allow_redirects=False,
             ) as answer:
                 if answer.status >= 400:
                     raise _error_from_answer(answer.status, await answer.read())
@@ -81,23 +102,12 @@ class GatewayConnection:
             raise GatewayUnreachableError(str(error) or type(error).__name__) from None
 
 
-class KeyHolder(Protocol):
-    """Has the key, for as long as its owner is signed in."""
-
-    @property
-    def key(self) -> str | None: ...
-
-
 class GatewayCalls:
-    """One visitor's calls."""
+    """One visitor's calls. `read_key` returns the key for as long as its owner is signed in."""
 
-    def __init__(self, line: GatewayConnection, holder: KeyHolder) -> None:
-        self._line = line
-        self._holder = holder
-
-    def with_key(self, holder: KeyHolder) -> GatewayCalls:
-        """Return calls to the same gateway with the key of `holder`."""
-        return GatewayCalls(self._line, holder)
+    def __init__(self, line: GatewayConnection, read_key: Callable[[], str | None]) -> None:
+        self.line = line
+        self._read_key = read_key
 
     async def get_json(self, path: str, **query: Any) -> Any:
         """Return the decoded answer of a GET of `path`; parameters that are None are left out.
@@ -106,61 +116,28 @@ class GatewayCalls:
         """
         return await self.send_request("GET", path, query=query)
 
-    async def post_json(self, path: str, body: Any = None, **query: Any) -> Any:
-        """The answer of a POST of `body` as JSON, decoded. Raises ConsoleCallError."""
-        return await self.send_request("POST", path, body=body, query=query)
+    async def post_json(self, path: str, body: Any = None) -> Any:
+        """Return the decoded answer to `body`, posted to `path` as JSON. Raises ConsoleCallError."""
+        return await self.send_request("POST", path, body=body)
 
     async def send_request(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: Any = None,
-        query: Mapping[str, Any] | None = None,
-        headers: Mapping[str, str] | None = None,
-        timeout_s: float = _TIMEOUT_S,
+        self, method: str, path: str, timeout_s: float = TIMEOUT_S, **options: Unpack[CallOptions]
     ) -> Any:
-        """Any call; the answer decoded if it is JSON, as text otherwise. `body`: bytes as they are, or JSON.
-
-        Raises ConsoleCallError.
-        """
-        async with self.stream_answer(
-            method, path, body=body, query=query, headers=headers, timeout_s=timeout_s
-        ) as answer:
+        """Return the answer of any call, decoded if it is JSON, else as text. Raises ConsoleCallError."""
+        async with self.line.request_answer(method, path, self._read_key(), timeout_s, **options) as answer:
             raw = await answer.read()
-            return _decode_body(raw, answer.content_type)
+            if answer.content_type.endswith("json"):
+                return msgspec.json.decode(raw)
+            return raw.decode("utf-8", "replace")
 
-    @asynccontextmanager
-    async def stream_answer(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: Any = None,
-        query: Mapping[str, Any] | None = None,
-        headers: Mapping[str, str] | None = None,
-        timeout_s: float | None = None,
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """An answer whose body comes in pieces (`answer.content`). Raises ConsoleCallError, also while it is
-        read."""
-        more: dict[str, Any] = {"headers": dict(headers or {})}
-        if query:
-            more["params"] = {name: str(value) for name, value in query.items() if value is not None}
-        if isinstance(body, bytes):
-            more["data"] = body
-        elif body is not None:
-            more["data"] = msgspec.json.encode(body)
-            more["headers"].setdefault("content-type", "application/json")
-        async with self._line.request_answer(
-            method, path, key=self._holder.key, timeout_s=timeout_s, **more
-        ) as answer:
-            yield answer
+    def stream_answer(
+        self, method: str, path: str, **options: Unpack[CallOptions]
+    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        """Return an answer, to be entered, whose body comes in pieces, as `answer.content`.
 
-
-def _decode_body(raw: bytes, content_type: str) -> Any:
-    if content_type.endswith("json"):
-        return msgspec.json.decode(raw)
-    return raw.decode("utf-8", "replace")
+        Raises ConsoleCallError, also while it is read.
+        """
+        return self.line.request_answer(method, path, self._read_key(), None, **options)
 
 
 def _error_from_answer(status: int, raw: bytes) -> ConsoleCallError:

@@ -31,12 +31,12 @@ from radixway.core.telemetry.scrapes import (
 log = logging.getLogger(__name__)
 
 EVERY_S = 2.0
-_OVER_S = 10.0
-"""Rates and quantiles are of so long."""
+_WINDOW_S = 10.0
+"""Rates and quantiles are over so much time."""
 KEPT_S = 600.0
 """How far charts go back."""
-_GOES_ON_S = 600.0
-"""After the last one has left, so that who comes back finds no gap."""
+_UNWATCHED_S = 600.0
+"""How long it goes on after the last page was closed, so that who comes back finds no gap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class GatewayWatch:
         self.latest: MetricsScrape | None = None
         self.read = 0
         """How often it has been read; a page that has seen this one has seen all."""
-        self._scrapes = ScrapeHistory(_OVER_S)
+        self._scrapes = ScrapeHistory(_WINDOW_S)
         self._calls: GatewayCalls | None = None
         self._wanted_until = 0.0
         self._wanted = asyncio.Event()
@@ -81,15 +81,15 @@ class GatewayWatch:
     def request_updates(self, calls: GatewayCalls) -> None:
         """Read with these calls while the page of their visitor is open."""
         self._calls = calls
-        self._wanted_until = monotonic() + _GOES_ON_S
+        self._wanted_until = monotonic() + _UNWATCHED_S
         self._wanted.set()
 
     def refresh_now(self) -> None:
-        """Something was changed: do not wait for the next time."""
+        """Read again now, as something was changed."""
         self._again.set()
 
     def samples_since(self, number: int) -> list[WatchSample]:
-        """Return the readings after the one of that `number`."""
+        """Return the readings after the one of `number`."""
         return [moment for moment in self.moments if moment.number > number]
 
     async def _poll_loop(self) -> None:

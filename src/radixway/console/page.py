@@ -1,13 +1,15 @@
-"""A page's declaration, and the visit that a page is built for."""
+"""A page's declaration, the visit that a page is built for, and the visitor's preferences."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Literal
 
 from nicegui import ui
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 
 from radixway.console.gateway_calls import (
     CallRefusedError,
@@ -16,11 +18,50 @@ from radixway.console.gateway_calls import (
     SignedOutError,
 )
 from radixway.console.gateway_watch import GatewayWatch
-from radixway.console.preferences import VisitorPreferences
-from radixway.console.texts import TextCatalog
+from radixway.console.texts import LANGUAGES, Language, TextCatalog
 
 BASE = "/console"
 """Where the pages are, in every deployment."""
+
+Theme = Literal["system", "light", "dark"]
+THEMES: tuple[Theme, ...] = ("system", "light", "dark")
+LANGUAGE_COOKIE = "radixway_language"
+THEME_COOKIE = "radixway_theme"
+
+
+@dataclass(frozen=True, slots=True)
+class VisitorPreferences:
+    """A visitor's choice of language and theme, kept in cookies of the browser."""
+
+    language: Language
+    theme: Theme
+
+    @property
+    def dark(self) -> bool | None:
+        """As NiceGUI takes it: None follows the system."""
+        return {"system": None, "light": False, "dark": True}[self.theme]
+
+
+PREFERENCES: ContextVar[VisitorPreferences] = ContextVar("preferences")
+"""Those of the request that is being answered."""
+
+
+def read_preferences(request: HTTPConnection) -> VisitorPreferences:
+    """Read the cookies of `request`; the language else by what the browser accepts."""
+    theme = request.cookies.get(THEME_COOKIE)
+    language = request.cookies.get(LANGUAGE_COOKIE)
+    if language not in LANGUAGES:
+        language = _accepted_language(request.headers.get("accept-language", ""))
+    return VisitorPreferences(language, theme if theme in THEMES else "system")
+
+
+def _accepted_language(header: str) -> Language:
+    """The first of the browser's languages that we speak; weights are in order in every browser."""
+    for part in header.split(","):
+        name = part.partition(";")[0].strip().lower().partition("-")[0]
+        if name in LANGUAGES:
+            return name
+    return "en"
 
 
 @dataclass(slots=True, eq=False)
@@ -37,7 +78,7 @@ class PageVisit:
     """It signed in with a key, so there is something to sign out of."""
     around: ui.element
     """The page itself: what is said or asked stands here, whatever becomes of the element that asked."""
-    on_away: Callable[[bool], None] = lambda _: None
+    on_away: Callable[[bool], object] = lambda _: None
     """The frame's banner: told whether the gateway is away."""
     on_signed_out: Callable[[], None] = lambda: None
     """The key is not valid any more."""

@@ -1,55 +1,122 @@
-"""The frame around every page: the bar, the navigation, the banner, the list of shortcuts."""
+"""Mounts each page at its path, within the frame: the bar, the navigation, the banner, the shortcuts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import logging
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
-from nicegui import ui
+from nicegui import app, ui
+from starlette.requests import Request
 
-from radixway.console.page import ConsolePage, PageVisit
+from radixway.console.assets import asset_url
+from radixway.console.components import draw_icon_button, draw_text
+from radixway.console.gateway_calls import GatewayCalls, GatewayConnection
+from radixway.console.gateway_watch import GatewayWatch
+from radixway.console.page import (
+    LANGUAGE_COOKIE,
+    PREFERENCES,
+    THEME_COOKIE,
+    THEMES,
+    ConsolePage,
+    PageVisit,
+)
 from radixway.console.pages import PAGES
-from radixway.console.preferences import LANGUAGE_COOKIE, THEME_COOKIE, THEMES
-from radixway.console.texts import LANGUAGES
+from radixway.console.sign_in import SignInSession, SignInSessions
+from radixway.console.texts import LANGUAGES, TextCatalog
 
-_NARROW = 900
-"""Pixels below which the navigation is a drawer."""
+log = logging.getLogger(__name__)
+
+_DRAWER_BELOW_PX = 900
+_THEME_ICONS = {"system": "brightness_auto", "light": "light_mode", "dark": "dark_mode"}
+_QUASAR_LANGUAGES = {"en": "en-GB", "zh": "zh-CN"}
+
+
+def add_pages(line: GatewayConnection, sign_ins: SignInSessions, watch: GatewayWatch) -> None:
+    """Mount every page of `PAGES`, the first one at `/` too; `watch` reads the gateway for all of them."""
+    for page in PAGES:
+        for path in (page.path, *page.also):
+            _add_page(page, path, line, sign_ins, watch)
+    _add_page(PAGES[0], "/", line, sign_ins, watch)
+    app.on_exception(lambda error: log.error("a page failed", exc_info=error))
+
+
+def _add_page(
+    page: ConsolePage, path: str, line: GatewayConnection, sign_ins: SignInSessions, watch: GatewayWatch
+) -> None:
+    @_VisitorPage(path, response_timeout=30)
+    async def show(request: Request) -> None:
+        preferences = PREFERENCES.get()
+        say = TextCatalog(preferences.language)
+        session: SignInSession = request.state.signed_in
+        ui.add_head_html(
+            f'<link rel="stylesheet" href="{asset_url("console.css")}">'
+            f'<script defer src="{asset_url("console.js")}"></script>'
+        )
+        ui.page_title(f"{say(f'page.{page.name}')} · {say('frame.product')}")
+        visit = PageVisit(
+            request=request,
+            gateway=GatewayCalls(line, lambda: session.key),
+            say=say,
+            preferences=preferences,
+            watch=watch,
+            signs_out=session.key is not None,
+            around=ui.element("div").classes("rw-around"),
+        )
+        watch.request_updates(visit.gateway)
+        visit.on_signed_out = lambda: sign_ins.expire_session(session)
+        with _draw_frame(visit, page, lambda: sign_ins.is_over(session)):
+            async with visit.catch_call_errors():
+                await page.build(visit)
+
+
+class _VisitorPage(ui.page):
+    """In each visitor's own language and colours, where NiceGUI has one of each for all."""
+
+    def resolve_language(self) -> Any:
+        """Return the language of Quasar's own words and of the page's `lang`."""
+        return _QUASAR_LANGUAGES[PREFERENCES.get().language]
+
+    def resolve_dark(self) -> bool | None:
+        """Return if the page is dark; None where the system decides."""
+        return PREFERENCES.get().dark
 
 
 @contextmanager
-def draw_frame(visit: PageVisit, current: ConsolePage, is_over: Callable[[], bool]) -> Iterator[None]:
+def _draw_frame(visit: PageVisit, current: ConsolePage, is_over: Callable[[], bool]) -> Iterator[None]:
     """Draw the frame of the page `current`; the page is drawn within it."""
     say = visit.say
     with ui.header(elevated=False).classes("rw-bar"):
-        with ui.element("a").classes("rw-skip").props('href="#rw-main"'):
-            ui.label(say("frame.skip"))
-        menu = ui.button(icon="menu").props("flat round dense").classes("rw-menu")
-        menu.props(f'aria-label="{say("frame.menu")}"')
+        draw_text(say("frame.skip"), "a", "rw-skip", 'href="#rw-main"')
+        menu = draw_icon_button("menu", say("frame.menu")).classes("rw-menu")
         with ui.element("a").classes("rw-brand").props(f'href="{visit.link(PAGES[0].path)}"'):
             ui.element("span").classes("rw-mark").props("aria-hidden=true")
             ui.label(say("frame.product"))
         ui.space()
-        _draw_theme_switch(visit)
-        _draw_language_switch(visit)
-        keys = ui.button(icon="keyboard").props("flat round dense id=rw-keys-button")
-        keys.props(f'aria-label="{say("frame.shortcuts")}"').classes("rw-wide-only")
+        theme_icon = _THEME_ICONS[visit.preferences.theme]
+        _draw_preference(say, "frame.theme", theme_icon, THEME_COOKIE, THEMES)
+        _draw_preference(say, "frame.language", "translate", LANGUAGE_COOKIE, LANGUAGES)
+        keys = draw_icon_button("keyboard", say("frame.shortcuts")).props("id=rw-keys-button")
+        keys.classes("rw-wide-only")
         keys.on("click", js_handler="() => document.getElementById('rw-keys').showModal()")
         if visit.signs_out:
-            _draw_sign_out(visit)
-    with ui.left_drawer(value=False).props(f"breakpoint={_NARROW} width=224").classes("rw-drawer") as drawer:
+            button = draw_icon_button("logout", say("frame.sign_out")).props("id=rw-sign-out")
+            button.on("click", js_handler=f"() => radixway.post('{visit.link('/sign-out')}')")
+    drawer = ui.left_drawer(value=False).props(f"breakpoint={_DRAWER_BELOW_PX} width=224")
+    with drawer.classes("rw-drawer"):
         _draw_navigation(visit, current)
     # NiceGUI would ask each browser whether it is open, and give up after a second.
     drawer.props("show-if-above", remove="model-value")
     menu.on_click(lambda: drawer.run_method("toggle"))
-    _draw_shortcuts(visit)
+    _draw_shortcuts(say)
     with ui.element("div").props('id="rw-main" tabindex="-1"').classes("rw-main"):
         _draw_banner(visit, is_over)
         yield
 
 
 def _draw_navigation(visit: PageVisit, current: ConsolePage) -> None:
-    label = visit.say("frame.pages")
-    with ui.element("nav").props(f'aria-label="{label}"').classes("rw-nav"):
+    with ui.element("nav").props(f'aria-label="{visit.say("frame.pages")}"').classes("rw-nav"):
         for page in PAGES:
             link = ui.element("a").props(f'href="{visit.link(page.path)}" data-key="{page.key}"')
             if page is current:
@@ -59,56 +126,34 @@ def _draw_navigation(visit: PageVisit, current: ConsolePage) -> None:
                 ui.label(visit.say(f"page.{page.name}"))
 
 
-def _draw_theme_switch(visit: PageVisit) -> None:
-    say = visit.say
-    icons = {"system": "brightness_auto", "light": "light_mode", "dark": "dark_mode"}
-    with ui.button(icon=icons[visit.preferences.theme]).props("flat round dense") as button:
-        button.props(f'aria-label="{say("frame.theme")}"')
-        with ui.menu().props("auto-close"):
-            for theme in THEMES:
-                item = ui.menu_item(say(f"frame.theme.{theme}"))
-                item.on("click", js_handler=f"() => radixway.prefer('{THEME_COOKIE}', '{theme}')")
+def _draw_preference(say: TextCatalog, name: str, icon: str, cookie: str, values: Iterable[str]) -> None:
+    """Draw a menu of `values`; a choice is kept in `cookie`."""
+    with draw_icon_button(icon, say(name)), ui.menu().props("auto-close"):
+        for value in values:
+            item = ui.menu_item(say(f"{name}.{value}"))
+            if value in LANGUAGES:
+                item.props(f'lang="{value}"')
+            item.on("click", js_handler=f"() => radixway.prefer('{cookie}', '{value}')")
 
 
-def _draw_language_switch(visit: PageVisit) -> None:
-    say = visit.say
-    with ui.button(icon="translate").props("flat round dense") as button:
-        button.props(f'aria-label="{say("frame.language")}"')
-        with ui.menu().props("auto-close"):
-            for language in LANGUAGES:
-                item = ui.menu_item(say(f"frame.language.{language}")).props(f'lang="{language}"')
-                item.on("click", js_handler=f"() => radixway.prefer('{LANGUAGE_COOKIE}', '{language}')")
-
-
-def _draw_sign_out(visit: PageVisit) -> None:
-    button = ui.button(icon="logout").props("flat round dense id=rw-sign-out")
-    button.props(f'aria-label="{visit.say("frame.sign_out")}"')
-    button.on("click", js_handler=f"() => radixway.post('{visit.link('/sign-out')}')")
-
-
-def _draw_shortcuts(visit: PageVisit) -> None:
-    say = visit.say
+def _draw_shortcuts(say: TextCatalog) -> None:
+    shortcuts = [(f"g {page.key}", say("frame.shortcut.go", page=say(f"page.{page.name}"))) for page in PAGES]
+    shortcuts += [
+        ("/", say("frame.shortcut.search")),
+        ("?", say("frame.shortcut.help")),
+        ("Esc", say("frame.shortcut.close")),
+    ]
     title = say("frame.shortcuts")
     with ui.element("dialog").props(f'id="rw-keys" aria-label="{title}"').classes("rw-dialog"):
-        with ui.element("h2"):
-            ui.label(title)
+        draw_text(title, "h2")
         with ui.element("dl").classes("rw-keys"):
-            for page in PAGES:
-                _draw_shortcut(f"g {page.key}", say("frame.shortcut.go", page=say(f"page.{page.name}")))
-            _draw_shortcut("/", say("frame.shortcut.search"))
-            _draw_shortcut("?", say("frame.shortcut.help"))
-            _draw_shortcut("Esc", say("frame.shortcut.close"))
+            for keys, does in shortcuts:
+                with ui.element("dt"):
+                    for key in keys.split():
+                        draw_text(key, "kbd")
+                draw_text(does, "dd")
         close = ui.button(say("frame.close")).props("flat autofocus")
         close.on("click", js_handler="() => document.getElementById('rw-keys').close()")
-
-
-def _draw_shortcut(keys: str, does: str) -> None:
-    with ui.element("dt"):
-        for key in keys.split():
-            with ui.element("kbd"):
-                ui.label(key)
-    with ui.element("dd"):
-        ui.label(does)
 
 
 def _draw_banner(visit: PageVisit, is_over: Callable[[], bool]) -> None:
@@ -117,15 +162,12 @@ def _draw_banner(visit: PageVisit, is_over: Callable[[], bool]) -> None:
         ui.icon("cloud_off").props("aria-hidden=true")
         ui.label(visit.say("frame.away"))
 
-    def show(away: bool) -> None:
-        banner.set_visibility(away)
-
     def look() -> None:
         if is_over():
             ui.navigate.to("/sign-in")  # which NiceGUI puts behind the pages' own path
             return
         visit.watch.request_updates(visit.gateway)
-        show(visit.watch.away)
+        banner.set_visibility(visit.watch.away)
 
-    visit.on_away = show
+    visit.on_away = banner.set_visibility
     ui.timer(1.0, look)

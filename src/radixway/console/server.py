@@ -17,8 +17,7 @@ from starlette.staticfiles import StaticFiles
 from radixway.console.access_guard import AccessGuard
 from radixway.console.gateway_calls import GatewayConnection
 from radixway.console.gateway_watch import GatewayWatch
-from radixway.console.sign_in_page import sign_in_routes
-from radixway.console.sign_in_sessions import SignInSessions
+from radixway.console.sign_in import SignInSessions, sign_in_routes
 from radixway.core.http import AppServer, bind_tcp, bind_unix
 
 
@@ -62,7 +61,7 @@ def _build_app(
 
     from radixway.console.assets import DIRECTORY
     from radixway.console.page import BASE
-    from radixway.console.page_routes import add_pages
+    from radixway.console.page_frame import add_pages
 
     sign_ins = SignInSessions(options.session_s, monotonic)
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterable, Sequence
 
 from radixway.api import PathAuthorization, SessionService
 from radixway.api.chats import ChatSafetyScreening, ChatsApplication
@@ -24,10 +25,11 @@ from radixway.core.config import Config, radixway_home
 from radixway.core.erasure import ErasureService, PendingErasureStore
 from radixway.core.http import LoopGuard
 from radixway.core.pipeline import AbortedRequests, InFlightRequests, Services, load_middlewares
+from radixway.core.renamed_modules import find_renamed_module
 from radixway.core.telemetry import JournalStore, MetricsRegistry
 from radixway.core.telemetry.tracing import build_tracing
 from radixway.core.tenants import build_tenant_service
-from radixway.gateway.inference_routes import InferenceRoutes, PipelineDependencies
+from radixway.gateway.inference_routes import InferenceRoutes
 from radixway.gateway.semantics_builder import SemanticsBuilder, is_guarded
 from radixway.gateway.upstream_stack import UpstreamStack
 from radixway.routing import (
@@ -45,6 +47,8 @@ from radixway.routing.simulator import SimulationJobQueue
 from radixway.routing.transports import TrafficFeed
 from radixway.semantics.guard.audit import build_audit
 from radixway.trajectories import RadixTreeMiddleware
+
+log = logging.getLogger(__name__)
 
 
 class GatewayParts:
@@ -74,6 +78,7 @@ class GatewayParts:
             self.registry, self.tokenizers, config.trajectories.tokenizer
         )
         services = Services(config=config, metrics=self.metrics, tokenizer_of=self.tokenizer_of)
+        _log_renamed_paths(config.pipeline.middlewares)
         self.middlewares = load_middlewares(config.pipeline.middlewares, services)
         self.recorder = next((m for m in self.middlewares if isinstance(m, RadixTreeMiddleware)), None)
         if self.recorder is None and config.trajectories.enabled:
@@ -133,7 +138,26 @@ class GatewayParts:
             config, self.membership, self.metrics, [self.registrations, *sources]
         )
         # What is served.
-        self.inference = self._build_inference_routes()
+        self.inference = InferenceRoutes(
+            config,
+            self.metrics,
+            self.semantics,
+            self.upstream,
+            middlewares=self.middlewares,
+            recorder=self.recorder,
+            tenants=self.tenants,
+            audit=self.audit,
+            aborted=self.aborted,
+            sessions=self.sessions,
+            book=self.journals,
+            via=self.via,
+            callers=self.authorization.callers,
+            in_hand=self.in_hand,
+            default_model=DefaultModelResolver(
+                self.registry, self.semantics.default_model, self.semantics.is_auto
+            ),
+            tracing=self.tracing,
+        )
         self.simulations = SimulationJobQueue(config.simulations)
         self.classification = LazyClassificationService(
             config,
@@ -158,31 +182,6 @@ class GatewayParts:
     def _state_of(self, model: str) -> ModelWorkers | None:
         return find_model_state(self.registry, model, self.selector.ledger.clock())
 
-    def _build_inference_routes(self) -> InferenceRoutes:
-        dependencies = PipelineDependencies(
-            middlewares=self.middlewares,
-            recorder=self.recorder,
-            tenants=self.tenants,
-            audit=self.audit,
-            aborted=self.aborted,
-            sessions=self.sessions,
-        )
-        return InferenceRoutes(
-            self.config,
-            self.metrics,
-            dependencies,
-            self.semantics,
-            self.upstream,
-            book=self.journals,
-            via=self.via,
-            callers=self.authorization.callers,
-            in_hand=self.in_hand,
-            default_model=DefaultModelResolver(
-                self.registry, self.semantics.default_model, self.semantics.is_auto
-            ),
-            tracing=self.tracing,
-        )
-
     def _build_chats(self) -> ChatsApplication:
         return ChatsApplication(
             self.config.chat,
@@ -196,3 +195,11 @@ class GatewayParts:
             named=self.semantics.model_names,
             access=self.authorization.access,
         )
+
+
+def _log_renamed_paths(paths: Iterable[str]) -> None:
+    """Log each of `paths` that has moved: a served process shows no DeprecationWarning of the import."""
+    for path in paths:
+        new = find_renamed_module(path)
+        if new is not None:
+            log.warning("pipeline.middlewares: %s is now %s", path, new)

@@ -33,7 +33,7 @@ class EngineKilledError(Exception):
 
 
 class EngineProcess:
-    """In a session of its own, so that we decide when it stops."""
+    """An engine on this machine, in a session of its own, so that we decide when it stops."""
 
     def __init__(
         self,
@@ -45,25 +45,17 @@ class EngineProcess:
         env: Mapping[str, str] | None = None,
         quiet: bool = False,
     ) -> None:
-        """`publish`: have it publish KV events for this process alone; else as it is configured.
+        """Prepare the engine of `model`, or of `config_file`, at `port`.
 
-        `env`: its environment, ours by default. `quiet`: what it prints is not shown; what it logs is.
+        `publish`: have it publish KV events for this process alone; else as it is configured. `env`: its
+        environment, ours by default. `quiet`: what it prints is not shown; what it logs is.
         """
         self._env = env
         self._stdout = asyncio.subprocess.DEVNULL if quiet else None
         self.url = f"http://127.0.0.1:{port}"
         self.failed_start: int | None = None
-        self._command = [
-            sys.executable,
-            "-m",
-            "radixway",
-            "engine",
-            "--host",
-            "127.0.0.1",
-            "--port",
-            str(port),
-        ]
-        self._command += ["--until-stdin-closes"]
+        self._command = [sys.executable, "-m", "radixway", "engine", "--until-stdin-closes"]
+        self._command += ["--host", "127.0.0.1", "--port", str(port)]
         if config_file is not None:
             self._command += ["--config", str(config_file)]
         if model is not None:
@@ -77,7 +69,7 @@ class EngineProcess:
         self._hurried = asyncio.Event()
 
     def mark_ready(self) -> None:
-        """It has answered once: from now on its death is an accident, not a bad configuration."""
+        """Note that it has answered: from now on its death is an accident, not a bad configuration."""
         self._was_ready = True
 
     async def keep_running(self) -> None:

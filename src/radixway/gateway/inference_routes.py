@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from radixway.api import (
@@ -25,20 +24,6 @@ from radixway.semantics.guard.audit import AuditService
 from radixway.trajectories import RadixTreeMiddleware, ResumeAborted
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PipelineDependencies:
-    """Middlewares and services of the pipeline, beside those that read texts; None: not configured."""
-
-    middlewares: Sequence[Middleware]
-    """Those configured, in their order."""
-    recorder: RadixTreeMiddleware | None
-    """One of them, if trajectories are recorded."""
-    tenants: TenantService | None
-    audit: AuditService | None
-    aborted: AbortedRequests
-    sessions: SessionService
-
-
 class InferenceRoutes:
     """The handler of each declared endpoint, by path."""
 
@@ -46,25 +31,33 @@ class InferenceRoutes:
         self,
         config: Config,
         metrics: MetricsRegistry,
-        dependencies: PipelineDependencies,
         semantics: SemanticsBuilder,
         upstream: UpstreamStack,
+        *,
+        middlewares: Sequence[Middleware],
+        recorder: RadixTreeMiddleware | None,
+        tenants: TenantService | None,
+        audit: AuditService | None,
+        aborted: AbortedRequests,
+        sessions: SessionService,
         **common: Any,
     ) -> None:
-        """`common`: arguments of every `RequestHandler`.
+        """Compose the pipelines: `middlewares` are those configured, in their order; what is None is off.
+
+        `recorder` is one of them, if trajectories are recorded. `common`: arguments of each `RequestHandler`.
 
         Raises ConfigError for a declared endpoint that the guard cannot read, or sessions cannot serve.
         """
         limits: list[Middleware] = []
         admission: list[Middleware] = []
-        if dependencies.tenants is not None:
-            limits = dependencies.tenants.middlewares(semantics.is_auto, semantics.model_pricing)
-            admission = [dependencies.tenants.session_admission()]
-        audited = [] if dependencies.audit is None else dependencies.audit.middlewares()
-        resume = ResumeAborted(config.trajectories.abort, dependencies.aborted, upstream.calls)
-        own = [*dependencies.middlewares]
-        if dependencies.recorder is not None:
-            own.insert(own.index(dependencies.recorder) + 1, resume)
+        if tenants is not None:
+            limits = tenants.middlewares(semantics.is_auto, semantics.model_pricing)
+            admission = [tenants.session_admission()]
+        audited = [] if audit is None else audit.middlewares()
+        resume = ResumeAborted(config.trajectories.abort, aborted, upstream.calls)
+        own = [*middlewares]
+        if recorder is not None:
+            own.insert(own.index(recorder) + 1, resume)
         metrics.attempts.price_of = PriceList(config.tenants.pricing, semantics.model_pricing).cost_of
         common |= {
             "metrics": metrics,
@@ -82,9 +75,7 @@ class InferenceRoutes:
         }
         self._by_path = {path: handlers[endpoint] for path, endpoint in direct.items()}
         # Sessions keep their own record, and their answers are always resumed.
-        others = [
-            middleware for middleware in dependencies.middlewares if middleware is not dependencies.recorder
-        ]
+        others = [middleware for middleware in middlewares if middleware is not recorder]
         to_workers = Pipeline(
             [*semantics.worker_middlewares(), *limits, resume, *others], upstream.dispatch, metrics.steps
         )
@@ -94,7 +85,7 @@ class InferenceRoutes:
 
         def session_handler(endpoint: Endpoint, adapter: ProtocolAdapter) -> SessionRequestHandler:
             dispatcher = SessionDispatcher(
-                adapter, dependencies.sessions, to_workers, session_header, semantics.parts_guard
+                adapter, sessions, to_workers, session_header, semantics.parts_guard
             )
             return SessionRequestHandler(
                 endpoint, adapter, Pipeline(around_sessions, dispatcher, metrics.steps), **common

@@ -5,7 +5,7 @@ from itertools import groupby
 
 import pytest
 
-from radixway.cli.top.gateway_reader import GatewayReader
+from radixway.cli.top.gateway_view import GatewayReader
 from radixway.cli.top.screen import ConfirmScreen, TextScreen, TopApp
 from radixway.routing import WorkerState
 from support.running_gateway import running_gateway

@@ -2,8 +2,8 @@
 
 import pytest
 
-from radixway.cli.top.gateway_reader import GatewaySample, PartUnavailable, SeenRequest, SeenWorker
-from radixway.cli.top.text_format import (
+from radixway.cli.top.gateway_view import GatewaySample, PartUnavailable, SeenRequest, SeenWorker, TopView
+from radixway.cli.top.tables import (
     format_number,
     format_seconds,
     format_share,
@@ -13,7 +13,6 @@ from radixway.cli.top.text_format import (
     to_ascii,
 )
 from radixway.cli.top.text_frame import _render_table, render_json, render_text
-from radixway.cli.top.top_view import TopView
 from radixway.core.telemetry import MetricsScrape
 
 

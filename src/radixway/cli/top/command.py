@@ -6,24 +6,23 @@ import asyncio
 import sys
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 from radixway.cli.options import GATEWAY, AdminKey
 from radixway.cli.terminal import exit_with_error, out, run_call
 
 if TYPE_CHECKING:
-    from radixway.cli.top.gateway_reader import GatewayReader
-    from radixway.cli.top.top_view import TopView
+    from radixway.cli.top.gateway_view import GatewayReader, TopView
 
 
 def top(
-    url: Annotated[str, typer.Argument(help="The gateway.", envvar="RADIXWAY_URL", metavar="URL")] = GATEWAY,
+    url: Annotated[str, Argument(help="The gateway.", envvar="RADIXWAY_URL", metavar="URL")] = GATEWAY,
     key: AdminKey = None,
-    interval: Annotated[float, typer.Option(help="Seconds between two looks.", min=0.1, max=3600)] = 2.0,
-    once: Annotated[bool, typer.Option("--once", help="Print one frame as text and end.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one frame as JSON and end.")] = False,
+    interval: Annotated[float, Option(help="Seconds between two looks.", min=0.1, max=3600)] = 2.0,
+    once: Annotated[bool, Option("--once", help="Print one frame as text and end.")] = False,
+    json: Annotated[bool, Option("--json", help="Print one frame as JSON and end.")] = False,
     words: Annotated[
-        str, typer.Option("--filter", help="Of one frame: only workers and requests with these words.")
+        str, Option("--filter", help="Of one frame: only workers and requests with these words.")
     ] = "",
 ) -> None:
     """Watch throughput, first tokens, hit rates, workers and the latest requests.
@@ -31,8 +30,8 @@ def top(
     Keys: q ends, p pauses, / filters, d drains a worker or brings it back, Tab and arrows move, Enter
     explains a request. One frame takes two looks, `--interval` apart, for its rates.
     """
-    from radixway.cli.top.gateway_reader import GatewayReader
-    from radixway.cli.top.text_format import to_ascii
+    from radixway.cli.top.gateway_view import GatewayReader
+    from radixway.cli.top.tables import to_ascii
     from radixway.cli.top.text_frame import render_json, render_text
 
     reader = GatewayReader(url, key)
@@ -44,7 +43,7 @@ def top(
         out.print_json(data=render_json(view, words), indent=2)
         return
     text = render_text(view, words, width=out.width)
-    out.print(text if _supports_unicode() else to_ascii(text), soft_wrap=True)
+    out.print(text if _supports_unicode() else to_ascii(text))
 
 
 def _run_live(reader: GatewayReader, interval_s: float) -> None:
@@ -62,7 +61,7 @@ def _run_live(reader: GatewayReader, interval_s: float) -> None:
 
 
 async def _sample_twice(reader: GatewayReader, interval_s: float) -> TopView:
-    from radixway.cli.top.top_view import TopView
+    from radixway.cli.top.gateway_view import TopView
 
     view = TopView(reader.url)
     view.add_sample(await reader.read_sample())

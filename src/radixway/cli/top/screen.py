@@ -15,11 +15,18 @@ from textual.containers import Grid, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import DataTable, Footer, Input, Static
 
-from radixway.cli.top.gateway_reader import GatewayReader, PartUnavailable, SeenWorker
-from radixway.cli.top.tables import REQUEST_COLUMNS, TILES, WORKER_COLUMNS, request_row, worker_row
-from radixway.cli.top.text_format import UNKNOWN, sparkline, strip_control
+from radixway.cli.top.gateway_view import GatewayReader, PartUnavailable, SeenWorker, TopView
+from radixway.cli.top.tables import (
+    REQUEST_COLUMNS,
+    TILES,
+    UNKNOWN,
+    WORKER_COLUMNS,
+    request_row,
+    sparkline,
+    strip_control,
+    worker_row,
+)
 from radixway.cli.top.text_frame import headline
-from radixway.cli.top.top_view import TopView
 from radixway.core.http.gateway_client import GatewayCallError
 
 
@@ -64,7 +71,7 @@ class TopApp(App[None]):
         self._now = asyncio.Event()
         """Set to take the next reading at once."""
         self._words = ""
-        self._said = ""
+        self._notice = ""
         """What became of the last key, until the next look."""
 
     def compose(self) -> ComposeResult:
@@ -114,9 +121,8 @@ class TopApp(App[None]):
         view = self.view
         self._head.update(self.headline())
         for tile, widget in zip(TILES, self._tiles, strict=True):
-            line = sparkline(
-                [None if past is None else tile.draws(past) for past in view.past], widget.size.width
-            )
+            values = [None if past is None else tile.draws(past) for past in view.past]
+            line = sparkline(values, widget.size.width)
             says = UNKNOWN if view.figures is None else tile.says(view.figures)
             widget.update(Text.assemble((tile.label, "dim"), "\n", (says, "bold"), f"\n{line}"))
         workers, requests = view.filter_workers(self._words), view.filter_requests(self._words)
@@ -132,7 +138,9 @@ class TopApp(App[None]):
         """How the gateway is, and what the page is doing."""
         state = "PAUSED  " if self.paused else ""
         gone = f"  for {monotonic() - self.view.away_since:.0f} s" if self.view.away is not None else ""
-        return strip_control(f"{state}{headline(self.view)}{gone}{'  ' if self._said else ''}{self._said}")
+        return strip_control(
+            f"{state}{headline(self.view)}{gone}{'  ' if self._notice else ''}{self._notice}"
+        )
 
     def _table_title(self, what: str, shown: int, part: object) -> str:
         if isinstance(part, PartUnavailable):
@@ -188,9 +196,9 @@ class TopApp(App[None]):
     async def _drain_worker(self, worker: SeenWorker, *, back: bool) -> None:
         try:
             await (self._reader.resume_worker if back else self._reader.drain_worker)(worker.url)
-            self._said = f"{worker.name} {'is back' if back else 'drains'}"
+            self._notice = f"{worker.name} {'is back' if back else 'drains'}"
         except GatewayCallError as error:
-            self._said = str(error)
+            self._notice = str(error)
         await self.poll_gateway()
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
@@ -199,18 +207,20 @@ class TopApp(App[None]):
 
     async def _show_explanation(self, request_id: str) -> None:
         try:
-            told = yaml.safe_dump(
-                await self._reader.fetch_explanation(request_id), sort_keys=False, allow_unicode=True
-            )
+            journal = await self._reader.fetch_explanation(request_id)
+            text = yaml.safe_dump(journal, sort_keys=False, allow_unicode=True)
         except GatewayCallError as error:
-            told = str(error)
-        self.push_screen(TextScreen(told))
+            text = str(error)
+        self.push_screen(TextScreen(text))
 
 
 class ConfirmScreen(ModalScreen[bool]):
     """Yes or no."""
 
-    CSS = "Question { align: center middle; } Question Static { width: auto; border: solid; padding: 0 1; }"
+    CSS = """
+    ConfirmScreen { align: center middle; }
+    ConfirmScreen Static { width: auto; border: solid; padding: 0 1; }
+    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "dismiss(True)", "Yes"),
         Binding("n,escape,q", "dismiss(False)", "No"),

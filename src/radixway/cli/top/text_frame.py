@@ -8,16 +8,23 @@ from typing import Any
 
 import msgspec
 
-from radixway.cli.top.gateway_reader import PartUnavailable
-from radixway.cli.top.tables import REQUEST_COLUMNS, TILES, WORKER_COLUMNS, request_row, worker_row
-from radixway.cli.top.text_format import UNKNOWN, sparkline, strip_control
-from radixway.cli.top.top_view import TopView
+from radixway.cli.top.gateway_view import PartUnavailable, TopView
+from radixway.cli.top.tables import (
+    REQUEST_COLUMNS,
+    TILES,
+    UNKNOWN,
+    WORKER_COLUMNS,
+    request_row,
+    sparkline,
+    strip_control,
+    worker_row,
+)
 
 _A_ROW = 4
 
 
 def render_text(view: TopView, words: str = "", *, width: int = 80, rows: int = 10) -> str:
-    """The frame in lines of at most `width`, with at most so many workers and so many requests."""
+    """Return the frame of `view` in lines of at most `width`, with at most `rows` workers and requests."""
     return "\n".join(line.rstrip() for line in _render_lines(view, words, max(width, 40), rows))
 
 
@@ -76,16 +83,12 @@ def _render_lines(view: TopView, words: str, width: int, rows: int) -> Iterator[
         if len(past) > 1:
             yield _join_cells(lines, cell)
     yield ""
-    yield from _render_table(
-        WORKER_COLUMNS,
-        [worker_row(worker, view.worker_figures.get(worker.name)) for worker in view.filter_workers(words)],
-        view.workers,
-        width,
-        rows,
-    )
+    figures_of = view.worker_figures.get
+    workers = [worker_row(worker, figures_of(worker.name)) for worker in view.filter_workers(words)]
+    yield from _render_table(WORKER_COLUMNS, workers, view.workers, width, rows)
     yield ""
-    rows_of_requests = [request_row(request) for request in view.filter_requests(words)]
-    yield from _render_table(REQUEST_COLUMNS, rows_of_requests, view.requests, width, rows)
+    requests = [request_row(request) for request in view.filter_requests(words)]
+    yield from _render_table(REQUEST_COLUMNS, requests, view.requests, width, rows)
 
 
 def _join_cells(texts: Sequence[str], width: int) -> str:
@@ -102,14 +105,11 @@ def _render_table(
         sizes.pop()
 
     def line(texts: Sequence[str]) -> str:
-        fitting = zip(texts, sizes, strict=False)
-        whole = " ".join(text.ljust(size) for text, size in fitting)
+        whole = " ".join(text.ljust(size) for text, size in zip(texts, sizes, strict=False))
         left = width - len(whole) - 1
-        return (
-            f"{whole} {strip_control(texts[-1], left)}"
-            if len(sizes) == len(texts) - 1 and left > 0
-            else whole
-        )
+        if len(sizes) < len(texts) - 1 or left <= 0:
+            return whole
+        return f"{whole} {strip_control(texts[-1], left)}"
 
     yield line(columns)
     if isinstance(part, PartUnavailable):

@@ -1,17 +1,16 @@
 """The pages, in the order of the navigation."""
 
 from radixway.console.page import ConsolePage
-from radixway.console.pages import chat, live, playground, prefixes, requests, rules, simulate, workers
+from radixway.console.pages import live
+from radixway.console.pages.chat import page as chat
+from radixway.console.pages.playground import page as playground
+from radixway.console.pages.prefixes import page as prefixes
+from radixway.console.pages.requests import page as requests
+from radixway.console.pages.rules import page as rules
+from radixway.console.pages.simulate import page as simulate
+from radixway.console.pages.workers import page as workers
 
-PAGES: tuple[ConsolePage, ...] = (
-    live.PAGE,
-    workers.PAGE,
-    requests.PAGE,
-    prefixes.PAGE,
-    playground.PAGE,
-    chat.PAGE,
-    simulate.PAGE,
-    rules.PAGE,
-)
+_IN_ORDER = (live, workers, requests, prefixes, playground, chat, simulate, rules)
+PAGES: tuple[ConsolePage, ...] = tuple(module.PAGE for module in _IN_ORDER)
 
 __all__ = ["PAGES"]

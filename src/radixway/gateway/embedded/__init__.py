@@ -8,8 +8,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from radixway.gateway.embedded.answer import Answer, RadixwayError
     from radixway.gateway.embedded.async_client import AsyncRadixway, Stream
+    from radixway.gateway.embedded.messages import Answer, RadixwayError
     from radixway.gateway.embedded.radixway import Radixway
     from radixway.gateway.embedded.sync_client import SyncRadixway, SyncStream
 
@@ -23,19 +23,17 @@ __all__ = [
     "SyncStream",
 ]
 
-_WHERE = {
-    "Answer": "answer",
-    "AsyncRadixway": "async_client",
-    "Radixway": "radixway",
-    "RadixwayError": "answer",
-    "Stream": "async_client",
-    "SyncRadixway": "sync_client",
-    "SyncStream": "sync_client",
+_MODULES = {
+    "messages": ("Answer", "RadixwayError"),
+    "async_client": ("AsyncRadixway", "Stream"),
+    "radixway": ("Radixway",),
+    "sync_client": ("SyncRadixway", "SyncStream"),
 }
 
 
 def __getattr__(name: str) -> Any:
-    """Imported with the first use of the name."""
-    if name in _WHERE:
-        return getattr(import_module(f"{__name__}.{_WHERE[name]}"), name)
+    """Import `name` with its first use."""
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -9,7 +9,7 @@ from typing import Self
 from urllib.parse import quote, unquote
 
 from radixway.core.http import App, Message, Scope
-from radixway.gateway.embedded.answer import RadixwayError
+from radixway.gateway.embedded.messages import RadixwayError
 
 
 def closed_error() -> RadixwayError:
@@ -26,7 +26,7 @@ class InFlightExchanges:
         self._closed = False
 
     async def start_exchange(self, exchange: InProcessExchange) -> None:
-        """Send `exchange`, and wait until its answer begins. Raises `left_reason()` if it was left."""
+        """Send `exchange`, and wait until its answer begins. Raises what `InProcessExchange` raises."""
         if self._closed:
             raise closed_error()
         if asyncio.get_running_loop() is not self._loop:
@@ -34,9 +34,6 @@ class InFlightExchanges:
         self._exchanges.add(exchange)
         try:
             await exchange.__aenter__()
-        except ExchangeLeftError:
-            self._exchanges.discard(exchange)
-            raise self.left_reason() from None
         except BaseException:
             self._exchanges.discard(exchange)
             raise
@@ -46,25 +43,15 @@ class InFlightExchanges:
         await exchange.aclose()
         self._exchanges.discard(exchange)
 
-    def left_reason(self) -> Exception:
-        """Return the error for a reader of an exchange that was left."""
-        return (
-            closed_error() if self._closed else RuntimeError("the stream was left, and is not read any more")
-        )
-
     async def close_all(self) -> None:
-        """End all exchanges, and refuse new ones."""
+        """End all exchanges, with an error for who reads them, and refuse new ones."""
         self._closed = True
-        await asyncio.gather(*(exchange.aclose() for exchange in list(self._exchanges)))
+        await asyncio.gather(*(exchange.aclose(closed_error()) for exchange in list(self._exchanges)))
         self._exchanges.clear()
 
 
 HERE = ("127.0.0.1", 0)
 """The client's address: this machine, which may administer where no key is configured."""
-
-
-class ExchangeLeftError(Exception):
-    """The exchange whose answer is read has been left."""
 
 
 class InProcessExchange:
@@ -93,16 +80,15 @@ class InProcessExchange:
         self._body: bytes | None = body
         self._whole = False
         self._left = asyncio.Event()
-        self._said: deque[Message] = deque()
+        self._left_error: Exception = RuntimeError("the stream was left, and is not read any more")
+        self._messages: deque[Message] = deque()
         self._arrived = asyncio.Event()
         self._taken = asyncio.Event()
         self._taken.set()
         self._answering: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        """Ask, and wait until the answer begins. Raises what the application does not catch;
-        ExchangeLeftError.
-        """
+        """Ask, and wait until the answer begins. Raises what `next_part` raises."""
         if self._answering is not None:
             raise RuntimeError("asked already: each is entered once")
         loop = asyncio.get_running_loop()
@@ -123,13 +109,13 @@ class InProcessExchange:
         await self.aclose()
 
     def raw_headers(self) -> list[tuple[str, str]]:
-        """The answer's, every one of them."""
+        """Return every header of the answer, also those of one name."""
         return [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in self._raw]
 
     async def next_part(self) -> bytes | None:
         """Return the next part of the answer's body; None at its end. Cancelling loses nothing.
 
-        Raises ExchangeLeftError, and what the application raises in the middle of its answer.
+        Raises RuntimeError or the error of `aclose` if it was left, and what the application does not catch.
         """
         while not self._whole:
             if (message := await self._next_message()) is None:
@@ -141,16 +127,17 @@ class InProcessExchange:
         return None
 
     async def iter_parts(self) -> AsyncIterator[bytes]:
-        """The answer's body as it comes."""
+        """Yield the answer's body as it comes."""
         while (part := await self.next_part()) is not None:
             yield part
 
     async def read_body(self) -> bytes:
-        """The answer's whole body."""
+        """Return the answer's whole body."""
         return b"".join([part async for part in self.iter_parts()])
 
-    async def aclose(self) -> None:
-        """Leave; returns when the application has let go of the request."""
+    async def aclose(self, error: Exception | None = None) -> None:
+        """Leave, and wait until the application has let go of the request. Who reads it now gets `error`."""
+        self._left_error = error or self._left_error
         self._left.set()
         self._taken.set()
         if self._answering is not None:
@@ -163,7 +150,6 @@ class InProcessExchange:
         await self._app(self._scope, self._receive, self._send)
 
     async def _receive(self) -> Message:
-        """ASGI's."""
         if self._body is not None:
             body, self._body = self._body, None
             return {"type": "http.request", "body": body, "more_body": False}
@@ -171,30 +157,27 @@ class InProcessExchange:
         return {"type": "http.disconnect"}
 
     async def _send(self, message: Message) -> None:
-        """ASGI's."""
         await self._taken.wait()
         if self._left.is_set():
             return
         self._taken.clear()
-        self._said.append(message)
+        self._messages.append(message)
         self._arrived.set()
 
     async def _next_message(self) -> Message | None:
-        """What is said next; None at the end. Raises ExchangeLeftError, and what the application does not
-        catch.
-        """
+        """Return what the application sends next; None at the end."""
         if self._answering is None:
             raise RuntimeError("nothing has been asked yet: read it within `with` or `async with`")
-        while self._left.is_set() or not self._said:
+        while self._left.is_set() or not self._messages:
             if self._left.is_set():
-                raise ExchangeLeftError
+                raise self._left_error
             if self._answering.done():
                 self._answering.result()
                 return None
             self._arrived.clear()
             await self._arrived.wait()
         self._taken.set()
-        return self._said.popleft()
+        return self._messages.popleft()
 
 
 def _make_scope(

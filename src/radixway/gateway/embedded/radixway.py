@@ -51,8 +51,7 @@ class Radixway:
             ValueError: a key that no client could send.
         """
         from radixway.core.config import Config, load_config
-        from radixway.gateway.embedded.answer import RadixwayError
-        from radixway.gateway.embedded.request_body import merge_headers
+        from radixway.gateway.embedded.messages import RadixwayError, merge_headers
 
         if isinstance(config, Config):
             if sections:
@@ -106,7 +105,6 @@ class Radixway:
         self._require_closed()
         from radixway.gateway.embedded.sync_client import LoopThread, SyncRadixway
 
-        self._require_closed()
         thread = LoopThread()
         try:
             inner = thread.run_coroutine(self.open())

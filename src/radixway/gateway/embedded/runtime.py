@@ -24,7 +24,7 @@ from radixway.gateway.app import Gateway
 from radixway.gateway.engine_supervisor import EngineProcess, wait_until_ready
 from radixway.routing import Worker, WorkerRegistry, WorkerState
 
-_OF_THE_ENGINE = "RADIXWAY__ENGINE__"
+_ENGINE_VARIABLES = "RADIXWAY__ENGINE__"
 
 
 class EngineFailedError(Exception):
@@ -32,43 +32,43 @@ class EngineFailedError(Exception):
 
 
 class EmbeddedRuntime:
-    """Between `open` and `close` the gateway answers."""
+    """A gateway that answers between `start_gateway` and `stop_gateway`."""
 
     def __init__(self, config: Config, *, with_engine: bool, workers_within_s: float) -> None:
-        """`workers_within_s`: how long `open` waits for what it can learn of the configured workers."""
+        """Prepare a gateway of `config`; `workers_within_s` is how long starting waits for its workers."""
         self._config = config
         self._with_engine = with_engine
         self._workers_within_s = workers_within_s
         self._closing = asyncio.Event()
-        self._keeping: asyncio.Task[None] | None = None
+        self._running: asyncio.Task[None] | None = None
 
     async def start_gateway(self) -> Gateway:
-        """Start it. Raises ConfigError; EngineFailedError, EngineKilled if there is to be an engine."""
+        """Start it. Raises ConfigError, and with an engine EngineFailedError, EngineKilledError."""
         loop = asyncio.get_running_loop()
         opened: asyncio.Future[Gateway] = loop.create_future()
-        self._keeping = loop.create_task(self._run_gateway(opened), name="radixway")
+        self._running = loop.create_task(self._run_gateway(opened), name="radixway")
         try:
-            futures: list[asyncio.Future[Any]] = [opened, self._keeping]
+            futures: list[asyncio.Future[Any]] = [opened, self._running]
             await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
-            await cancel_tasks([self._keeping])
+            await cancel_tasks([self._running])
             raise
         if not opened.done():
-            await self._keeping  # it failed, and says why
+            await self._running  # it failed, and says why
         return opened.result()
 
     async def stop_gateway(self) -> None:
         """End what is under way, and let go of everything."""
         self._closing.set()
-        if self._keeping is None or self._keeping.done():
+        if self._running is None or self._running.done():
             return  # it never opened, or has been closed, for example with its event loop
-        await asyncio.wait([self._keeping])  # who is cancelled here does not stop the closing
-        self._keeping.result()
+        await asyncio.wait([self._running])  # who is cancelled here does not stop the closing
+        self._running.result()
 
     async def wait_stopped(self) -> None:
         """Wait until everything has been let go of."""
-        if self._keeping is not None:
-            await asyncio.wait([self._keeping])
+        if self._running is not None:
+            await asyncio.wait([self._running])
 
     async def _run_gateway(self, opened: asyncio.Future[Gateway]) -> None:
         async with AsyncExitStack() as stack:
@@ -91,7 +91,7 @@ class EmbeddedRuntime:
 
 @asynccontextmanager
 async def _configured_engine(config: Config) -> AsyncIterator[EngineProcess]:
-    """An engine, not started yet, that is configured as `config` says."""
+    """Yield an engine, not started yet, that is configured as `config` says."""
     with TemporaryDirectory(prefix="radixway-") as folder:
         engine = EngineProcess(
             _free_port(),
@@ -109,8 +109,9 @@ async def _configured_engine(config: Config) -> AsyncIterator[EngineProcess]:
 
 @asynccontextmanager
 async def _supervised_engine(engine: EngineProcess, registry: WorkerRegistry) -> AsyncIterator[None]:
-    """The engine from its first answer on, started again when it dies. Raises EngineFailedError,
-    EngineKilled.
+    """Hold `engine` from its first answer on, started again when it dies.
+
+    Raises EngineFailedError, EngineKilledError.
     """
     loop = asyncio.get_running_loop()
     supervising = loop.create_task(engine.keep_running(), name="radixway engine")
@@ -143,7 +144,7 @@ async def _wait_for_workers(registry: WorkerRegistry) -> None:
 
 
 def _write_engine_config(config: Config, folder: Path) -> Path:
-    """The engine's section as a file, and where traces go; it has no secrets."""
+    """Write the engine's section and where traces go, without secrets; return the file."""
     file = folder / "engine.yaml"
     section = config.engine.model_dump(mode="json", exclude_unset=True, exclude={"api_key"})
     tracing = config.telemetry.tracing.model_dump(mode="json", exclude_unset=True, exclude={"headers"})
@@ -152,19 +153,16 @@ def _write_engine_config(config: Config, folder: Path) -> Path:
 
 
 def _engine_environment(config: Config) -> dict[str, str]:
-    """Ours, with the secrets that the file does not have."""
-    environment = {name: value for name, value in os.environ.items() if not _is_in_file(name)}
+    """Return our environment without what the file says, but with the secrets that it does not have."""
+    environment = {
+        name: value for name, value in os.environ.items() if not name.upper().startswith(_ENGINE_VARIABLES)
+    }
     if headers := config.telemetry.tracing.headers:
         secrets = {name: value.get_secret_value() for name, value in headers.items()}
         environment["RADIXWAY__TELEMETRY__TRACING__HEADERS"] = json.dumps(secrets)
     if config.engine.api_key is not None:
         environment["RADIXWAY__ENGINE__API_KEY"] = config.engine.api_key.get_secret_value()
     return environment
-
-
-def _is_in_file(variable: str) -> bool:
-    """The file says what the variable says, or what goes before it."""
-    return variable.upper().startswith(_OF_THE_ENGINE)
 
 
 def _free_port() -> int:

@@ -11,10 +11,9 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
 from radixway.core.net.task_cancellation import cancel_tasks
-from radixway.gateway.embedded.answer import Answer
 from radixway.gateway.embedded.asgi_exchange import closed_error
-from radixway.gateway.embedded.async_client import AsyncRadixway, Stream, Task
-from radixway.gateway.embedded.request_body import Messages
+from radixway.gateway.embedded.async_client import AsyncRadixway, Headers, Stream, Task
+from radixway.gateway.embedded.messages import Answer, Messages
 
 T = TypeVar("T")
 
@@ -31,7 +30,7 @@ class LoopThread:
         self._thread.start()
 
     def run_coroutine(self, work: Coroutine[Any, Any, T]) -> T:
-        """Its result. An interrupt while we wait cancels it.
+        """Return the result of `work`. An interrupt while we wait cancels it.
 
         Raises RadixwayError when the thread has ended, or ends before the work does; RuntimeError where it
         could never be done: in a forked process, which has no such thread, and within that thread.
@@ -110,9 +109,8 @@ class SyncRadixway:
 
     def close(self) -> None:
         """End what is under way, the gateway and its thread."""
-        if (
-            not self._closed and self._thread.is_own_process
-        ):  # after a fork it is the other process's to close
+        # After a fork it is the other process's to close.
+        if not self._closed and self._thread.is_own_process:
             self._closed = True
             atexit.unregister(self.close)
             try:
@@ -144,14 +142,10 @@ class SyncRadixway:
     def classify(self, text: str, task: Task = "intent", **options: Any) -> dict[str, Any]:
         return self._thread.run_coroutine(self._inner.classify(text, task, **options))
 
-    def call(
-        self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None
-    ) -> Answer:
+    def call(self, method: str, path: str, body: Any = None, headers: Headers = None) -> Answer:
         return self._thread.run_coroutine(self._inner.call(method, path, body, headers))
 
-    def stream(
-        self, path: str, body: Mapping[str, Any], headers: Mapping[str, str] | None = None
-    ) -> SyncStream:
+    def stream(self, path: str, body: Mapping[str, Any], headers: Headers = None) -> SyncStream:
         return SyncStream(self._inner.stream(path, body, headers), self._thread)
 
 

@@ -1,17 +1,20 @@
-"""Builds the application that Ray Serve runs from a configuration."""
+"""Builds the application that Ray Serve runs from a configuration; deploys, shows and deletes it."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import ray
 from pydantic import BaseModel, ConfigDict, SecretStr
 from ray import serve
 from ray.serve.config import AutoscalingConfig, AutoscalingPolicy, RequestRouterConfig
 from ray.serve.deployment import Application, Deployment
+from ray.serve.schema import ApplicationStatusOverview
 
 from radixway._version import __version__
 from radixway.cluster.ray_serve.engine_replica import EngineReplica
@@ -127,3 +130,52 @@ def _with_version(deployment: Deployment, how: str, *made_of: BaseModel) -> Depl
 def _encode_secret(value: Any) -> str:
     """A secret that is another one is a reason to restart; of the digest it cannot be read."""
     return value.get_secret_value() if isinstance(value, SecretStr) else str(value)
+
+
+class RayUnreachableError(Exception):
+    """There is no Ray to be reached; the message says where one was looked for."""
+
+
+class NotDeployedError(Exception):
+    """The cluster has no application of that name."""
+
+
+@contextmanager
+def connect_ray(address: str | None) -> Iterator[None]:
+    """Connected to the Ray at `address`, at RAY_ADDRESS, or on this machine. Raises RayUnreachableError."""
+    try:
+        ray.init(address=address or "auto", namespace="serve", log_to_driver=False)
+    except ConnectionError as error:
+        raise RayUnreachableError(
+            f"no Ray can be reached at {address or 'RAY_ADDRESS or on this machine'}"
+        ) from error
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def deploy_application(config: Config) -> ApplicationStatusOverview:
+    """Deploy, and wait until all replicas run; deployed again, it is changed, and only what differs restarts.
+
+    Serve's proxies listen where the gateway would, unless they run already. Raises RuntimeError, in Ray's
+    words, when replicas cannot be started.
+    """
+    serve.start(http_options={"host": config.gateway.host, "port": config.gateway.port})
+    serve.run(build_app(config), name=config.ray.application, route_prefix=config.ray.route_prefix)
+    return find_status(config.ray.application)
+
+
+def find_status(application: str) -> ApplicationStatusOverview:
+    """Return the state of `application`, deployment by deployment. Raises NotDeployedError."""
+    known = serve.status().applications
+    if application not in known:
+        others = ", ".join(sorted(known)) or "none at all"
+        raise NotDeployedError(f"there is no application {application!r} in this cluster; there are {others}")
+    return known[application]
+
+
+def delete_application(application: str) -> None:
+    """End `application`: gateways first finish their requests. Raises NotDeployedError."""
+    find_status(application)
+    serve.delete(application)

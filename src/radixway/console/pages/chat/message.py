@@ -1,9 +1,8 @@
-"""A model's text as markdown: HTML in it is text, images are links, and links that would act are text.
+"""One message: its text, which of its siblings it is, and what can be done with it.
 
+A model's text is markdown: HTML in it is text, images are links, and links that would act are text.
 markdown-it takes time in proportion to the text, whatever stands there; a converter made of patterns can be
 made to fail, or to hold up every page, by an answer of nothing but brackets.
-
-One message: what was said, which of its siblings it is, and what can be done with it.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ from typing import Any, Protocol
 from markdown_it import MarkdownIt
 from nicegui import ui
 
-from radixway.console.components import draw_chip
+from radixway.console.components import draw_chip, draw_icon_button
 from radixway.console.page import PageVisit
-from radixway.console.pages.chat.answer_stream import AnswerProgress
+from radixway.console.pages.chat.chat_service import AnswerProgress
 
 _LONGEST = 50_000
 """Characters of an answer that are read as markdown; more is shown as it is."""
@@ -37,8 +36,20 @@ class SafeMarkdown(ui.markdown):
         self.props["innerHTML"] = render_html(content)
 
 
+class _PlainText(ui.label):
+    """A label with markdown's method."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.classes("rw-text")
+
+    def set_content(self, text: str) -> None:
+        """Show `text` in place of the one before."""
+        self.text = text
+
+
 def render_html(text: str) -> str:
-    """The text as HTML that does nothing."""
+    """Return `text`, which is markdown, as HTML that does nothing."""
     if len(text) > _LONGEST:
         return f"<div class='rw-text'>{escape(text)}</div>"
     return str(_markdown.render(text))
@@ -50,7 +61,7 @@ _REDRAW_SHARE = 10
 _OUT = "Out: "
 """What a model said begins so in the record of a plugin, beside what it was asked."""
 _UNFINISHED = ("pending", "in_progress")
-_TO_GO_ON = ("cancelled", "aborted_by_worker", "timeout")
+_RESUMABLE = ("cancelled", "aborted_by_worker", "timeout")
 
 Message = Mapping[str, Any]
 
@@ -69,7 +80,7 @@ class MessageActions(Protocol):
 class MessageBubble:
     """A message, drawn where it is made."""
 
-    def __init__(self, visit: PageVisit, message: Message, deeds: MessageActions) -> None:
+    def __init__(self, visit: PageVisit, message: Message, actions: MessageActions) -> None:
         self._visit = visit
         self.message = message
         self._draw_from = 0.0
@@ -81,11 +92,11 @@ class MessageBubble:
             with ui.element("div").classes("rw-row rw-small rw-muted"):
                 who = message["model"] or say("chat.assistant") if self._is_answer else say("chat.you")
                 ui.label(who).classes("rw-who")
-                if message["state"] in _TO_GO_ON:
+                if message["state"] in _RESUMABLE:
                     draw_chip(say(f"chat.state.{message['state']}"), "warn")
-                self._place = ui.label()
+                self._queue_place = ui.label()
             self._steps = ui.element("div").classes("rw-stack")
-            self._said = self._draw_text(message["content"] or "")
+            self._text = self._draw_text(message["content"] or "")
             if message["error"]:
                 with ui.element("div").classes("rw-trouble"):
                     ui.label(message["error"])
@@ -94,26 +105,26 @@ class MessageBubble:
             self._draw_step(step)
         if message["state"] not in _UNFINISHED:
             with self._actions:
-                self._draw_actions(deeds)
+                self._draw_actions(actions)
 
     @property
-    def is_under_way(self) -> bool:
-        """There is more to come."""
+    def is_in_progress(self) -> bool:
+        """Tell if there is more to come."""
         return self.message["state"] in _UNFINISHED
 
-    def show_progress(self, heard: AnswerProgress) -> None:
-        """Show the answer as far as it was `heard`."""
-        for step in heard.steps[self._drawn_steps :]:
+    def show_progress(self, progress: AnswerProgress) -> None:
+        """Show the answer as far as `progress` has it."""
+        for step in progress.plugin_steps[self._drawn_steps :]:
             self._draw_step(step)
-        self._drawn_steps = len(heard.steps)
-        if heard.place is not None:
-            position, size = heard.place
-            self._place.text = self._visit.say("chat.waiting", position=position + 1, size=size)
-        elif self._place.text:
-            self._place.text = ""
+        self._drawn_steps = len(progress.plugin_steps)
+        if progress.queue_place is not None:
+            position, size = progress.queue_place
+            self._queue_place.text = self._visit.say("chat.waiting", position=position + 1, size=size)
+        elif self._queue_place.text:
+            self._queue_place.text = ""
         now = perf_counter()
-        if heard.over or now >= self._draw_from:
-            self._said.set_content(heard.words)
+        if progress.over or now >= self._draw_from:
+            self._text.set_content(progress.text)
             took_s = perf_counter() - now
             self._draw_from = now + max(_REDRAW_S, _REDRAW_SHARE * took_s)
 
@@ -133,35 +144,35 @@ class MessageBubble:
                     ui.label(say(f"chat.step.{name}")).classes("rw-label")
                     ui.label(str(text)).classes("rw-text rw-mono")
 
-    def _draw_actions(self, deeds: MessageActions) -> None:
+    def _draw_actions(self, actions: MessageActions) -> None:
         message, say = self.message, self._visit.say
         family: Sequence[str] = message["siblings"] or [message["id"]]
         if len(family) > 1:
             at = family.index(message["id"])
             self._draw_button(
-                "chevron_left", "chat.branch.before", lambda: deeds.show_branch(family[at - 1]), at > 0
+                "chevron_left", "chat.branch.before", lambda: actions.show_branch(family[at - 1]), at > 0
             )
             ui.label(say("chat.branch", at=at + 1, count=len(family))).classes("rw-number rw-small rw-muted")
             after = at + 1 < len(family)
             self._draw_button(
-                "chevron_right", "chat.branch.after", lambda: deeds.show_branch(family[at + 1]), after
+                "chevron_right", "chat.branch.after", lambda: actions.show_branch(family[at + 1]), after
             )
         copy = self._draw_button("content_copy", "chat.copy", None)
         copy.on_click(lambda: ui.clipboard.write(message["content"] or ""))
         if not self._is_answer:
-            self._draw_button("edit", "chat.edit", lambda: deeds.edit_message(message))
+            self._draw_button("edit", "chat.edit", lambda: actions.edit_message(message))
             return
-        self._draw_button("refresh", "chat.regenerate", lambda: deeds.regenerate_answer(message))
-        if message["state"] in _TO_GO_ON or message["finish_reason"] == "length":
-            self._draw_button("play_arrow", "chat.continue", lambda: deeds.resume_answer(message))
+        self._draw_button("refresh", "chat.regenerate", lambda: actions.regenerate_answer(message))
+        if message["state"] in _RESUMABLE or message["finish_reason"] == "length":
+            self._draw_button("play_arrow", "chat.continue", lambda: actions.resume_answer(message))
         for score, icon, name in ((1, "thumb_up", "chat.good"), (-1, "thumb_down", "chat.bad")):
             given = message["score"] == score
             wanted = 0 if given else score
-            button = self._draw_button(icon, name, partial(deeds.vote_message, message, wanted))
+            button = self._draw_button(icon, name, partial(actions.vote_message, message, wanted))
             button.props(f"aria-pressed={'true' if given else 'false'}")
             if given:
                 button.classes("rw-pressed")
-        self._draw_button("rate_review", "chat.comment", lambda: deeds.comment_message(message))
+        self._draw_button("rate_review", "chat.comment", lambda: actions.comment_message(message))
         took, usage = message["took_s"], message["usage"] or {}
         if took is not None and usage.get("completion_tokens"):
             said = say("chat.took", seconds=f"{took:.1f}", tokens=usage["completion_tokens"])
@@ -170,26 +181,10 @@ class MessageBubble:
     def _draw_button(
         self, icon: str, name: str, does: Callable[[], Awaitable[None]] | None, enabled: bool = True
     ) -> ui.button:
-        button = ui.button(icon=icon, color=None).props(
-            f'flat round dense size=sm aria-label="{self._visit.say(name)}"'
-        )
-        button.tooltip(self._visit.say(name))
-        button.set_enabled(enabled)
-        if does is not None:
-            button.on_click(does)
+        label = self._visit.say(name)
+        button = draw_icon_button(icon, label, does, props="flat round dense size=sm")
+        button.props(remove="color").tooltip(label).set_enabled(enabled)
         return button
-
-
-class _PlainText(ui.label):
-    """A label with markdown's method."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self.classes("rw-text")
-
-    def set_content(self, text: str) -> None:
-        """Show another text."""
-        self.text = text
 
 
 def _plugin_steps(message: Message) -> Sequence[Mapping[str, Any]]:

@@ -1,23 +1,21 @@
-"""The list of chats on one side, the one that is open on the other; on a phone one of the two."""
+"""*Chat*: the list of chats on one side, the one that is open on the other; on a phone one of the two."""
 
 from __future__ import annotations
 
 from nicegui import ui
 
-from radixway.console.components import draw_empty
+from radixway.console.components import draw_empty, draw_page_title
 from radixway.console.gateway_calls import CallRefusedError
 from radixway.console.page import ConsolePage, PageVisit
-from radixway.console.pages.chat.account import OperatorAccount
-from radixway.console.pages.chat.chat_list import ChatList
-from radixway.console.pages.chat.composer import MessageComposer
+from radixway.console.pages.chat.chat_service import OperatorAccount
 from radixway.console.pages.chat.conversation import ConversationView
+from radixway.console.pages.chat.widgets import ChatList
 
 
 async def build_chat_page(visit: PageVisit) -> None:
     """Build the page for `visit`; at `/chat/{chat_id}` with that chat."""
     say = visit.say
-    with ui.element("div").classes("rw-page-title rw-wide-only"), ui.element("h1"):
-        ui.label(say("chat.title"))
+    draw_page_title(say("chat.title"), "rw-wide-only")
     account = OperatorAccount(visit)
     try:
         models = [str(each["name"]) for each in await account.get_json("/configs/model_configs")]
@@ -34,10 +32,7 @@ async def build_chat_page(visit: PageVisit) -> None:
         with ui.element("aside").classes("rw-card rw-chat-list"):
             listing = ChatList(visit, account, chat_id)
         with ui.element("section").classes("rw-card rw-conversation"):
-            conversation = ConversationView(visit, account, listing, chat_id)
-            conversation.composer = MessageComposer(
-                visit, models, plugins, conversation.send_text, conversation.stop_answer
-            )
+            conversation = ConversationView(visit, account, listing, chat_id, models, plugins)
     await listing.reload_chats()
     try:
         await conversation.draw_thread(visit.request.query_params.get("through"))

@@ -34,19 +34,19 @@ class AnswerPanel:
         self._drawn_at = 0.0
         self._thought = ui.label().classes("rw-text rw-muted")
         self._thought.set_visibility(False)
-        self._said = ui.label().classes("rw-text rw-answer").props('aria-live="polite"')
+        self._text = ui.label().classes("rw-text rw-answer").props('aria-live="polite"')
         self._figures = ui.element("div")
 
     async def stream_answer(self, gateway: GatewayCalls, body: Mapping[str, Any]) -> None:
-        """Yield the answer of `gateway` to `body`; cancelling it stops the worker too.
+        """Draw the answer of `gateway` to `body` as it comes; cancelling it stops the worker too.
 
         Raises ConsoleCallError.
         """
-        asked = {**body, "stream": True, "stream_options": {"include_usage": True}}
+        request = {**body, "stream": True, "stream_options": {"include_usage": True}}
         headers = {"x-request-id": self.request_id}
         try:
             async with gateway.stream_answer(
-                "POST", "/v1/chat/completions", body=asked, headers=headers
+                "POST", "/v1/chat/completions", body=request, headers=headers
             ) as answer:
                 async for event in read_events(answer.content.iter_any()):
                     for data in iterate_data(event):
@@ -57,16 +57,14 @@ class AnswerPanel:
     def _add_event(self, event: Mapping[str, Any]) -> None:
         if "error" in event:
             error = event["error"]
-            raise CallRefusedError(
-                502, str(error.get("message", error)) if isinstance(error, dict) else str(error)
-            )
+            message = error.get("message", error) if isinstance(error, dict) else error
+            raise CallRefusedError(502, str(message))
         self._usage = event.get("usage") or self._usage
         for choice in event.get("choices") or ():
             delta = choice.get("delta") or {}
             self._finish = choice.get("finish_reason") or self._finish
-            words = (delta.get("content") or "") + "".join(
-                map(_format_tool_call, delta.get("tool_calls") or ())
-            )
+            tool_calls = map(_format_tool_call, delta.get("tool_calls") or ())
+            words = (delta.get("content") or "") + "".join(tool_calls)
             thought = delta.get("reasoning_content") or ""
             if thought:
                 self._thought.set_visibility(True)
@@ -81,7 +79,7 @@ class AnswerPanel:
 
     def _draw_answer(self) -> None:
         self._drawn_at = perf_counter()
-        self._said.text = "".join(self._pieces)
+        self._text.text = "".join(self._pieces)
         self._figures.clear()
         with self._figures:
             draw_facts(self._answer_facts())

@@ -1,17 +1,13 @@
-"""A text with what was found in it marked by type. Positions are in characters, as the gateway tells them.
-
-What a journal says of a request, and what classifiers say of its text, as cards.
-"""
+"""What a journal says of a request, and what classifiers say of its text, as cards."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import msgspec
 from nicegui import ui
 
-from radixway.console.components import draw_card, draw_chip, draw_empty, draw_facts, draw_table
+from radixway.console.components import draw_card, draw_chip, draw_empty, draw_facts, draw_json, draw_table
 from radixway.console.page import PageVisit
 from radixway.core.config.tenants import format_cost
 
@@ -54,47 +50,74 @@ def draw_marked(text: str, entities: Sequence[Mapping[str, Any]]) -> None:
 Step = Mapping[str, Any]
 
 
-def draw_decision(visit: PageVisit, steps: Mapping[str, Step], model: str | None, text: Any) -> None:
+def draw_findings(
+    visit: PageVisit,
+    prompt: str,
+    journal: Sequence[Step],
+    model: str | None,
+    found: Any,
+    sent: Any = None,
+) -> None:
+    """Draw all that is known of a request.
+
+    `prompt`: as it was asked, which may not be what stands in the form by now. `model`: the one that
+    was chosen. `found`: what classifiers say of the prompt, None where there are none. `sent`: the body that
+    went to the worker.
+    """
+    steps = {str(step["step"]): step for step in journal}  # the last of each kind
+    with ui.element("div").classes("rw-grid wide"):
+        _draw_decision(visit, steps, model, found)
+        _draw_safety(visit, prompt, found, steps)
+        _draw_worker(visit, steps)
+        _draw_tools_and_cache(visit, steps)
+    with ui.element("div").classes("rw-card"):
+        for name, tree in (("journal", journal), ("sent", sent)):
+            if tree is not None:
+                with ui.expansion(visit.say(f"playground.{name}")).classes("rw-more").props("dense"):
+                    draw_json(tree, "pre", "rw-code")
+
+
+def _draw_decision(visit: PageVisit, steps: Mapping[str, Step], model: str | None, text: Any) -> None:
     """Category, model, and every signal with what it took. `text`: what classifiers say of the prompt."""
     say = visit.say
-    said = steps.get("semantic", {})
+    decision = steps.get("semantic", {})
     intent = (text or {}).get("intent") or {}
     with draw_card(say("playground.decision")):
         with ui.element("div").classes("rw-row"):
-            category = (said if "semantic" in steps else intent).get("category")
+            category = (decision if "semantic" in steps else intent).get("category")
             draw_chip(say("playground.category", category=category or "–"), "good" if category else "")
-            if said.get("blocked"):
+            if decision.get("blocked"):
                 draw_chip(say("playground.blocked"), "bad")
-            if said.get("reasoning") is not None:
-                draw_chip(say("playground.thinks" if said["reasoning"] else "playground.thinks_not"), "")
+            if decision.get("reasoning") is not None:
+                draw_chip(say("playground.thinks" if decision["reasoning"] else "playground.thinks_not"), "")
         rows = [(say("playground.model"), model or "–")]
-        if said.get("reason"):
-            rows.append((say("playground.why"), f"{said['reason']} · {said.get('choice', '')}".strip(" ·")))
+        if decision.get("reason"):
+            why = " · ".join(filter(None, (decision["reason"], decision.get("choice"))))
+            rows.append((say("playground.why"), why))
         elif "semantic" not in steps:
             rows.append((say("playground.why"), say("playground.not_judged")))
-        if said.get("rule"):
-            rows.append((say("playground.rule"), said["rule"]))
-        confidence = said.get("confidence", intent.get("confidence"))
+        if decision.get("rule"):
+            rows.append((say("playground.rule"), decision["rule"]))
+        confidence = decision.get("confidence", intent.get("confidence"))
         if category is not None and confidence is not None:
             rows.append((say("playground.confidence"), f"{confidence:.2f}"))
         draw_facts(rows)
-        signals = said.get("signals") or intent.get("matched_signals") or []
+        signals = decision.get("signals") or intent.get("matched_signals") or []
         if isinstance(signals, list) and signals:
             _draw_signals(visit, [each for each in signals if isinstance(each, dict)])
-        candidates = said.get("candidates") or []
+        candidates = decision.get("candidates") or []
         if candidates:
-            draw_table(
-                [say(f"playground.candidate.{name}") for name in ("model", "score", "cost", "latency")],
-                [
-                    (
-                        each["model"],
-                        f"{each['score']:.3f}",
-                        format_cost(each["cost"]),
-                        _format_ms(each["latency_s"]),
-                    )
-                    for each in candidates
-                ],
-            )
+            heads = ("model", "score", "cost", "latency")
+            table = [
+                (
+                    each["model"],
+                    f"{each['score']:.3f}",
+                    format_cost(each["cost"]),
+                    f"{each['latency_s'] * 1e3:.0f} ms",
+                )
+                for each in candidates
+            ]
+            draw_table([say(f"playground.candidate.{name}") for name in heads], table)
 
 
 def _draw_signals(visit: PageVisit, signals: Sequence[Mapping[str, Any]]) -> None:
@@ -113,7 +136,7 @@ def _draw_signals(visit: PageVisit, signals: Sequence[Mapping[str, Any]]) -> Non
     draw_table([say(f"playground.signal.{name}") for name in heads], rows)
 
 
-def draw_safety(visit: PageVisit, prompt: str, text: Any, steps: Mapping[str, Step]) -> None:
+def _draw_safety(visit: PageVisit, prompt: str, text: Any, steps: Mapping[str, Step]) -> None:
     """Personal data where it stands, and whether the prompt is an attack."""
     say = visit.say
     with draw_card(say("playground.safety")):
@@ -130,11 +153,11 @@ def draw_safety(visit: PageVisit, prompt: str, text: Any, steps: Mapping[str, St
                 risk = float(security["risk_score"])
                 bad = bool(security["is_jailbreak"])
                 draw_chip(say("playground.risk", risk=f"{risk:.2f}"), "bad" if bad else "good")
-        rows = []
-        if security.get("patterns_detected"):
-            rows.append((say("playground.patterns"), ", ".join(map(str, security["patterns_detected"]))))
-        if security.get("detection_types"):
-            rows.append((say("playground.attack"), ", ".join(map(str, security["detection_types"]))))
+        rows = [
+            (say(f"playground.{key}"), ", ".join(map(str, security[field])))
+            for key, field in (("patterns", "patterns_detected"), ("attack", "detection_types"))
+            if security.get(field)
+        ]
         if "guard_jailbreak" in steps:
             data = steps["guard_jailbreak"]
             rows.append((say("playground.guard"), f"{data['action']}: {data['type']} · {data['where']}"))
@@ -144,7 +167,7 @@ def draw_safety(visit: PageVisit, prompt: str, text: Any, steps: Mapping[str, St
         draw_facts(rows)
 
 
-def draw_tools_and_cache(visit: PageVisit, steps: Mapping[str, Step]) -> None:
+def _draw_tools_and_cache(visit: PageVisit, steps: Mapping[str, Step]) -> None:
     """Draw the cache's answer and the offered tools of `steps`."""
     say = visit.say
     with draw_card(say("playground.cache_and_tools")):
@@ -168,7 +191,7 @@ def draw_tools_and_cache(visit: PageVisit, steps: Mapping[str, Step]) -> None:
         draw_facts(rows)
 
 
-def draw_worker(visit: PageVisit, steps: Mapping[str, Step]) -> None:
+def _draw_worker(visit: PageVisit, steps: Mapping[str, Step]) -> None:
     """Draw the chosen worker of `steps`, and each candidate's cost."""
     say = visit.say
     chosen = steps.get("select")
@@ -192,28 +215,7 @@ def draw_worker(visit: PageVisit, steps: Mapping[str, Step]) -> None:
         )
 
 
-def draw_journal(visit: PageVisit, steps: Sequence[Step], sent: Any = None) -> None:
-    """Draw all `steps` as the gateway reports them, and the body `sent` to the worker."""
-    say = visit.say
-    with ui.element("div").classes("rw-card"):
-        with ui.expansion(say("playground.journal")).classes("rw-more").props("dense"):
-            _draw_code(steps)
-        if sent is not None:
-            with ui.expansion(say("playground.sent")).classes("rw-more").props("dense"):
-                _draw_code(sent)
-
-
-def _draw_code(value: Any) -> None:
-    text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
-    with ui.element("pre").classes("rw-code"):
-        ui.label(text)
-
-
 def _format_value(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     return "–" if value is None else str(value)
-
-
-def _format_ms(seconds: float) -> str:
-    return f"{seconds * 1e3:.0f} ms"

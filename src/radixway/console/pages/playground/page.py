@@ -1,62 +1,57 @@
-"""The form on one side, what is made of it on the other."""
+"""*Playground*: a request's form on one side, what is made of it on the other."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
+import msgspec
 from nicegui import background_tasks, ui
 
-from radixway.console.components import draw_card, draw_chip
-from radixway.console.gateway_calls import CallRefusedError, ConsoleCallError, SignedOutError
+from radixway.console.components import draw_card, draw_chip, draw_empty, draw_page_title
+from radixway.console.gateway_calls import CallRefusedError, ConsoleCallError, GatewayCalls, SignedOutError
 from radixway.console.page import ConsolePage, PageVisit
 from radixway.console.pages.playground.answer_panel import AnswerPanel
-from radixway.console.pages.playground.findings import (
-    draw_decision,
-    draw_journal,
-    draw_safety,
-    draw_tools_and_cache,
-    draw_worker,
-)
-from radixway.console.pages.playground.form import FormError, PromptForm, TenantKeyHolder
+from radixway.console.pages.playground.findings import draw_findings
+
+_AUTO = "auto"
+_JOURNAL_PAUSES_S = (0.05, 0.2, 0.5, 1.0, 2.0, 4.0)
+"""Pauses before a journal is asked for again: it is kept once the gateway has noticed the answer's end."""
 
 
 async def build_playground_page(visit: PageVisit) -> None:
     """Build the page for `visit`."""
     say = visit.say
-    with ui.element("div").classes("rw-page-title"), ui.element("h1"):
-        ui.label(say("playground.title"))
+    draw_page_title(say("playground.title"))
     listed = await visit.gateway.get_json("/v1/models")
     models = [str(each["id"]) for each in listed["data"]]
     with ui.element("div").classes("rw-playground"):
         with ui.element("div").classes("rw-card rw-form"):
-            form = PromptForm(visit, models)
-            with ui.element("div").classes("rw-row") as buttons:
-                pass
+            form = _PromptForm(visit, models)
+            buttons = ui.element("div").classes("rw-row")
         outcome = ui.element("div").classes("rw-stack").props('aria-live="off"')
         with outcome, ui.element("div").classes("rw-card"):
-            ui.label(say("playground.hint")).classes("rw-empty")
-    desk = _PlaygroundActions(visit, form, outcome)
+            draw_empty(say("playground.hint"))
+    actions = _PlaygroundActions(visit, form, outcome)
     with buttons:
-        run = ui.button(say("playground.run"), icon="play_arrow", on_click=desk.run_prompt).props(
-            "unelevated"
-        )
-        look = ui.button(say("playground.look"), icon="visibility", on_click=desk.dry_run).props("outline")
-        stop = ui.button(say("playground.stop"), icon="stop", on_click=desk.cancel_work)
-        stop.props("outline color=negative")
+        run = ui.button(say("playground.run"), icon="play_arrow", on_click=actions.run_prompt)
+        run.props("unelevated")
+        look = ui.button(say("playground.look"), icon="visibility", on_click=actions.dry_run)
+        look.props("outline")
         for button in (run, look):
-            button.bind_enabled_from(desk, "busy", lambda busy: not busy)
-        stop.bind_visibility_from(desk, "busy")
-    form.prompt.on("keydown.ctrl.enter", desk.run_prompt)
-    form.prompt.on("keydown.meta.enter", desk.run_prompt)
-    ui.context.client.on_delete(desk.close_desk)
+            button.bind_enabled_from(actions, "busy", lambda busy: not busy)
+        stop = ui.button(say("playground.stop"), icon="stop", on_click=actions.cancel_work)
+        stop.props("outline color=negative").bind_visibility_from(actions, "busy")
+    form.prompt.on("keydown.ctrl.enter", actions.run_prompt)
+    form.prompt.on("keydown.meta.enter", actions.run_prompt)
+    ui.context.client.on_delete(actions.leave)
 
 
 class _PlaygroundActions:
     """What the buttons do."""
 
-    def __init__(self, visit: PageVisit, form: PromptForm, outcome: ui.element) -> None:
+    def __init__(self, visit: PageVisit, form: _PromptForm, outcome: ui.element) -> None:
         self.busy = False
         self._visit = visit
         self._form = form
@@ -69,20 +64,20 @@ class _PlaygroundActions:
         await self._start_work(self._dry_run)
 
     async def run_prompt(self) -> None:
-        """Have it answered."""
+        """Have the request answered."""
         await self._start_work(self._run_prompt)
 
     def cancel_work(self) -> None:
-        """End what is under way."""
+        """End what is in progress."""
         if self._task is not None:
             self._task.cancel()
 
-    def close_desk(self) -> None:
-        """Stop; the page has been left."""
+    def leave(self) -> None:
+        """Stop, as the page has been left."""
         self._is_left = True
         self.cancel_work()
 
-    async def _start_work(self, work: Any) -> None:
+    async def _start_work(self, work: Callable[[Mapping[str, Any]], Awaitable[None]]) -> None:
         if self.busy:
             return
         try:
@@ -93,7 +88,7 @@ class _PlaygroundActions:
         self.busy = True
         self._outcome.clear()
 
-        async def working() -> None:
+        async def run_work() -> None:
             try:
                 with self._outcome:
                     async with self._visit.catch_call_errors():
@@ -102,7 +97,7 @@ class _PlaygroundActions:
                 self.busy = False
                 self._task = None
 
-        self._task = background_tasks.create(working(), name="playground")
+        self._task = background_tasks.create(run_work(), name="playground")
 
     async def _dry_run(self, body: Mapping[str, Any]) -> None:
         text = self._form.text
@@ -112,35 +107,22 @@ class _PlaygroundActions:
         except BaseException:
             classifying.cancel()
             raise
-        await self._draw_outcome(data)
-        steps = _steps_by_name(data["steps"])
+        self._draw_outcome(data)
         if data["answer"] is not None:
             with draw_card(self._visit.say("playground.answer")):
                 ui.label(_answer_text(data["answer"])).classes("rw-text")
-        await self._draw_findings(text, steps, data["steps"], data["model"], classifying, data["sent"])
-
-    async def _draw_outcome(self, data: Mapping[str, Any]) -> None:
-        say = self._visit.say
-        with ui.element("div").classes("rw-card"), ui.element("div").classes("rw-row"):
-            if data["outcome"] == "worker":
-                draw_chip(say("playground.would.worker", worker=data["worker"]), "good")
-            elif data["outcome"] == "answered":
-                draw_chip(say("playground.would.answered", by=data["worker"]), "warn")
-            else:
-                refusal = data["refusal"]
-                draw_chip(say("playground.would.refused", status=refusal["status"]), "bad")
-                ui.label(refusal["message"])
+        draw_findings(self._visit, text, data["steps"], data["model"], await classifying, data["sent"])
 
     async def _run_prompt(self, body: Mapping[str, Any]) -> None:
         visit, text, key = self._visit, self._form.text, self._form.key
-        asked = visit.gateway if key is None else visit.gateway.with_key(TenantKeyHolder(key))
+        calls = visit.gateway if key is None else GatewayCalls(visit.gateway.line, lambda: key)
         with draw_card(visit.say("playground.answer")):
             answer = AnswerPanel(visit)
             below = ui.element("div").classes("rw-stack")
         rest = ui.element("div").classes("rw-stack")
         classifying = asyncio.ensure_future(self._classify_prompt(text))
         try:
-            await answer.stream_answer(asked, body)
+            await answer.stream_answer(calls, body)
         except asyncio.CancelledError:
             if self._is_left:
                 raise
@@ -161,19 +143,24 @@ class _PlaygroundActions:
         with below:
             ui.link(visit.say("playground.request"), f"/requests/{answer.request_id}")
         with rest:
-            await self._draw_explanation(answer.request_id, body, text, classifying)
+            journal = await self._fetch_journal(answer.request_id)
+            chosen = [step.get("model") for step in journal if step["step"] == "semantic"][-1:]
+            draw_findings(visit, text, journal, next(iter(chosen), None) or body["model"], await classifying)
 
-    async def _draw_explanation(
-        self, request_id: str, body: Mapping[str, Any], text: str, classifying: asyncio.Future[Any]
-    ) -> None:
-        journal = await self._fetch_journal(request_id)
-        steps = _steps_by_name(journal)
-        model = steps.get("semantic", {}).get("model") or body["model"]
-        await self._draw_findings(text, steps, journal, model, classifying)
+    def _draw_outcome(self, data: Mapping[str, Any]) -> None:
+        say = self._visit.say
+        with ui.element("div").classes("rw-card"), ui.element("div").classes("rw-row"):
+            if data["outcome"] == "worker":
+                draw_chip(say("playground.would.worker", worker=data["worker"]), "good")
+            elif data["outcome"] == "answered":
+                draw_chip(say("playground.would.answered", by=data["worker"]), "warn")
+            else:
+                refusal = data["refusal"]
+                draw_chip(say("playground.would.refused", status=refusal["status"]), "bad")
+                ui.label(refusal["message"])
 
     async def _fetch_journal(self, request_id: str) -> list[dict[str, Any]]:
-        """Kept once the gateway has noticed the end, which may be a moment after a stop."""
-        for pause_s in (0.05, 0.2, 0.5, 1.0, 2.0, 4.0):
+        for pause_s in _JOURNAL_PAUSES_S:
             try:
                 return list((await self._visit.gateway.get_json(f"/explain/{request_id}"))["steps"])
             except CallRefusedError as error:
@@ -182,26 +169,8 @@ class _PlaygroundActions:
                 await asyncio.sleep(pause_s)
         return []
 
-    async def _draw_findings(
-        self,
-        prompt: str,
-        steps: Mapping[str, Mapping[str, Any]],
-        journal: Sequence[Mapping[str, Any]],
-        model: str | None,
-        classifying: asyncio.Future[Any],
-        sent: Any = None,
-    ) -> None:
-        """`prompt`: as it was asked, which may not be what stands in the form by now."""
-        text = await classifying
-        with ui.element("div").classes("rw-grid wide"):
-            draw_decision(self._visit, steps, model, text)
-            draw_safety(self._visit, prompt, text, steps)
-            draw_worker(self._visit, steps)
-            draw_tools_and_cache(self._visit, steps)
-        draw_journal(self._visit, journal, sent)
-
     async def _classify_prompt(self, text: str) -> Any:
-        """What classifiers say of the prompt; None where there are none."""
+        """Return what classifiers say of the prompt; None where there are none."""
         options = {"pii": {"return_positions": True}, "security": {"include_reasoning": True}}
         try:
             return await self._visit.gateway.post_json(
@@ -211,15 +180,72 @@ class _PlaygroundActions:
             return None
 
 
-def _steps_by_name(steps: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    """The last of each kind."""
-    return {str(step["step"]): step for step in steps}
-
-
 def _answer_text(answer: Mapping[str, Any]) -> str:
     for choice in answer.get("choices") or ():
         return str((choice.get("message") or {}).get("content") or "")
     return ""
+
+
+class FormError(Exception):
+    """A field cannot be read; the visitor is shown the text."""
+
+
+class _PromptForm:
+    """The fields, drawn where it is made."""
+
+    def __init__(self, visit: PageVisit, models: Sequence[str]) -> None:
+        say = self._say = visit.say
+        names = [_AUTO, *(name for name in models if name != _AUTO)]
+        self.prompt = ui.textarea(say("playground.prompt"), placeholder=say("playground.prompt.hint"))
+        self.prompt.props("outlined autogrow stack-label data-search").classes("rw-prompt")
+        self.system = ui.textarea(say("playground.system")).props("outlined autogrow dense")
+        with ui.element("div").classes("rw-fields"):
+            self.model = ui.select(names, value=_AUTO, label=say("playground.model")).props("outlined dense")
+            self.most = ui.number(say("playground.most"), value=256, min=1, precision=0)
+            self.most.props("outlined dense")
+            self.heat = ui.number(say("playground.temperature"), min=0, step=0.1)
+            self.heat.props("outlined dense clearable")
+        with ui.expansion(say("playground.more")).classes("rw-more").props("dense"):
+            self.tools = ui.textarea(say("playground.tools"), placeholder="[]")
+            self.tools.props("outlined autogrow dense stack-label spellcheck=false").classes("rw-mono")
+            self.extra = ui.textarea(say("playground.extra"), placeholder='{"top_p": 0.9}')
+            self.extra.props("outlined autogrow dense stack-label spellcheck=false").classes("rw-mono")
+            self._key = ui.input(say("playground.key")).props("outlined dense type=password autocomplete=off")
+
+    @property
+    def text(self) -> str:
+        """Return the prompt."""
+        return self.prompt.value or ""
+
+    @property
+    def key(self) -> str | None:
+        """Return the tenant's key that the request is sent with; None: the visitor's own."""
+        return (self._key.value or "").strip() or None
+
+    def request_body(self) -> dict[str, Any]:
+        """Return the body of a chat completion. Raises FormError."""
+        if not self.text.strip():
+            raise FormError(self._say("playground.empty"))
+        messages = [{"role": "user", "content": self.text}]
+        if (self.system.value or "").strip():
+            messages.insert(0, {"role": "system", "content": self.system.value})
+        body: dict[str, Any] = {"model": self.model.value or _AUTO, "messages": messages}
+        if self.most.value is not None:
+            body["max_tokens"] = int(self.most.value)
+        if self.heat.value is not None:
+            body["temperature"] = float(self.heat.value)
+        tools = self._parse_json(self.tools.value, list, "playground.tools")
+        if tools:
+            body["tools"] = tools
+        return body | (self._parse_json(self.extra.value, dict, "playground.extra") or {})
+
+    def _parse_json(self, text: str | None, kind: type, label: str) -> Any:
+        if not (text or "").strip():
+            return None
+        try:
+            return msgspec.json.decode(text or "", type=kind)
+        except msgspec.DecodeError as error:
+            raise FormError(self._say("playground.no_json", field=self._say(label), why=str(error))) from None
 
 
 PAGE = ConsolePage(

@@ -1,7 +1,4 @@
-"""The nodes of `/prefixes` as a tree for charts: sizes, colours by heat, words for the tooltip.
-
-What ECharts is data: a sunburst, or a tree that grows to the right.
-"""
+"""The nodes of `/prefixes` as a tree for charts and as rows of a table; sizes, and colours by heat."""
 
 from __future__ import annotations
 
@@ -11,12 +8,14 @@ from html import escape
 from math import ceil, log
 from typing import Any
 
+from radixway.console.components import format_time
 from radixway.console.texts import TextCatalog
 
 HEATS = ("#cfe5de", "#9fd0c1", "#f0cf83", "#eea15b", "#e5714f")
 """From the coldest to the hottest, told apart by lightness too; dark words are read on all of them."""
-NAMED = "#b9c6c0"
+_NAMED_COLOUR = "#b9c6c0"
 """Of models and workers."""
+_HASH_CHARS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +39,7 @@ class HeatScale:
         return min(int(share * len(HEATS)), len(HEATS) - 1)
 
     def legend_steps(self) -> list[tuple[str, int]]:
-        """The colour of each step that there is, and the least heat that has it."""
+        """Return the colour of each step that there is, and the least heat that has it."""
         ratio = self.most / self.least
         found = []
         for step, colour in enumerate(HEATS):
@@ -51,24 +50,28 @@ class HeatScale:
 
 
 def prefix_tree(say: TextCatalog, prefixes: Sequence[Mapping[str, Any]], size: str) -> list[dict[str, Any]]:
-    """As ECharts wants it; `size` is `requests` or `tokens`. Names are plain text, tooltips escaped."""
+    """Return `prefixes` as ECharts draws trees; `size` is `requests` or `tokens`.
+
+    Names are plain text, tooltips are HTML in which every word of others' is escaped.
+    """
     scale = HeatScale.from_prefixes(prefixes)
     nodes: list[dict[str, Any]] = []
     tops: list[dict[str, Any]] = []
     below: dict[int, int] = {}
+    weigh_by = "heat" if size == "requests" else "tokens"
     for prefix in reversed(prefixes):  # children come after their parents
-        weight = max(_own_weight(prefix, size), below.get(prefix["id"], 0), 1)
+        weight = max(prefix[weigh_by], below.get(prefix["id"], 0), 1)
         below[prefix["id"]] = weight
         if prefix["parent"] is not None:
             below[prefix["parent"]] = below.get(prefix["parent"], 0) + weight
     for prefix in prefixes:
         named = prefix["kind"] != "prefix"
         node: dict[str, Any] = {
-            "name": prefix_name(say, prefix),
+            "name": _prefix_name(say, prefix),
             "value": below[prefix["id"]],
             "number": prefix["id"],
             "tip": _tooltip_html(say, prefix),
-            "itemStyle": {"color": NAMED if named else HEATS[scale.step_of(prefix["heat"])]},
+            "itemStyle": {"color": _NAMED_COLOUR if named else HEATS[scale.step_of(prefix["heat"])]},
             "children": [],
         }
         nodes.append(node)
@@ -79,94 +82,60 @@ def prefix_tree(say: TextCatalog, prefixes: Sequence[Mapping[str, Any]], size: s
     return tops
 
 
-def prefix_name(say: TextCatalog, prefix: Mapping[str, Any]) -> str:
-    """A model's or worker's name; of a prefix how long it is."""
+def prefix_rows(say: TextCatalog, prefixes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return `prefixes` as rows, in the order of the tree: children below their parent."""
+    scale = HeatScale.from_prefixes(prefixes)
+    below: dict[int | None, list[Mapping[str, Any]]] = {}
+    for prefix in prefixes:
+        below.setdefault(prefix["parent"], []).append(prefix)
+    rows = []
+    stack = [(prefix, 0) for prefix in reversed(below.get(None, []))]
+    while stack:
+        prefix, level = stack.pop()
+        rows.append(_prefix_row(say, prefix, level, scale))
+        stack += [(child, level + 1) for child in reversed(below.get(prefix["id"], []))]
+    return rows
+
+
+def _prefix_row(say: TextCatalog, prefix: Mapping[str, Any], level: int, scale: HeatScale) -> dict[str, Any]:
+    is_prefix = prefix["kind"] == "prefix"
+    used, hidden = prefix["last_used"], prefix["hidden"]
+    holders = (f"{each['name']} ({say('prefixes.tier.' + each['tier'])})" for each in prefix["held_by"])
+    return {
+        "id": prefix["id"],
+        "level": level,
+        "looks": "" if is_prefix else "rw-strong",
+        "name": _prefix_name(say, prefix),
+        "hash": prefix["name"][:_HASH_CHARS] if is_prefix else "",
+        "colour": HEATS[scale.step_of(prefix["heat"])] if is_prefix else _NAMED_COLOUR,
+        "text": prefix["text"] or "",
+        "begin": prefix["begin"] if is_prefix else "",
+        "heat": prefix["heat"],
+        "tenants": _join_counts(prefix["tenants"]),
+        "workers": _join_counts(prefix["workers"]),
+        "held_by": ", ".join(holders),
+        "last_used": "" if used is None else format_time(used, "%H:%M:%S"),
+        "hidden": say("prefixes.more", count=hidden, tokens=prefix["hidden_tokens"]) if hidden else "",
+    }
+
+
+def _prefix_name(say: TextCatalog, prefix: Mapping[str, Any]) -> str:
+    """Return the name of a model or worker, or how long a prefix is."""
     if prefix["kind"] != "prefix":
         return prefix["name"] or say("prefixes.any_model")
     return say("prefixes.tokens", count=prefix["tokens"])
 
 
-def _own_weight(prefix: Mapping[str, Any], size: str) -> int:
-    """A node's own, without what is below it."""
-    weight: int = prefix["heat"] if size == "requests" else prefix["tokens"]
-    return weight
-
-
 def _tooltip_html(say: TextCatalog, prefix: Mapping[str, Any]) -> str:
-    """For the tooltip, which is HTML: every word of others' is escaped."""
-    lines = [f"<b>{escape(prefix_name(say, prefix))}</b>"]
+    lines = [f"<b>{escape(_prefix_name(say, prefix))}</b>"]
     lines.append(escape(say("prefixes.heat_is", heat=prefix["heat"])))
     if prefix["kind"] == "prefix":
         lines.append(escape(say("prefixes.from_token", begin=prefix["begin"])))
-    for key, field in (("prefixes.tenants", "tenants"), ("prefixes.workers", "workers")):
+    for field in ("tenants", "workers"):
         if prefix[field]:
-            names = ", ".join(f"{each['name']} ({each['requests']})" for each in prefix[field][:4])
-            lines.append(f"{escape(say(key))}: {escape(names)}")
+            lines.append(f"{escape(say(f'prefixes.{field}'))}: {escape(_join_counts(prefix[field][:4]))}")
     return "<br>".join(lines)
 
 
-_TOOLTIP: dict[str, Any] = {
-    "confine": True,
-    "backgroundColor": "var(--rw-surface)",
-    "borderColor": "var(--rw-line)",
-    "textStyle": {"color": "var(--rw-ink)", "fontSize": 12},
-    ":formatter": "node => node.data && node.data.tip || ''",
-}
-_ON_HEAT = "#1b2421"
-
-
-def sunburst_options(tops: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return ECharts options of `tops`: shared beginnings inside, their continuations outside."""
-    return {
-        "animation": False,
-        "tooltip": _TOOLTIP,
-        "series": {
-            "type": "sunburst",
-            "data": tops,
-            "radius": ["10%", "96%"],
-            "sort": None,
-            "nodeClick": "rootToNode",
-            "itemStyle": {"borderColor": "#ffffff", "borderWidth": 1.5},
-            "label": {
-                "rotate": "radial",
-                "minAngle": 9,
-                "fontSize": 11,
-                "color": _ON_HEAT,
-                "overflow": "truncate",
-                "width": 56,
-            },
-            "emphasis": {"focus": "ancestor", "itemStyle": {"borderColor": _ON_HEAT}},
-        },
-    }
-
-
-def tree_options(tops: list[dict[str, Any]], root: str) -> dict[str, Any]:
-    """Return ECharts options of `tops` as a tree from left to right; branches fold with a click."""
-    whole = {"name": root, "children": tops, "itemStyle": {"color": "var(--rw-muted)"}}
-    return {
-        "animation": False,
-        "tooltip": _TOOLTIP,
-        "series": {
-            "type": "tree",
-            "data": [whole],
-            "left": 90,
-            "right": 130,
-            "top": 12,
-            "bottom": 12,
-            "initialTreeDepth": 4,
-            "symbol": "circle",
-            "symbolSize": 12,
-            "edgeShape": "curve",
-            "roam": True,
-            "lineStyle": {"color": "var(--rw-line)", "width": 1.5},
-            "itemStyle": {"borderColor": "var(--rw-line)"},
-            "label": {
-                "position": "left",
-                "verticalAlign": "middle",
-                "fontSize": 11,
-                "color": "var(--rw-ink)",
-            },
-            "leaves": {"label": {"position": "right", "align": "left"}},
-            "emphasis": {"focus": "ancestor"},
-        },
-    }
+def _join_counts(names: Sequence[Mapping[str, Any]]) -> str:
+    return ", ".join(f"{each['name']} ({each['requests']})" for each in names)

@@ -1,4 +1,4 @@
-"""The page: what is drawn, how, and the choice between."""
+"""*Prefixes*: a drawing of what prompts have in common, how it is drawn, and the same as a table."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from urllib.parse import urlencode
 
 from nicegui import ui
 
-from radixway.console.page import PageVisit
-from radixway.console.pages.prefixes import charts
-from radixway.console.pages.prefixes.charts import HeatScale, prefix_tree
-from radixway.console.pages.prefixes.table import BODY, prefix_columns, prefix_rows
+from radixway.console.charts import chart_options, draw_chart
+from radixway.console.components import draw_empty, draw_page_title, draw_row_table, draw_text, table_columns
+from radixway.console.page import ConsolePage, PageVisit
+from radixway.console.pages.prefixes.charts import HeatScale, prefix_rows, prefix_tree
 
 _CHOICES = {
     "source": ("requests", "caches", "trajectories"),
@@ -19,7 +19,8 @@ _CHOICES = {
     "most": ("60", "200", "500"),
 }
 """By parameter of the page's address; the first is what is shown where it says nothing."""
-_AGAIN_S = 5.0
+_COLUMNS = ("prefix", "begin", "heat", "tenants", "workers", "held_by", "last_used", "hidden")
+_REFRESH_S = 5.0
 
 
 async def build_prefixes_page(visit: PageVisit) -> None:
@@ -34,9 +35,7 @@ async def build_prefixes_page(visit: PageVisit) -> None:
         if not some["prefixes"]:  # where there is one worker, it alone knows
             chosen["source"] = "caches"
     data: dict[str, Any] = {}
-    with ui.element("div").classes("rw-page-title"):
-        with ui.element("h1"):
-            ui.label(say("prefixes.title"))
+    with draw_page_title(say("prefixes.title")):
         live = ui.switch(say("prefixes.live"), value=False)
     ui.label(say("prefixes.hint")).classes("rw-muted")
 
@@ -51,17 +50,16 @@ async def build_prefixes_page(visit: PageVisit) -> None:
             _draw_toggle(visit, name, values, chosen[name], choose)
     with ui.element("section").classes("rw-card"):
         with ui.element("div").classes("rw-row"):
-            said = ui.label().classes("rw-muted rw-small").props("role=status")
+            summary = ui.label().classes("rw-muted rw-small").props("role=status")
             ui.space()
             legend = ui.element("div").classes("rw-row rw-legend")
         drawing = ui.element("div").classes("rw-drawing")
     with ui.element("section").classes("rw-stack"):
-        with ui.element("h2"):
-            ui.label(say("prefixes.table"))
-        table = ui.table(columns=prefix_columns(say), rows=[], row_key="id").classes("rw-table rw-prefixes")
-        label = say("prefixes.table")
-        table.props(f'flat dense :pagination="{{rowsPerPage: 0}}" hide-bottom aria-label="{label}"')
-        table.add_slot("body", BODY)
+        draw_text(say("prefixes.table"), "h2")
+        columns = table_columns(say, "prefixes", _COLUMNS, right=("begin", "heat"))
+        table = draw_row_table(columns, "prefix_row.html").classes("rw-prefixes")
+        table.props(f'flat dense hide-bottom aria-label="{say("prefixes.table")}"')
+        table.props(':pagination="{rowsPerPage: 0}"')
 
     async def refresh() -> None:
         fresh = await visit.gateway.get_json(
@@ -73,7 +71,7 @@ async def build_prefixes_page(visit: PageVisit) -> None:
         data.clear()
         data.update(shown)
         _draw_chart(visit, fresh, chosen, drawing, legend)
-        said.set_text(_summary_text(visit, fresh))
+        summary.set_text(_summary_text(visit, fresh))
         table.rows = prefix_rows(say, fresh["prefixes"])
 
     async def go_on() -> None:
@@ -81,7 +79,7 @@ async def build_prefixes_page(visit: PageVisit) -> None:
             await refresh()
 
     await refresh()
-    visit.refresh_every(_AGAIN_S, go_on)
+    visit.refresh_every(_REFRESH_S, go_on)
 
 
 def _draw_toggle(visit: PageVisit, name: str, values: tuple[str, ...], value: str, choose: Any) -> None:
@@ -105,18 +103,19 @@ def _draw_chart(
     legend.clear()
     if not prefixes:
         with drawing:
-            ui.label(say(f"prefixes.nothing.{data['source']}")).classes("rw-empty")
+            draw_empty(say(f"prefixes.nothing.{data['source']}"))
         return
     tops = prefix_tree(say, prefixes, chosen["size"])
-    is_tree = chosen["view"] == "tree"
-    given = charts.tree_options(tops, say("prefixes.all")) if is_tree else charts.sunburst_options(tops)
     with drawing:
-        chart = ui.echart(given, renderer="svg" if is_tree else "canvas").classes(
-            "rw-burst" if not is_tree else "rw-tree"
-        )
-        if is_tree:
-            chart.style(f"height: {max(360, min(1600, 18 * len(prefixes)))}px")
-        chart.props(f'role=img aria-label="{say("prefixes.drawing")}"')
+        if chosen["view"] == "tree":
+            root = {"name": say("prefixes.all"), "children": tops, "itemStyle": {"color": "var(--rw-muted)"}}
+            options = chart_options("tree", {"series": {"data": [root]}})
+            height_px = max(360, min(1600, 18 * len(prefixes)))
+            chart = draw_chart(options, say("prefixes.drawing")).classes("rw-tree")
+            chart.style(f"height: {height_px}px")
+        else:
+            options = chart_options("sunburst", {"series": {"data": tops}})
+            draw_chart(options, say("prefixes.drawing"), renderer="canvas").classes("rw-burst")
     with legend:
         ui.label(say(f"prefixes.heat.{data['source']}")).classes("rw-label")
         for colour, least in HeatScale.from_prefixes(prefixes).legend_steps():
@@ -133,3 +132,6 @@ def _summary_text(visit: PageVisit, data: dict[str, Any]) -> str:
     if data["silent"]:
         words.append(say("prefixes.silent", workers=", ".join(data["silent"])))
     return " ".join(words)
+
+
+PAGE = ConsolePage(name="prefixes", path="/prefixes", icon="account_tree", key="x", build=build_prefixes_page)

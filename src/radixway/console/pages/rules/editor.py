@@ -50,15 +50,16 @@ class RulesEditor:
             line_wrapping=False,
         ).classes("rw-editor")
         self._code.set_enabled(editable)
-        self._code.on("update:value", self._text_changed, args=[], throttle=_PAUSE_S / 2)
-        self._said = ui.element("div").classes("rw-stack").props('aria-live="polite" id="rw-mistakes"')
+        self._code.on("update:value", self.check_soon, args=[], throttle=_PAUSE_S / 2)
+        self._mistake_list = (
+            ui.element("div").classes("rw-stack").props('aria-live="polite" id="rw-mistakes"')
+        )
         if visit.preferences.dark is None:
             ui.on("rules-dark", lambda event: self._set_theme(bool(event.args)))
             ui.timer(0, lambda: ui.run_javascript(_TELL_COLOURS), once=True)
-        self._text_changed()
 
     async def read_text(self) -> str:
-        """The text as it stands in the browser, which is `text` then. Raises TimeoutError."""
+        """Return the text as it stands in the browser, which is `text` then. Raises TimeoutError."""
         code = f"radixway.editor({self._code.id}).state.doc.toString()"
         text = await self._code.client.run_javascript(code, timeout=_ANSWERS_WITHIN_S)
         if text is None:
@@ -67,13 +68,13 @@ class RulesEditor:
         return self.text
 
     async def replace_text(self, text: str) -> None:
-        """Another text in its place. Raises TimeoutError."""
+        """Put `text` in place of what stands there. Raises TimeoutError."""
         await self._code.run_method("setEditorValue", with_newlines(text), timeout=_ANSWERS_WITHIN_S)
-        self._text_changed()
+        self.check_soon()
 
     @asynccontextmanager
     async def lock_editing(self) -> AsyncIterator[None]:
-        """Nothing can be typed meanwhile. Raises TimeoutError."""
+        """Let nothing be typed meanwhile. Raises TimeoutError."""
         await self._code.run_method("setDisabled", True, timeout=_ANSWERS_WITHIN_S)
         try:
             yield
@@ -81,14 +82,15 @@ class RulesEditor:
             self._code.run_method("setDisabled", not self._editable)
 
     def mark_saved(self, text: str) -> None:
-        """The browser asks before it leaves any other text."""
+        """Have the browser ask before it leaves any text but `text`."""
         saved = msgspec.json.encode(with_newlines(text)).decode()
         self._code.client.run_javascript(f"radixway.ask_before_leaving({self._code.id}, {saved})")
 
     def _set_theme(self, dark: bool) -> None:
         self._code.run_method("setTheme", "githubDark" if dark else "githubLight")
 
-    def _text_changed(self) -> None:
+    def check_soon(self) -> None:
+        """Check the text as soon as nothing more is typed."""
         self.is_checked = False
         self._on_change()
         if self._checking is not None:
@@ -97,27 +99,27 @@ class RulesEditor:
 
     async def _check_text(self) -> None:
         await asyncio.sleep(_PAUSE_S)
-        with self._said, suppress(TimeoutError):
+        with self._mistake_list, suppress(TimeoutError):
             text = await self.read_text()
             async with self._visit.catch_call_errors():
                 if text.strip():
                     data = await self._visit.gateway.post_json("/config/semantic/check", {"text": text})
                     self.mistakes = data["mistakes"]
                 else:
-                    line = {"line": None, "path": "", "message": self._visit.say("rules.nothing")}
-                    self.mistakes = [line]
+                    message = self._visit.say("rules.nothing")
+                    self.mistakes = [{"line": None, "path": "", "message": message}]
                 self.is_checked = True
                 self.show_mistakes(self.mistakes)
         self._on_change()
 
     def show_mistakes(self, mistakes: Sequence[Mapping[str, Any]]) -> None:
-        """The mistakes, and the lines in which they are."""
+        """Show `mistakes`, and mark the lines in which they are."""
         count = self.text.count("\n") + 1
         lines = {each["line"] for each in mistakes if each["line"] and each["line"] <= count}
         marks = [{"kind": "line", "line": line, "class": "rw-bad-line"} for line in sorted(lines)]
         self._code.run_method("setDecorations", marks)
-        self._said.clear()
-        with self._said:
+        self._mistake_list.clear()
+        with self._mistake_list:
             if not mistakes:
                 ui.label(self._visit.say("rules.good")).classes("rw-small rw-good")
             for each in mistakes:
@@ -135,5 +137,5 @@ class RulesEditor:
 
 
 def with_newlines(text: str) -> str:
-    """`text` with its lines ended as the editor ends them."""
+    """Return `text` with its lines ended as the editor ends them."""
     return text.replace("\r\n", "\n").replace("\r", "\n")

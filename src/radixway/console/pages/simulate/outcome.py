@@ -5,12 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import msgspec
 from nicegui import ui
 
-from radixway.console.pages.simulate import charts
+from radixway.console.charts import (
+    PERCENT,
+    WHOLE_PERCENT,
+    axis_options,
+    chart_options,
+    draw_chart,
+    line_dash,
+)
+from radixway.console.components import draw_card, draw_text, format_json
 from radixway.console.texts import TextCatalog
 
+_COLOURS = ("#1f8a77", "#c76a1f", "#6b63d1", "#b23a6b", "#4a8f2c", "#2f7fc1", "#8a6d1b", "#7a7f86")
+"""Of policies, in their order; told apart on light and on dark ground."""
+_MILLISECONDS = "v => v == null ? '–' : (v * 1000).toPrecision(3) + ' ms'"
 _SECONDS = ("ttft_mean_s", "ttft_p50_s", "ttft_p99_s", "itl_mean_s")
 _SHARES = ("hit_rate", "expected_hit_rate")
 _RATIOS = ("imbalance", "request_imbalance")
@@ -21,48 +31,41 @@ _NOT_COMPARED = frozenset({"expected_hit_rate"})
 
 def draw_outcome(say: TextCatalog, job: Mapping[str, Any]) -> None:
     """Draw `job`, a simulation that is done."""
-    result = job["result"]
-    trace, policies = result["trace"], result["policies"]
+    trace, policies = job["result"]["trace"], job["result"]["policies"]
     figures = {name: each["figures"] for name, each in policies.items()}
     curves = {name: each["curves"] for name, each in policies.items()}
     with ui.element("section").classes("rw-card"):
         with ui.element("div").classes("rw-row"):
-            with ui.element("h2").classes("rw-fill"):
-                ui.label(job["name"])
-            whole = msgspec.json.format(msgspec.json.encode(job), indent=2)
+            draw_text(job["name"], "h2", "rw-fill")
             save = ui.button(say("simulate.download"), icon="download").props("flat")
-            save.on_click(lambda: ui.download.content(whole, "simulation.json", "application/json"))
-        ui.label(
-            say(
-                "simulate.trace_was",
-                requests=trace["requests"],
-                tokens=f"{trace['prompt_tokens'] / 1e6:.1f}",
-                seconds=f"{trace['lasts_s']:.0f}",
-                workers=job["setting"]["workers"],
-                kv_tokens=job["setting"]["kv_tokens"],
-                took=f"{job['took_s']:.1f}",
+            save.on_click(
+                lambda: ui.download.content(format_json(job), "simulation.json", "application/json")
             )
-        ).classes("rw-muted rw-small")
+        summary = say(
+            "simulate.trace_was",
+            requests=trace["requests"],
+            tokens=f"{trace['prompt_tokens'] / 1e6:.1f}",
+            seconds=f"{trace['lasts_s']:.0f}",
+            workers=job["setting"]["workers"],
+            kv_tokens=job["setting"]["kv_tokens"],
+            took=f"{job['took_s']:.1f}",
+        )
+        ui.label(summary).classes("rw-muted rw-small")
         _draw_table(say, figures)
         skipped = next(iter(figures.values()))["skipped"]
         if skipped:
             ui.label(say("simulate.skipped", count=skipped)).classes("rw-muted rw-small")
+    charts = {
+        "ttft": _quantile_options(curves),
+        "over_time": _over_time_options(curves),
+        "hits": _bar_options({name: each["hit_rate"] for name, each in figures.items()}),
+        "balance": _share_options(curves),
+    }
     with ui.element("div").classes("rw-grid wide"):
-        for name, options in (
-            ("ttft", charts.quantile_options(curves)),
-            ("over_time", charts.over_time_options(curves)),
-            (
-                "hits",
-                charts.bar_options({name: each["hit_rate"] for name, each in figures.items()}, percent=True),
-            ),
-            ("balance", charts.share_options(curves)),
-        ):
-            with ui.element("section").classes("rw-card"):
-                with ui.element("h2"):
-                    ui.label(say(f"simulate.chart.{name}"))
-                ui.label(say(f"simulate.chart.{name}.hint")).classes("rw-muted rw-small")
-                chart = ui.echart(options, renderer="svg").classes("rw-chart rw-chart-tall")
-                chart.props(f'role=img aria-label="{say(f"simulate.chart.{name}")}"')
+        for name, options in charts.items():
+            title = say(f"simulate.chart.{name}")
+            with draw_card(title, say(f"simulate.chart.{name}.hint")):
+                draw_chart(options, title).classes("rw-chart rw-chart-tall")
 
 
 def _draw_table(say: TextCatalog, figures: Mapping[str, Mapping[str, Any]]) -> None:
@@ -72,22 +75,15 @@ def _draw_table(say: TextCatalog, figures: Mapping[str, Mapping[str, Any]]) -> N
         ui.element("table").classes("rw-compare"),
     ):
         with ui.element("thead"), ui.element("tr"):
-            _draw_cell(say("simulate.policy"), "th", "scope=col")
-            for name in _FIGURES:
-                _draw_cell(say(f"simulate.figure.{name}"), "th", "scope=col")
+            for head in ("policy", *(f"figure.{name}" for name in _FIGURES)):
+                draw_text(say(f"simulate.{head}"), "th", props="scope=col")
         with ui.element("tbody"):
             for policy, each in figures.items():
                 with ui.element("tr"):
-                    _draw_cell(policy, "th", "scope=row")
+                    draw_text(policy, "th", props="scope=row")
                     for name in _FIGURES:
-                        value = each[name]
-                        is_best = value is not None and value == best[name]
-                        _draw_cell(_format_figure(name, value), "td", "class=best" if is_best else "")
-
-
-def _draw_cell(text: str, tag: str, props: str) -> None:
-    with ui.element(tag).props(props):
-        ui.label(text)
+                        is_best = each[name] is not None and each[name] == best[name]
+                        draw_text(_format_figure(name, each[name]), "td", "best" if is_best else "")
 
 
 def _best_value(name: str, values: Sequence[float | None]) -> float | None:
@@ -104,3 +100,70 @@ def _format_figure(name: str, value: float | None) -> str:
     if name in _SECONDS:
         return f"{value * 1e3:.0f} ms" if value >= 0.02 else f"{value * 1e3:.1f} ms"
     return f"{value:.1%}" if name in _SHARES else f"{value:.2f}"
+
+
+def _quantile_options(curves: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return a chart of the share of requests by time to first token."""
+    lines = {
+        name: [[seconds, share] for share, seconds in each["ttft_quantiles"]] for name, each in curves.items()
+    }
+    across = axis_options("log", "v => v >= 1 ? v + ' s' : Math.round(v * 1000) + ' ms'")
+    return _line_options(lines, across, axis_options("value", WHOLE_PERCENT, min=0, max=1), PERCENT)
+
+
+def _over_time_options(curves: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return a chart of the mean time to first token by arrival."""
+    lines = {name: each["ttft_over_time"] for name, each in curves.items()}
+    up = axis_options("value", "v => Math.round(v * 1000) + ' ms'")
+    return _line_options(lines, axis_options("value", "v => v + ' s'"), up, _MILLISECONDS)
+
+
+def _share_options(curves: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return a chart of each worker's share of the work by policy, busiest first."""
+    lines = {
+        name: [[rank, share] for rank, share in enumerate(sorted(each["work_shares"], reverse=True), start=1)]
+        for name, each in curves.items()
+    }
+    across = axis_options("value", "v => '#' + v", min=1, minInterval=1)
+    return _line_options(lines, across, axis_options("value", WHOLE_PERCENT), PERCENT, dots=True)
+
+
+def _bar_options(shares: Mapping[str, float | None]) -> dict[str, Any]:
+    """Return a chart of `shares`, a bar for each policy, the first on top."""
+    bars = [
+        {"value": share, "itemStyle": {"color": _COLOURS[number % len(_COLOURS)], "borderRadius": 3}}
+        for number, share in enumerate(shares.values())
+    ]
+    return chart_options(
+        "bars",
+        {
+            "tooltip": {":valueFormatter": PERCENT},
+            "xAxis": axis_options("value", WHOLE_PERCENT, min=0, max=1),
+            "yAxis": {"data": list(shares)[::-1]},
+            "series": {"data": bars[::-1], "label": {":formatter": f"params => ({PERCENT})(params.value)"}},
+        },
+    )
+
+
+def _line_options(
+    lines: Mapping[str, Any],
+    across: dict[str, Any],
+    up: dict[str, Any],
+    formatter: str,
+    *,
+    dots: bool = False,
+) -> dict[str, Any]:
+    series = [
+        {
+            "type": "line",
+            "name": name,
+            "data": points,
+            "showSymbol": dots,
+            "symbolSize": 6,
+            "color": _COLOURS[number % len(_COLOURS)],
+            "lineStyle": {"width": 2, "type": line_dash(number)},
+        }
+        for number, (name, points) in enumerate(lines.items())
+    ]
+    tooltip = {":valueFormatter": formatter}
+    return chart_options("lines", {"tooltip": tooltip, "xAxis": across, "yAxis": up, "series": series})

@@ -1,45 +1,46 @@
-"""The page: an order on the left, simulations and what came of one on the right."""
+"""*Simulate*: an order on the left, simulations and what came of one on the right."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import urlencode
 
-from nicegui import ui
+from nicegui import events, ui
 
+from radixway.console.components import draw_card, draw_icon_button, draw_page_title
 from radixway.console.gateway_calls import CallRefusedError
-from radixway.console.page import PageVisit
+from radixway.console.page import ConsolePage, PageVisit
 from radixway.console.pages.simulate.outcome import draw_outcome
-from radixway.console.pages.simulate.simulation_form import SimulationForm
 
-_AGAIN_S = 1.0
-_NOT_FOUND = 404
-_LOOKS = {"done": "good", "failed": "bad", "cancelled": "warn"}
-_OVER = ("done", "failed", "cancelled")
+_UPLOAD = "upload"
+"""In place of a sample's name: a file of one's own."""
+_DEFAULT_POLICIES = ("expected_time", "kv_aware", "prefix_affinity", "least_loaded", "round_robin")
+_REFRESH_S = 1.0
+_MOODS = {"done": "good", "failed": "bad", "cancelled": "warn"}
+"""Of states in which nothing goes on."""
 
 
 async def build_simulate_page(visit: PageVisit) -> None:
     """Build the page for `visit`, with the choices that the gateway offers."""
     say = visit.say
-    with ui.element("div").classes("rw-page-title"), ui.element("h1"):
-        ui.label(say("simulate.title"))
+    draw_page_title(say("simulate.title"))
     ui.label(say("simulate.hint")).classes("rw-muted")
     data = await visit.gateway.get_json("/simulate")
-    page = _SimulationList(visit)
     with ui.element("div").classes("rw-sides"):
-        SimulationForm(visit, data, page.show_simulation).draw_form()
-        page.draw_empty()
+        _SimulationForm(visit, data, lambda job_id: page.show_simulation(job_id))
+        page = _SimulationList(visit)
     page.update_jobs(data)
     wanted: str | None = visit.request.query_params.get("job")
     if wanted is None and data["simulations"]:
         wanted = data["simulations"][0]["id"]
     if wanted:
         await page.show_simulation(wanted)
-    visit.refresh_every(_AGAIN_S, page.reload_jobs)
+    visit.refresh_every(_REFRESH_S, page.reload_jobs)
 
 
 class _SimulationList:
-    """Those that the gateway remembers, and the one that is looked at."""
+    """The simulations that the gateway remembers, and the one that is looked at."""
 
     def __init__(self, visit: PageVisit) -> None:
         self._visit = visit
@@ -47,17 +48,10 @@ class _SimulationList:
         self._shown: tuple[Any, ...] | None = None
         """The chosen one as it was drawn: id and state."""
         self._listed: list[tuple[Any, ...]] | None = None
-        self._list: ui.element
-        self._outcome: ui.element
         self._progress: ui.linear_progress | None = None
         self._percent: ui.label | None = None
-
-    def draw_empty(self) -> None:
-        """Both places, empty so far."""
         with ui.element("div").classes("rw-stack rw-side-wide"):
-            with ui.element("section").classes("rw-card"):
-                with ui.element("h2"):
-                    ui.label(self._visit.say("simulate.jobs"))
+            with draw_card(visit.say("simulate.jobs")):
                 self._list = ui.element("div").classes("rw-stack")
             self._outcome = ui.element("div").classes("rw-stack").props("aria-live=polite")
 
@@ -79,7 +73,7 @@ class _SimulationList:
             try:
                 whole = await self._visit.gateway.get_json(f"/simulate/{job['id']}")
             except CallRefusedError as error:
-                if error.status != _NOT_FOUND:
+                if error.status != 404:
                     raise
                 self._clear_finished()
                 return
@@ -101,7 +95,7 @@ class _SimulationList:
                 self._draw_line(each)
 
     def _draw_line(self, job: dict[str, Any]) -> None:
-        say, job_id, over = self._visit.say, job["id"], job["state"] in _OVER
+        say, job_id = self._visit.say, job["id"]
 
         async def show() -> None:
             async with self._visit.catch_call_errors():
@@ -117,13 +111,14 @@ class _SimulationList:
             button.classes("rw-fill")
             if job_id == self._chosen:
                 button.props("aria-current=true")
-            ui.label(
-                say("simulate.of", policies=len(job["policies"]), workers=job["setting"]["workers"])
-            ).classes("rw-muted rw-small")
+            size = say("simulate.of", policies=len(job["policies"]), workers=job["setting"]["workers"])
+            ui.label(size).classes("rw-muted rw-small")
             state = job["state"]
-            ui.label(say(f"simulate.state.{state}")).classes(f"rw-chip {_LOOKS.get(state, '')}")
-            ending = ui.button(icon="delete" if over else "stop", on_click=end).props("flat dense round")
-            ending.props(f'aria-label="{say("simulate.forget" if over else "simulate.cancel")}"')
+            ui.label(say(f"simulate.state.{state}")).classes(f"rw-chip {_MOODS.get(state, '')}")
+            if state in _MOODS:
+                draw_icon_button("delete", say("simulate.forget"), end)
+            else:
+                draw_icon_button("stop", say("simulate.cancel"), end)
 
     def _clear_finished(self) -> None:
         if self._shown is not None:
@@ -138,24 +133,111 @@ class _SimulationList:
             if job["state"] == "done":
                 draw_outcome(say, job)
                 return
-            with ui.element("section").classes("rw-card"):
-                with ui.element("h2"):
-                    ui.label(job["name"])
+            with draw_card(job["name"]):
                 if job["error"]:
                     ui.label(job["error"]).classes("rw-trouble")
                 elif job["state"] == "cancelled":
                     ui.label(say("simulate.state.cancelled")).classes("rw-muted")
                 else:
                     self._percent = ui.label().classes("rw-muted rw-small")
-                    label = say("simulate.progress")
-                    self._progress = ui.linear_progress(0, show_value=False).props(
-                        f'rounded aria-label="{label}"'
-                    )
+                    self._progress = ui.linear_progress(0, show_value=False)
+                    self._progress.props(f'rounded aria-label="{say("simulate.progress")}"')
 
     def _show_progress(self, job: dict[str, Any]) -> None:
         if self._progress is None or self._percent is None:
             return
         share = job["sent"] / job["total"] if job["total"] else 0.0
         self._progress.set_value(share)
-        said = "simulate.sent" if job["total"] else f"simulate.state.{job['state']}"
-        self._percent.set_text(self._visit.say(said, sent=job["sent"], total=job["total"]))
+        key = "simulate.sent" if job["total"] else f"simulate.state.{job['state']}"
+        self._percent.set_text(self._visit.say(key, sent=job["sent"], total=job["total"]))
+
+
+class _SimulationForm:
+    """A trace, policies, what engines are like, and the button that begins."""
+
+    def __init__(
+        self, visit: PageVisit, data: dict[str, Any], on_start: Callable[[str], Awaitable[None]]
+    ) -> None:
+        """Draw the form of `data`, that of `GET /simulate`; `on_start` gets each new simulation's id."""
+        self._visit = visit
+        self._on_start = on_start
+        self._body: bytes | None = None
+        self._file = ""
+        say = visit.say
+        with draw_card(say("simulate.order")).classes("rw-order"):
+            traces = {name: say(f"simulate.sample.{name}") for name in data["samples"]}
+            first = next(name for name in data["samples"] if name != "recent")
+            self._trace = ui.select(
+                traces | {_UPLOAD: say("simulate.sample.upload")},
+                value=first,
+                label=say("simulate.trace"),
+                on_change=self._trace_chosen,
+            ).props("outlined dense")
+            self._upload = ui.upload(
+                label=say("simulate.drop", most=data["limits"]["trace_bytes"] // 2**20),
+                max_file_size=int(data["limits"]["trace_bytes"]),
+                auto_upload=True,
+                max_files=1,
+                on_upload=self._store_upload,
+                on_rejected=lambda: ui.notify(say("simulate.too_large"), type="negative"),
+            ).props("flat bordered")
+            self._upload.set_visibility(False)
+            self._policies = ui.select(
+                list(data["policies"]),
+                value=[name for name in _DEFAULT_POLICIES if name in data["policies"]],
+                multiple=True,
+                label=say("simulate.policies"),
+                new_value_mode="add-unique",
+            ).props("outlined dense use-chips options-dense")
+            ui.label(say("simulate.policies_hint")).classes("rw-muted rw-small")
+            with ui.element("div").classes("rw-pairs"):
+                most = int(data["limits"]["workers"])
+                self._workers = ui.number(say("simulate.workers"), value=4, min=1, max=most, precision=0)
+                self._kv_tokens = ui.number(say("simulate.kv_tokens"), value=200_000, min=1, precision=0)
+                self._speedup = ui.number(say("simulate.speedup"), value=1, min=0.01)
+                self._limit = ui.number(say("simulate.limit"), min=1, precision=0)
+                for field in (self._workers, self._kv_tokens, self._speedup, self._limit):
+                    field.props("outlined dense")
+            self._events = ui.switch(say("simulate.events"), value=True)
+            self._engine = ui.input(say("simulate.engine"), placeholder="prefill_s=0.0001,step_s=0.01")
+            self._engine.props("outlined dense stack-label")
+            ui.button(say("simulate.run"), icon="play_arrow", on_click=self._start_simulation)
+
+    def _trace_chosen(self, event: Any) -> None:
+        self._upload.set_visibility(event.value == _UPLOAD)
+
+    async def _store_upload(self, event: events.UploadEventArguments) -> None:
+        self._body, self._file = await event.file.read(), event.file.name
+
+    async def _start_simulation(self) -> None:
+        say = self._visit.say
+        uploads = self._trace.value == _UPLOAD
+        if uploads and not self._body:
+            ui.notify(say("simulate.no_file"), type="warning")
+            return
+        if not self._policies.value:
+            ui.notify(say("simulate.no_policy"), type="warning")
+            return
+        query = {
+            "policies": ",".join(self._policies.value),
+            "workers": _to_int(self._workers.value),
+            "kv_tokens": _to_int(self._kv_tokens.value),
+            "speedup": self._speedup.value,
+            "limit": _to_int(self._limit.value),
+            "events": "true" if self._events.value else "false",
+            "engine": self._engine.value or None,
+            "sample": None if uploads else self._trace.value,
+            "name": self._file[-100:] if uploads else None,
+        }
+        async with self._visit.catch_call_errors():
+            job = await self._visit.gateway.send_request(
+                "POST", "/simulate", body=self._body if uploads else b"", query=query
+            )
+            await self._on_start(job["id"])
+
+
+def _to_int(value: float | None) -> int | None:
+    return None if value is None else int(value)
+
+
+PAGE = ConsolePage(name="simulate", path="/simulate", icon="science", key="s", build=build_simulate_page)

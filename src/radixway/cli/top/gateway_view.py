@@ -1,8 +1,10 @@
-"""Reads a gateway over its HTTP API: metrics, workers and the latest requests."""
+"""What is shown of a gateway: metrics, workers and latest requests, read over its HTTP API."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 from time import monotonic
 from typing import Annotated, Any, TypeVar
@@ -11,11 +13,21 @@ from urllib.parse import quote
 import msgspec
 
 from radixway.core.http.gateway_client import GatewayCallError, call_gateway, fetch_bytes
-from radixway.core.telemetry import InvalidMetricsError, MetricsScrape
+from radixway.core.telemetry import (
+    GatewayStats,
+    InvalidMetricsError,
+    MetricsScrape,
+    ScrapeHistory,
+    WorkerStats,
+    read_gateway_stats,
+    read_worker_stats,
+)
 
-MOST_REQUESTS = 50
-"""Of the latest ones."""
-
+_MAX_REQUESTS = 50
+WINDOW_S = 10.0
+"""Rates are over so much time, so that they stand still long enough to be read."""
+_MAX_POINTS = 200
+"""Points that a line may have."""
 _REFUSED = (401, 403, 404)
 """Status codes of a part that this key may not read; the rest is still shown."""
 
@@ -95,13 +107,11 @@ class GatewayReader:
         self._key = key
 
     async def read_sample(self) -> GatewaySample:
-        """Everything at once. Raises GatewayCallError where no gateway answers, or none that shows its
-        metrics.
-        """
+        """Read everything at once. Raises GatewayCallError where no gateway answers and shows its metrics."""
         text, workers, requests = await asyncio.gather(
             self._fetch_metrics(),
             self._fetch_part("/list_workers", _Workers),
-            self._fetch_part(f"/requests?limit={MOST_REQUESTS}", _Requests),
+            self._fetch_part(f"/requests?limit={_MAX_REQUESTS}", _Requests),
         )
         try:
             scrape = MetricsScrape.parse_text(text.decode(), monotonic())
@@ -131,12 +141,10 @@ class GatewayReader:
         try:
             return await fetch_bytes(self.url, "GET", "/metrics/prometheus", key=self._key)
         except GatewayCallError as error:
-            if error.status in _REFUSED:
-                message = (
-                    "its metrics need a key: --key, with the admin key or one of the scope metrics or admin"
-                )
-                raise GatewayCallError(message, error.status) from None
-            raise
+            if error.status not in _REFUSED:
+                raise
+            message = "its metrics need a key: --key, with the admin key or one of the scope metrics or admin"
+            raise GatewayCallError(message, error.status) from None
 
     async def _fetch_part(self, path: str, shape: type[AnswerT]) -> AnswerT | PartUnavailable:
         try:
@@ -145,3 +153,58 @@ class GatewayReader:
             if error.status in _REFUSED:
                 return PartUnavailable(str(error))
             raise
+
+
+class TopView:
+    """The latest reading of a gateway, and rates between readings, by the clock of the readings."""
+
+    def __init__(self, url: str, window_s: float = WINDOW_S) -> None:
+        self.url = url
+        self.past: deque[GatewayStats | None] = deque(maxlen=_MAX_POINTS)
+        """One for each look, None for those that failed; the newest is last."""
+        self.figures: GatewayStats | None = None
+        """None until there are two looks at one gateway."""
+        self.worker_figures: Mapping[str, WorkerStats] = {}
+        self.workers: list[SeenWorker] | PartUnavailable = []
+        self.requests: list[SeenRequest] | PartUnavailable = []
+        self.away: str | None = None
+        """The reason why there is nothing to see; None while there is."""
+        self.away_since = 0.0
+        self._scrapes = ScrapeHistory(window_s)
+
+    def add_sample(self, sample: GatewaySample) -> None:
+        """Add the reading `sample`."""
+        self.away = None
+        self.workers, self.requests = sample.workers, sample.requests
+        self._scrapes.add_scrape(sample.scrape)
+        change = self._scrapes.delta_over_window()
+        if change is not None:
+            self.figures = read_gateway_stats(change)
+            self.worker_figures = read_worker_stats(change)
+            self.past.append(self.figures)
+
+    def mark_lost(self, why: str) -> None:
+        """Note that a reading failed, with `why`. The last one stays shown; rates do not span the gap."""
+        if self.away is None:
+            self.away_since = monotonic()
+        self.away = why
+        self._scrapes.forget_scrapes()
+        self.past.append(None)
+
+    def filter_workers(self, words: str) -> list[SeenWorker]:
+        """Return workers whose name, state or models have all `words`; busiest first, then by name."""
+        if isinstance(self.workers, PartUnavailable):
+            return []
+        found = (each for each in self.workers if _has_words(words, each.name, each.state, *each.models))
+        return sorted(found, key=lambda worker: (-worker.in_flight, worker.name))
+
+    def filter_requests(self, words: str) -> list[SeenRequest]:
+        """Return requests that have all `words` in what is shown of them; newest first."""
+        if isinstance(self.requests, PartUnavailable):
+            return []
+        return [request for request in self.requests if _has_words(words, *request.search_words())]
+
+
+def _has_words(words: str, *texts: str) -> bool:
+    whole = " ".join(texts).lower()
+    return all(word in whole for word in words.lower().split())

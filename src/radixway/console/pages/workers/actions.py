@@ -1,7 +1,4 @@
-"""Draining, resuming, removing and adding workers: asked first, and taken back where that is possible.
-
-The dialog that adds a worker.
-"""
+"""Draining, resuming, removing and adding workers: asked first, and taken back where that is possible."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from typing import Any
 
 from nicegui import ui
 
-from radixway.console.dialogs import ask_confirmation, notify_done
+from radixway.console.components import ask_confirmation, draw_text, notify_done
 from radixway.console.gateway_calls import CallRefusedError
 from radixway.console.page import PageVisit
 
@@ -24,22 +21,18 @@ class WorkerActions:
         self._visit = visit
         self._say = visit.say
 
-    async def confirm_and_run(self, what: str, worker: Worker) -> None:
-        """Run `what` (`drain`, `resume` or `remove`) on `worker`; ask first where requests are at stake."""
+    async def confirm_and_run(self, name: str, worker: Worker) -> None:
+        """Run `drain`, `resume` or `remove` on `worker`; ask first where requests are at stake."""
+        does = {"drain": self._drain_worker, "resume": self._resume_worker, "remove": self._remove_worker}
         async with self._visit.catch_call_errors():
-            if what == "drain":
-                await self._drain_worker(worker)
-            elif what == "resume":
-                await self._resume_worker(worker)
-            elif what == "remove":
-                await self._remove_worker(worker)
+            await does[name](worker)
             self._visit.watch.refresh_now()
 
-    async def add_worker(self, fields: dict[str, Any]) -> None:
-        """Add the worker of `fields`. Raises ConsoleCallError."""
+    async def add_worker(self, fields: dict[str, Any], name: str) -> None:
+        """Add the worker of `fields`, shown as `name`. Raises ConsoleCallError."""
         await self._visit.gateway.post_json("/add_worker", fields)
         self._visit.watch.refresh_now()
-        notify_done(self._visit, self._say("workers.added", name=fields["url"]))
+        notify_done(self._visit, self._say("workers.added", name=name))
 
     async def _drain_worker(self, worker: Worker) -> None:
         say, name = self._say, worker["name"]
@@ -61,17 +54,13 @@ class WorkerActions:
         say, name = self._say, worker["name"]
         others = [source for source in worker["sources"] if source != "api"]
         note = say("workers.remove.comes_back", sources=", ".join(others)) if others else ""
-        question = say("workers.remove.ask", name=name, count=worker["in_flight"])
-        if not await ask_confirmation(
-            self._visit, question, say("workers.remove"), note=note, dangerous=True
-        ):
+        question, yes = say("workers.remove.ask", name=name, count=worker["in_flight"]), say("workers.remove")
+        if not await ask_confirmation(self._visit, question, yes, note=note, dangerous=True):
             return
         await self._visit.gateway.post_json("/remove_worker", {"url": worker["url"]})
 
         async def undo() -> None:
-            await self._visit.gateway.post_json("/add_worker", {"url": worker["url"], **worker["given"]})
-            self._visit.watch.refresh_now()
-            notify_done(self._visit, say("workers.added", name=name))
+            await self.add_worker({"url": worker["url"], **worker["given"]}, name)
 
         # The gateway shows no worker's key, so a worker with a key cannot be added back from here.
         notify_done(self._visit, say("workers.removed", name=name), None if worker["has_key"] else undo)
@@ -81,15 +70,12 @@ def open_add_dialog(visit: PageVisit, actions: WorkerActions) -> None:
     """Open the dialog that adds a worker; mistakes are shown at their fields, `actions` sends it."""
     say = visit.say
     with visit.around, ui.dialog() as dialog, ui.card().classes("rw-ask"):
-        with ui.element("h2"):
-            ui.label(say("workers.add"))
+        draw_text(say("workers.add"), "h2")
         fields = {
-            "url": ui.input(say("workers.add.url")).props("outlined dense autofocus type=url"),
-            "models": ui.input(say("workers.add.models")).props("outlined dense"),
-            "pools": ui.input(say("workers.add.pools")).props("outlined dense"),
-            "api_key": ui.input(say("workers.add.key")).props(
-                "outlined dense type=password autocomplete=off"
-            ),
+            "url": ui.input(say("workers.add.url")).props("autofocus type=url"),
+            "models": ui.input(say("workers.add.models")),
+            "pools": ui.input(say("workers.add.pools")),
+            "api_key": ui.input(say("workers.add.key")).props("type=password autocomplete=off"),
         }
 
         async def add() -> None:
@@ -98,19 +84,20 @@ def open_add_dialog(visit: PageVisit, actions: WorkerActions) -> None:
             try:
                 async with visit.catch_call_errors():
                     try:
-                        await actions.add_worker(_filled_fields(fields))
+                        filled = _filled_fields(fields)
+                        await actions.add_worker(filled, filled.get("url", ""))
                     except CallRefusedError as error:
-                        at = fields.get((error.field or "").partition(".")[0])
-                        if at is None:
+                        field_at_fault = fields.get((error.field or "").partition(".")[0])
+                        if field_at_fault is None:
                             raise
-                        at.error = str(error)
+                        field_at_fault.error = str(error)
                         return
                     dialog.close()
             finally:
                 fields["api_key"].value = ""
 
         for field in fields.values():
-            field.on("keydown.enter", add)
+            field.props("outlined dense").on("keydown.enter", add)
         with ui.element("div").classes("rw-row rw-end"):
             ui.button(say("frame.cancel"), on_click=dialog.close).props("flat")
             ui.button(say("workers.add.submit"), on_click=add).props("unelevated")
@@ -119,11 +106,10 @@ def open_add_dialog(visit: PageVisit, actions: WorkerActions) -> None:
 
 
 def _filled_fields(fields: dict[str, ui.input]) -> dict[str, Any]:
-    """What is filled in."""
-    said: dict[str, Any] = {
-        name: field.value.strip() for name, field in fields.items() if (field.value or "").strip()
+    filled: dict[str, Any] = {
+        name: text for name, field in fields.items() if (text := (field.value or "").strip())
     }
-    for several in ("models", "pools"):
-        if several in said:
-            said[several] = [name for part in said[several].split(",") if (name := part.strip())]
-    return said
+    for name in ("models", "pools"):
+        if name in filled:
+            filled[name] = [part.strip() for part in filled[name].split(",") if part.strip()]
+    return filled

@@ -1,6 +1,6 @@
 """Sessions and attempts, by a clock of the test's."""
 
-from radixway.console.sign_in_sessions import SignInSession, SignInSessions
+from radixway.console.sign_in import SignInSession, SignInSessions
 
 
 class Clock:

@@ -1,23 +1,44 @@
-"""Replays edited rules on recent requests and on given prompts."""
+"""Panels beside the editor: what would change, what edited rules would do, and past versions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import UTC, datetime
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from difflib import unified_diff
 from typing import Any
 
 from nicegui import ui
 
-from radixway.console.components import draw_card, draw_chip, draw_empty, draw_table
+from radixway.console.components import (
+    draw_card,
+    draw_chip,
+    draw_empty,
+    draw_table,
+    draw_text,
+    format_time,
+)
 from radixway.console.page import PageVisit
 from radixway.console.pages.rules.editor import RulesEditor
 from radixway.console.texts import TextCatalog
 
+_DIFF_CLASSES = {"+": "rw-added", "-": "rw-removed", "@": "rw-hunk"}
+_CONTEXT_LINES = 3
+_MAX_TEXTS = 50
 _FIELDS = ("model", "category", "rule", "blocked", "reasoning")
 
 
+def draw_diff(before: str, after: str, same: str) -> None:
+    """Draw the lines added and removed from `before` to `after`; `same` is shown where nothing differs."""
+    lines = list(unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=_CONTEXT_LINES))[2:]
+    if not lines:
+        ui.label(same).classes("rw-muted")
+        return
+    with ui.element("div").classes("rw-diff"):
+        for line in lines:
+            ui.label(line).classes(f"rw-diff-line {_DIFF_CLASSES.get(line[:1], '')}")
+
+
 class TryoutPanel:
-    """Drawn where it is made."""
+    """Replays edited rules on recent requests and on given prompts. Drawn where it is made."""
 
     def __init__(self, visit: PageVisit, editor: RulesEditor) -> None:
         self._visit = visit
@@ -27,14 +48,15 @@ class TryoutPanel:
             ui.label(say("rules.try.how")).classes("rw-muted rw-small")
             with ui.element("div").classes("rw-fields"):
                 self._latest = ui.number(say("rules.latest"), value=1000, min=0, max=10_000, precision=0)
-                self._latest.props("outlined dense")
+            self._latest.props("outlined dense")
             self._texts = ui.textarea(say("rules.texts")).props("outlined autogrow dense")
             with ui.element("div").classes("rw-row"):
                 ui.button(say("rules.try.go"), icon="science", on_click=self._run_tryout).props("outline")
             self._data = ui.element("div").classes("rw-stack").props('id="rw-trial"')
 
     async def _run_tryout(self) -> None:
-        texts = [line.strip() for line in str(self._texts.value or "").splitlines() if line.strip()][:50]
+        lines = str(self._texts.value or "").splitlines()
+        texts = [line.strip() for line in lines if line.strip()][:_MAX_TEXTS]
         with self._data:
             async with self._visit.catch_call_errors():
                 body = {
@@ -76,7 +98,7 @@ class TryoutPanel:
         say = self._visit.say
         rows = [
             (
-                f"{datetime.fromtimestamp(each['began_at'], UTC):%H:%M:%S} UTC",
+                format_time(each["began_at"], "%H:%M:%S"),
                 each["request_id"],
                 _describe_outcome(say, each["before"]),
                 _describe_outcome(say, each["after"])
@@ -87,6 +109,51 @@ class TryoutPanel:
         ]
         heads = ("when", "request", "before", "after")
         draw_table([say(f"rules.{head}") for head in heads], rows)
+
+
+class VersionHistory:
+    """Texts that were in force; `back` puts a version into force again. Drawn where it is made."""
+
+    def __init__(self, visit: PageVisit, back: Callable[[str], Awaitable[None]]) -> None:
+        self._visit = visit
+        self._back = back
+        with draw_card(visit.say("rules.past")):
+            self._list = ui.element("div").classes("rw-stack")
+
+    def show_versions(
+        self, past: Sequence[Mapping[str, Any]], current: str | None, text: str, *, editable: bool
+    ) -> None:
+        """Show `past` versions; `text` is that of `current`, with which the others are compared."""
+        say = self._visit.say
+        self._list.clear()
+        with self._list:
+            if not past:
+                draw_empty(say("rules.past.none"))
+            for each in past:
+                version = each["version"]
+                with ui.element("div").classes("rw-row rw-past"):
+                    ui.label(format_time(each["saved_at"])).classes("rw-number")
+                    ui.label(version[:8]).classes("rw-mono rw-muted")
+                    if version == current:
+                        draw_chip(say("rules.past.current"), "good")
+                        continue
+                    look = ui.button(say("rules.past.look")).props("flat dense")
+                    look.on_click(lambda version=version: self._show_version(version, text))
+                    if editable:
+                        back = ui.button(say("rules.past.back")).props("flat dense")
+                        back.on_click(lambda version=version: self._back(version))
+
+    async def _show_version(self, version: str, text: str) -> None:
+        say = self._visit.say
+        async with self._visit.catch_call_errors():
+            old = await self._visit.gateway.get_json(f"/config/semantic/rules/{version}")
+            with self._visit.around, ui.dialog() as dialog, ui.element("div") as card:
+                card.classes("rw-card rw-question wide")
+                draw_text(say("rules.difference"), "h2")
+                draw_diff(text, old, say("rules.same"))
+                ui.button(say("frame.close"), on_click=dialog.close).props("flat")
+            await dialog
+            dialog.delete()
 
 
 def _describe_outcome(say: TextCatalog, outcome: Mapping[str, Any]) -> str:

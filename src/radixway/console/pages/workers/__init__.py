@@ -1,0 +1,1 @@
+"""*Workers*: who answers requests, how they are, and adding and taking them out."""
