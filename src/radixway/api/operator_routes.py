@@ -100,7 +100,7 @@ def usage_routes(room: TenantService | None, confined_to: Callable[[Request], st
             )
         if tenant is not None and tenant not in room.tenancies:
             raise BadRequest(f"tenant: there is no tenant {tenant[:80]!r}", param="tenant")
-        today = datetime.fromtimestamp(room.clock(), UTC).date()
+        today = datetime.now(UTC).date()
         last = _parse_date(asked.get("to"), "to") or today
         first = _parse_date(asked.get("from"), "from") or last - timedelta(days=_USUAL_DAYS - 1)
         if first > last:
