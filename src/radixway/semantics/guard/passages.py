@@ -77,72 +77,28 @@ class RequestTexts:
             )
 
 
-TOP: Mapping[str, Speaker] = {
-    "system": "system",
-    "instructions": "system",
-    "tools": "system",
-    "functions": "system",
-    "response_format": "system",
-    "documents": "document",
-    "messages": "user",
-    "prompt": "user",
-    "text": "user",
-    "input": "user",
-    "suffix": "user",
-    "prediction": "assistant",
-    "chat_template": "system",
-    "chat_template_kwargs": "system",
-    "tool_choice": "system",
-    "function_call": "system",
-    "sampling_params": "system",
-    "structured_outputs": "system",
-    "structural_tag": "system",
-    "guided_json": "system",
-    "guided_regex": "system",
-    "guided_choice": "system",
-    "guided_grammar": "system",
-    "json_schema": "system",
-    "grammar": "system",
-    "regex": "system",
-    "ebnf": "system",
+_TOP: Mapping[Speaker, str] = {
+    "system": """
+        system instructions tools functions response_format chat_template chat_template_kwargs tool_choice
+        function_call sampling_params structured_outputs structural_tag guided_json guided_regex guided_choice
+        guided_grammar json_schema grammar regex ebnf
+    """,
+    "document": "documents",
+    "user": "messages prompt text input suffix",
+    "assistant": "prediction",
 }
-"""Who speaks in the fields of all protocols, where nobody is named. Any other is the user's."""
+TOP: Mapping[str, Speaker] = {name: speaker for speaker, names in _TOP.items() for name in names.split()}
+"""The speaker in the fields of all protocols, where nobody is named. Any other field is the user's."""
 
-SILENT = frozenset(
-    {
-        *(
-            "model",
-            "user",
-            "safety_identifier",
-            "metadata",
-            "stop",
-            "stop_regex",
-            "bad_words",
-            "rid",
-            "service_tier",
-        ),
-        *("request_id", "cache_salt", "extra_key", "prompt_cache_key", "prompt_cache_retention", "lora_path"),
-        *("session_id", "session_params", "conversation", "previous_response_id", "include", "truncation"),
-        *(
-            "modalities",
-            "audio",
-            "reasoning",
-            "reasoning_effort",
-            "verbosity",
-            "stream_options",
-            "logit_bias",
-            "encoding_format",
-        ),
-        *(
-            "kv_transfer_params",
-            "disaggregated_params",
-            "ec_transfer_params",
-            "bootstrap_host",
-            "bootstrap_room",
-        ),
-        *("custom_logit_processor", "custom_params", "logits_processors", "priority", "mcp_servers", "betas"),
-    }
-)
+_SILENT = """
+model user safety_identifier metadata stop stop_regex bad_words rid service_tier
+request_id cache_salt extra_key prompt_cache_key prompt_cache_retention lora_path
+session_id session_params conversation previous_response_id include truncation
+modalities audio reasoning reasoning_effort verbosity stream_options logit_bias encoding_format
+kv_transfer_params disaggregated_params ec_transfer_params bootstrap_host bootstrap_room
+custom_logit_processor custom_params logits_processors priority mcp_servers betas
+"""
+SILENT = frozenset(_SILENT.split())
 """Top-level fields that workers obey and no model is shown."""
 
 EARLIER = "previous_response_id"
@@ -162,16 +118,14 @@ DEEPEST = 64
 """Keys and indices in a place. What nests deeper is read as the JSON it is, so that places stay short."""
 _DIGITS = 9
 """From so many on, a number may be somebody's."""
-_OTHER_MEDIA = frozenset(
-    {"image_url", "video_url", "audio_url", "input_audio", "image", "audio", "video", "file_data"}
-)
-_NO_TEXT = frozenset(
-    {
-        *("role", "type", "id", "call_id", "tool_call_id", "tool_use_id", "item_id", "status", "signature"),
-        *("cache_control", "media_type", "mime_type", "format", "detail", "file_id", "encrypted_content"),
-        *("$schema", "$ref", "strict", "required", "url"),
-    }
-)
+_MEDIA_PARTS = "image_url video_url audio_url input_audio image audio video file_data"
+_OTHER_MEDIA = frozenset(_MEDIA_PARTS.split())
+_WITHOUT_TEXT = """
+role type id call_id tool_call_id tool_use_id item_id status signature
+cache_control media_type mime_type format detail file_id encrypted_content
+$schema $ref strict required url
+"""
+_NO_TEXT = frozenset(_WITHOUT_TEXT.split())
 """Fields that say nothing to a model, or nothing of their own."""
 _OPAQUE = re.compile(r"(?!\d{9})[\w.:/+=-]*")
 """What stands in them then. Anything else was put there to be read."""
@@ -184,16 +138,9 @@ _ROLES: Mapping[str, Speaker] = {
     "function": "tool",
 }
 _TYPES: Mapping[str, Speaker] = {
-    "function_call": "assistant",
-    "function_call_output": "tool",
-    "custom_tool_call_output": "tool",
-    "tool_result": "tool",
-    "tool_use": "assistant",
-    "reasoning": "assistant",
-    "document": "document",
-    "search_result": "document",
-    "file": "document",
-    "input_file": "document",
+    **dict.fromkeys(("function_call", "tool_use", "reasoning"), "assistant"),
+    **dict.fromkeys(("function_call_output", "custom_tool_call_output", "tool_result"), "tool"),
+    **dict.fromkeys(("document", "search_result", "file", "input_file"), "document"),
 }
 """Of items and parts of content, where their type says who speaks."""
 
@@ -206,7 +153,7 @@ def read_texts(body: Mapping[str, Any], *, max_characters: int | None = None) ->
     `max_characters`.
     """
     texts = RequestTexts(max_characters=max_characters)
-    if body.get("previous_response_id"):
+    if body.get(EARLIER):
         texts.skip_value((EARLIER,))
     waiting = [_top_fields(body, texts)]
     while waiting:

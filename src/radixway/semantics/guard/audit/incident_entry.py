@@ -20,49 +20,13 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/+-]{0,127}")
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/%<>=+,-]{0,127}")
 _STEP = re.compile(r"([^.\[\]]*)((?:\[\d{1,6}\])*)")
-_FIELDS = frozenset(
-    {
-        "answer",
-        "arguments",
-        "audio",
-        "choices",
-        "content",
-        "delta",
-        "description",
-        "document",
-        "documents",
-        "function",
-        "functions",
-        "image",
-        "input",
-        "input_text",
-        "instructions",
-        "message",
-        "messages",
-        "name",
-        "output",
-        "output_text",
-        "parameters",
-        "prompt",
-        "properties",
-        "reasoning",
-        "reasoning_content",
-        "refusal",
-        "result",
-        "suffix",
-        "system",
-        "text",
-        "thinking",
-        "title",
-        "tool_call",
-        "tool_calls",
-        "tool_result",
-        "tool_use",
-        "tools",
-        "url",
-        "user",
-    }
-)
+_PROTOCOL_FIELDS = """
+answer arguments audio choices content delta description document documents function functions image input
+input_text instructions message messages name output output_text parameters prompt properties reasoning
+reasoning_content refusal result suffix system text thinking title tool_call tool_calls tool_result tool_use
+tools url user
+"""
+_FIELDS = frozenset(_PROTOCOL_FIELDS.split())
 """Steps on the way to a text that protocols have names for; any other is written as `*`."""
 
 

@@ -25,19 +25,8 @@ PUBLISHED = (
 )
 """Names of directories, the preferred first (published proposal, 4.1.4)."""
 
-_HARMLESS = frozenset(
-    {
-        "benign",
-        "safe",
-        "normal",
-        "legitimate",
-        "no_jailbreak",
-        "not_jailbreak",
-        "none",
-        "harmless",
-        "negative",
-    }
-)
+_HARMLESS_LABELS = "benign safe normal legitimate no_jailbreak not_jailbreak none harmless negative"
+_HARMLESS = frozenset(_HARMLESS_LABELS.split())
 
 
 def published_models(models: Path) -> list[Path]:

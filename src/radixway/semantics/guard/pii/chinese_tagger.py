@@ -26,19 +26,11 @@ CHARACTERS, PAIRS = 1 << 13, 1 << 14
 _UNIT = re.compile(r"[^\W\d_\u2e80-\u9fff\uf900-\ufaff]+|\d+|\S")
 _WORD = re.compile(r"[^\W\d_\u2e80-\u9fff\uf900-\ufaff]+")
 _HAN = re.compile("[\u3400-\u9fff\uf900-\ufaff]")
-_KINDS = (
-    *(
-        "surnames",
-        "double_surnames",
-        "given",
-        "provinces",
-        "cities",
-        "countries",
-        "suffixes",
-        "organisations",
-    ),
-    *("address", "honorifics", "before_names", "time", "places", "nrp"),
-)
+_WORD_LISTS = """
+surnames double_surnames given provinces cities countries suffixes organisations
+address honorifics before_names time places nrp
+"""
+_KINDS = _WORD_LISTS.split()
 """Lists of words: each marks where one begins, and where it goes on."""
 _SHAPES = (
     *("han", "latin", "digit 1", "digit 2", "digit 4", "digit 6", "digits", "space before", "line before"),
