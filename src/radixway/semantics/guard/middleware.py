@@ -16,10 +16,10 @@ from radixway.core.config import ConfigError
 from radixway.core.pipeline import Endpoint, ModelStates, Next, Reply, Request
 from radixway.semantics.guard.answers.answer_forms import FORMS
 from radixway.semantics.guard.block_replies import (
-    BLOCKED_REPLIES,
     GuardBlockedError,
     GuardFailedError,
     block_reply,
+    can_block,
     jailbreak_blocked,
 )
 from radixway.semantics.guard.guard_context import GuardContext, of_this_request
@@ -208,11 +208,11 @@ def check_endpoint(endpoint: Endpoint) -> None:
             f"endpoint {endpoint.name}: the guard reads no text in {min(unread)!r} (guard.passages.SILENT)"
         )
     form = endpoint.reply_form
-    can_block, can_read = form in BLOCKED_REPLIES, form in FORMS or endpoint.is_in_session
-    if endpoint.generates and not (can_block and can_read):
+    can_read = form in FORMS or endpoint.is_in_session
+    if endpoint.generates and not (can_block(form) and can_read):
         raise ConfigError(
             f"endpoint {endpoint.name}: the guard cannot read or block answers of the form {form.value!r}"
-            " (guard.answers.answer_forms.FORMS, guard.block_replies.BLOCKED_REPLIES)"
+            " (guard.answers.answer_forms.FORMS, bundled/blocked_replies.json)"
         )
 
 
