@@ -100,13 +100,13 @@ class SemanticsBuilder(Component):
         yield from self._middlewares_before_cache(self.encoders)
         if self.cache is not None:
             if self.guard is not None:
-                yield self.guard.answers.kept
+                yield self.guard.cached_answers
             yield self.cache.middleware
         if self.semantic is not None:
             yield self.semantic.middleware
         if self.guard is not None:
             yield self.guard.clearing
-            yield self.guard.answers.guard
+            yield self.guard.answers
         if self.semantic is not None:
             yield self.semantic.tools
 
@@ -133,7 +133,7 @@ class SemanticsBuilder(Component):
 
     def parts_guard(self, request: Request) -> GuardedParts | None:
         """Return the guard for the session's answer to `request`; None where it is not guarded."""
-        return None if self.guard is None else self.guard.answers.guard.parts_guard_for(request)
+        return None if self.guard is None else self.guard.answers.parts_guard_for(request)
 
     def _middlewares_before_cache(self, encoders: EncoderService) -> Iterator[Middleware]:
         from radixway.semantics.encoders import EncodeOnceMiddleware

@@ -20,7 +20,7 @@ State, and the file that owns it:
   and is shown by `describe()`
 - `answers/watched_text.py`, `answers/event_queue.py`: an answer under inspection; an event leaves in order,
   when all its texts are decided
-- `answers/response_inspection.py`: indices of the latest 64 system prompts, by digest
+- `answers/system_prompt.py`: indices of the latest 64 system prompts
 - `audit/log.py`: the audit log, in a thread of its own; each entry is chained to the hash of the one
   before, under a lock that processes share
 - `audit/pseudonyms.py`: a key per user in the audit log; deleting one overwrites it

@@ -15,12 +15,11 @@ from radixway.core.pipeline import (
     GuardUnavailableError,
     ModelStates,
     PersonalDataFinder,
-    Request,
     TokenizerOf,
 )
 from radixway.core.telemetry import MetricsRegistry
 from radixway.semantics.encoders import EncoderError
-from radixway.semantics.guard.answers.build import AnswerGuardService
+from radixway.semantics.guard.answers.middleware import AnswerGuard, CachedAnswerGuard
 from radixway.semantics.guard.guard_context import of_this_request
 from radixway.semantics.guard.guard_metrics import GuardMetrics
 from radixway.semantics.guard.incident import IncidentRecorder
@@ -73,9 +72,10 @@ class GuardService(Component):
         self.judging = GuardEvaluation(counts, states)
         self.clearing = ModelClearanceMiddleware(counts, states)
         self.cleared = SessionClearanceMiddleware(reading, counts, states)
-        self.answers = AnswerGuardService(
-            config.guard, finder, metrics, _request_vault, _set_action_header, recorder
+        self.answers = AnswerGuard(
+            config.guard, finder, metrics, recorder, _request_vault, _set_action_header
         )
+        self.cached_answers = CachedAnswerGuard(self.answers)
 
     @property
     def layers(self) -> Sequence[int]:
@@ -147,7 +147,7 @@ async def _none_if_failed(work: Awaitable[list[T]]) -> list[T] | None:
         return None
 
 
-def _request_vault(_: Request) -> PlaceholderVault | None:
+def _request_vault() -> PlaceholderVault | None:
     """What turns back the placeholders of the request that is on its way here."""
     review = of_this_request.get()
     return None if review is None else review.vault

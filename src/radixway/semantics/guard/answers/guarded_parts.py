@@ -1,4 +1,4 @@
-"""Answers of sessions: read into thinking, text and tool calls before a wire puts them into its own words."""
+"""Answers of sessions, guarded as thinking, text and tool calls before a protocol writes them."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ from collections.abc import Iterable
 
 from radixway.core.parsers import CallDelta, ReadPart, TextPart, ThinkingPart
 from radixway.semantics.guard.answers.guard_report import AnswerReport
-from radixway.semantics.guard.answers.watched_text import WatchedText
-from radixway.semantics.guard.answers.whole_reply import Watch
+from radixway.semantics.guard.answers.watched_text import WatchedText, WatchText
 
 
 class GuardedParts:
-    """One answer, part by part; how it is divided changes nothing."""
+    """Guards one answer, part by part; how it is divided changes nothing."""
 
-    def __init__(self, watch: Watch, report: AnswerReport, longest_wait_s: float) -> None:
+    def __init__(self, watch: WatchText, report: AnswerReport, longest_wait_s: float) -> None:
         self.longest_wait_s = longest_wait_s
-        """For the end of a sentence."""
+        """How long a text waits for the end of its sentence."""
         self._watch = watch
         self._report = report
         self._name = ""
@@ -33,7 +32,7 @@ class GuardedParts:
         return self._text is not None and self._text.has_pending
 
     async def release_overdue(self) -> list[ReadPart]:
-        """What has waited long enough."""
+        """Return what has waited long enough."""
         leaving: list[ReadPart] = []
         if self._text is not None:
             await self._text.decide_overdue()
@@ -41,7 +40,7 @@ class GuardedParts:
         return leaving
 
     async def add_parts(self, parts: Iterable[ReadPart]) -> list[ReadPart]:
-        """What may leave with these added."""
+        """Add `parts`, and return what may leave now."""
         leaving: list[ReadPart] = []
         for part in parts:
             if self.stopped:
@@ -50,14 +49,14 @@ class GuardedParts:
         return leaving
 
     async def finish_parts(self) -> list[ReadPart]:
-        """What was held back; no more will come."""
+        """Return what was held back; no more will come."""
         leaving: list[ReadPart] = []
         if not self.stopped:
             await self._close_text(leaving)
         return leaving
 
     def close(self) -> None:
-        """It is over, however. May be called again."""
+        """Write the report. May be called again."""
         self._report.finish_report()
 
     async def _add_part(self, part: ReadPart, leaving: list[ReadPart]) -> None:
@@ -82,7 +81,7 @@ class GuardedParts:
             self._release_text(text, leaving)
 
     def _release_text(self, text: WatchedText, leaving: list[ReadPart]) -> None:
-        self._report.collect_findings(text.all_judges())
+        self._report.collect_findings(text.all_rules())
         pieces = text.take_until(text.decided_until)
         self.stopped = text.stopped
         self.changed = self.changed or self.stopped or not all(piece.stayed for piece in pieces)
