@@ -1,4 +1,4 @@
-"""Is the log what was written? Reads every line, and names the first that is not.
+"""Reads a log: checks that every line is what was written, and finds entries.
 
 A piece that is missing at the very end is seen by `head.json`. Where both were written anew, without a key or
 from older copies, only a head that was kept elsewhere shows it (`radixway audit head`, `verify --expect`).
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from radixway.semantics.guard.audit.entry import GENESIS, EntryHasher, Fields, parse_entry
+from radixway.semantics.guard.audit.entry import GENESIS, EntryHasher, Fields, entry_time_s, parse_entry
 from radixway.semantics.guard.audit.hash_chain import HEAD_FILE, NOWHERE, ChainHead, ChainHeadError, read_head
 from radixway.semantics.guard.audit.log_files import list_log_files
 
@@ -73,7 +73,7 @@ class _VerificationError(Exception):
 
 
 def verify_log(path: Path, seal: EntryHasher, expect: ChainHead | None = None) -> ChainVerdict:
-    """Check a log's directory, or one file of it. `expect`: a head kept elsewhere. Raises OSError."""
+    """Check the log, or one file of it, at `path`. `expect`: a head kept elsewhere. Raises OSError."""
     walk = _ChainWalk(path, seal, expect)
     try:
         walk.walk_lines()
@@ -83,8 +83,6 @@ def verify_log(path: Path, seal: EntryHasher, expect: ChainHead | None = None) -
 
 
 class _ChainWalk:
-    """One pass over all lines."""
-
     def __init__(self, path: Path, seal: EntryHasher, expect: ChainHead | None) -> None:
         self.verdict = ChainVerdict()
         self._path = path
@@ -100,9 +98,8 @@ class _ChainWalk:
     def walk_lines(self) -> None:
         if not self._path.is_file():
             try:
-                self.verdict.kept = read_head(
-                    self._path, self._seal
-                )  # before the entries: it comes behind them
+                # before the entries: it comes behind them
+                self.verdict.kept = read_head(self._path, self._seal)
             except ChainHeadError as error:
                 self._fail_entry(0, "changed", str(error))
         for line in _iter_lines(self._path):
@@ -222,3 +219,36 @@ def _iter_lines(path: Path) -> Iterator[_Line]:
         with file.open("rb") as lines:
             for number, raw in enumerate(lines, 1):
                 yield _Line(file.name, number, raw.removesuffix(b"\n"), raw.endswith(b"\n"))
+
+
+def search_entries(
+    directory: Path,
+    *,
+    tenant: str | None = None,
+    user: str | None = None,
+    rule: str | None = None,
+    request: str | None = None,
+    since: float | None = None,
+) -> Iterator[Fields]:
+    """Yield the entries that agree with all that is given, oldest first, whether the log holds or not.
+
+    `user`: a pseudonym. `rule`: itself, or what it begins with (`answers` for `answers.pii`). `since`:
+    seconds since the epoch. Raises OSError.
+    """
+    wanted = {"tenant": tenant, "user": user, "request": request}
+    wanted = {name: value for name, value in wanted.items() if value is not None}
+    for line in _iter_lines(directory):
+        entry = parse_entry(line.raw)
+        if entry is None or any(entry.get(name) != value for name, value in wanted.items()):
+            continue
+        if rule is not None and not f"{entry.get('rule', '')}.".startswith(f"{rule}."):
+            continue
+        if since is None or not _is_before(entry, since):
+            yield entry
+
+
+def _is_before(entry: Fields, since: float) -> bool:
+    try:
+        return entry_time_s(entry) < since
+    except ValueError:
+        return False
