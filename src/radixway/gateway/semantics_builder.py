@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     from radixway.semantics.encoders import EncoderService
     from radixway.semantics.guard.answers.guarded_parts import GuardedParts
     from radixway.semantics.guard.incident import IncidentRecorder
+    from radixway.semantics.guard.jailbreak import DefaultAttackJudge
     from radixway.semantics.guard.service import GuardService
-    from radixway.semantics.guard.text_scanner import ConversationJudge, TextScanner
+    from radixway.semantics.guard.text_scanner import TextScanner
     from radixway.semantics.signals.question import RequestQuestion
 
 
@@ -171,7 +172,7 @@ class SemanticsBuilder(Component):
             names |= dict.fromkeys(section.model_names(), VSR)
         return names
 
-    def build_guards(self, encoders: EncoderService) -> tuple[PersonalDataFinder, ConversationJudge]:
+    def build_guards(self, encoders: EncoderService) -> tuple[PersonalDataFinder, DefaultAttackJudge]:
         """Return the finder of personal data and the judge of attacks: the guard's, or new on `encoders`."""
         if self.guard is not None:
             return self.guard.scan.finder, self.guard.scan.judge

@@ -16,7 +16,7 @@ State, and the file that owns it:
   bounded
 - `findings_cache.py`: findings by keyed digest of the text, never a text; bounded
 - `jailbreak/patterns.py`: compiled attack patterns, once per process; never changes
-- `jailbreak/head_reader.py`: the jailbreak head, loaded with the first text; a failed load is not repeated
+- `jailbreak/jailbreak_head.py`: the head, loaded with the first text; a failed load is not repeated
   and is shown by `describe()`
 - `answers/watched_text.py`, `answers/event_queue.py`: an answer under inspection; an event leaves in order,
   when all its texts are decided

@@ -29,10 +29,11 @@ from radixway.semantics.guard.passages import TextPassage
 from radixway.semantics.guard.placeholders import PlaceholderVault
 from radixway.semantics.guard.request_reader import RequestTextReader
 from radixway.semantics.guard.rulebook import GuardRulebook
-from radixway.semantics.guard.text_scanner import ConversationJudge, ScanFailedError, TextScanner
+from radixway.semantics.guard.text_scanner import ScanFailedError, TextScanner
 
 if TYPE_CHECKING:
     from radixway.core.config.semantic import SemanticConfig
+    from radixway.semantics.guard.jailbreak import DefaultAttackJudge
 
 T = TypeVar("T")
 Sections = Callable[[], "SemanticConfig | None"]
@@ -48,7 +49,7 @@ class GuardService(Component):
         config: Config,
         semantic: Sections,
         finder: PersonalDataFinder,
-        judge: ConversationJudge,
+        judge: DefaultAttackJudge,
         metrics: MetricsRegistry,
         states: ModelStates,
         tokenizer_of: TokenizerOf | None = None,

@@ -4,8 +4,12 @@ import pytest
 
 from radixway.semantics.encoders import EncoderService, encode_once
 from radixway.semantics.guard.jailbreak import build_attack_judge
-from radixway.semantics.guard.jailbreak.head_reader import PASSAGES
-from radixway.semantics.guard.jailbreak.jailbreak_head import CHARACTERS, JAILBREAK_HEAD, JailbreakHead
+from radixway.semantics.guard.jailbreak.jailbreak_head import (
+    CHARACTERS,
+    JAILBREAK_HEAD,
+    PASSAGES,
+    JailbreakHead,
+)
 
 pytestmark = pytest.mark.asyncio
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
 
-from radixway.semantics.guard.jailbreak.attack_kinds import Kind
+from radixway.semantics.guard.jailbreak.attack_reader import Kind
 from radixway.semantics.guard.jailbreak.encodings import LONGEST_PART
 from radixway.semantics.guard.jailbreak.patterns import (
     PatternHit,

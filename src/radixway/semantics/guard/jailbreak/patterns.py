@@ -15,7 +15,7 @@ from functools import cache
 import re2
 
 from radixway.bundled import read_toml
-from radixway.semantics.guard.jailbreak.attack_kinds import Kind
+from radixway.semantics.guard.jailbreak.attack_reader import Kind
 
 _MEMORY = 128 << 20
 _GAP = r"[^a-z0-9]+"
