@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from radixway.semantics.cache import CacheRoom
     from radixway.semantics.decisions.service import SemanticService
     from radixway.semantics.encoders import EncoderService
-    from radixway.semantics.guard.answers.guarded_parts import GuardedParts
+    from radixway.semantics.guard.answers.guarded_reply import GuardedParts
     from radixway.semantics.guard.incident import IncidentRecorder
     from radixway.semantics.guard.jailbreak import DefaultAttackJudge
     from radixway.semantics.guard.service import GuardService

@@ -2,8 +2,8 @@
 
 Start at `middleware.py`: `Guard` reads a request's texts (`passages.py`), `text_scanner.py` asks the personal
 data finder (`pii/finder.py`) and the attack judge (`jailbreak/attack_judge.py`), `policy.py` decides, and
-`model_clearance.py` redacts or blocks once the model is known. `answers/` does the same for what models say,
-`audit/` keeps the log, and `service.py` puts it all together for a gateway.
+once the model is known, the request is redacted (`redaction.py`) or blocked. `answers/` does the same for what
+models say, `audit/` keeps the log, and `service.py` puts it all together for a gateway.
 
 To add a recogniser of personal data, write one module in `pii/recognisers/` that lists it in `RECOGNISERS`
 (see `pii/recognisers/emails.py`), and its test. To add a known wording of attacks, add a `[[patterns]]`
@@ -12,9 +12,8 @@ table to a file of `bundled/attack_patterns/`.
 State, and the file that owns it:
 
 - `guard_context.py`: a request before the guard; its tasks end with the request, on every way out
-- `placeholders.py`: the values that placeholders stand for, a `PlaceholderVault` per request; in memory,
-  bounded
-- `findings_cache.py`: findings by keyed digest of the text, never a text; bounded
+- `redaction.py`: the values that placeholders stand for, a `PlaceholderVault` per request; in memory, bounded
+- `text_scanner.py`: findings by keyed digest of the text, never a text; bounded
 - `jailbreak/patterns.py`: compiled attack patterns, once per process; never changes
 - `jailbreak/jailbreak_head.py`: the head, loaded with the first text; a failed load is not repeated
   and is shown by `describe()`

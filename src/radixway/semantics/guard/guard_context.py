@@ -11,7 +11,6 @@ from radixway.core.pipeline import Request
 from radixway.core.telemetry import Journal
 from radixway.semantics.guard.incident import GuardFinding, GuardIncident, IncidentRecorder
 from radixway.semantics.guard.passages import RequestTexts
-from radixway.semantics.guard.placeholders import PlaceholderVault
 from radixway.semantics.guard.policy import (
     LocatedAttack,
     LocatedPersonalData,
@@ -19,6 +18,7 @@ from radixway.semantics.guard.policy import (
     filter_findings,
     judge_pii,
 )
+from radixway.semantics.guard.redaction import PlaceholderVault
 from radixway.semantics.guard.rulebook import GuardRules
 from radixway.semantics.guard.text_scanner import TextScanner
 

@@ -23,10 +23,14 @@ from radixway.semantics.guard.answers.middleware import AnswerGuard, CachedAnswe
 from radixway.semantics.guard.guard_context import of_this_request
 from radixway.semantics.guard.guard_metrics import GuardMetrics
 from radixway.semantics.guard.incident import IncidentRecorder
-from radixway.semantics.guard.middleware import Guard, GuardEvaluation
-from radixway.semantics.guard.model_clearance import ModelClearanceMiddleware, SessionClearanceMiddleware
+from radixway.semantics.guard.middleware import (
+    Guard,
+    GuardEvaluation,
+    ModelClearanceMiddleware,
+    SessionClearanceMiddleware,
+)
 from radixway.semantics.guard.passages import TextPassage
-from radixway.semantics.guard.placeholders import PlaceholderVault
+from radixway.semantics.guard.redaction import PlaceholderVault
 from radixway.semantics.guard.request_reader import RequestTextReader
 from radixway.semantics.guard.rulebook import GuardRulebook
 from radixway.semantics.guard.text_scanner import ScanFailedError, TextScanner

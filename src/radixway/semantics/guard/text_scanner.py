@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
+from hashlib import blake2b
 from time import perf_counter
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from radixway.core.pipeline import AttackAssessment, PersonalDataFinder, PersonalDataSpan
-from radixway.semantics.guard.findings_cache import FindingsCache
 from radixway.semantics.guard.guard_metrics import GuardMetrics
 from radixway.semantics.guard.passages import TextPassage
 from radixway.semantics.guard.policy import LocatedAttack, LocatedPersonalData
@@ -22,10 +24,54 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-
 _TEXTS_AT_ONCE = 256
 _MOST_KNOWN = 65_536
 """Texts and findings in them that are cached, for each guard."""
+
+
+class FindingsCache(Generic[T]):
+    """Findings in texts that may come again, as a conversation's history does: those used latest.
+
+    Texts are not kept, but a digest of each, under a key of its own, so that nobody can try texts against it.
+    Belongs to one event loop.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        """`capacity`: of all findings together; each text counts as one more."""
+        self._capacity = capacity
+        self._key = secrets.token_bytes(16)
+        self._found: OrderedDict[bytes, tuple[T, int]] = OrderedDict()
+        self._weight = 0
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def find_known(self, text: str, said_by: str = "") -> T | None:
+        """Return the findings in `text`, if known. `said_by`: where they depend on who says it."""
+        digest = self._digest(text, said_by)
+        kept = self._found.get(digest)
+        if kept is None:
+            return None
+        self._found.move_to_end(digest)
+        return kept[0]
+
+    def store_findings(self, text: str, found: T, said_by: str = "", *, findings: int = 0) -> None:
+        """Store what was `found` in `text`, which counts as so many `findings`."""
+        digest = self._digest(text, said_by)
+        self._weight -= self._found.pop(digest, (found, 0))[1]
+        self._found[digest] = found, findings + 1
+        self._weight += findings + 1
+        while self._weight > self._capacity:
+            self._weight -= self._found.popitem(last=False)[1][1]
+
+    def check(self) -> None:
+        """Raise AssertionError if it holds more than it may, or counts wrongly."""
+        assert self._weight == sum(weight for _, weight in self._found.values())
+        assert self._weight <= self._capacity
+
+    def _digest(self, text: str, said_by: str) -> bytes:
+        raw = text.encode("utf-8", "surrogatepass")
+        return blake2b(raw, digest_size=16, key=self._key, person=said_by.encode()).digest()
 
 
 async def _yield_to_others(at: int) -> None:

@@ -15,7 +15,7 @@ from radixway.core.telemetry import MetricsRegistry
 from radixway.semantics.guard.answers.guard_report import AnswerGuardMetrics, AnswerReport
 from radixway.semantics.guard.answers.response_inspection import ResponseInspection
 from radixway.semantics.guard.block_replies import GuardFailedError
-from radixway.semantics.guard.placeholders import PlaceholderVault
+from radixway.semantics.guard.redaction import PlaceholderVault
 from support.guarded_answers import (
     SYSTEM,
     Listed,

@@ -11,12 +11,11 @@ from radixway.core.telemetry import MetricsRegistry
 from radixway.semantics.guard.answers.answer_forms import FORMS
 from radixway.semantics.guard.answers.event_queue import EventQueue
 from radixway.semantics.guard.answers.guard_report import AnswerGuardMetrics, AnswerReport
-from radixway.semantics.guard.answers.guarded_parts import GuardedParts
-from radixway.semantics.guard.answers.guarded_reply import GuardedEvents, guard_body
+from radixway.semantics.guard.answers.guarded_reply import GuardedEvents, GuardedParts, guard_body
 from radixway.semantics.guard.answers.moderation import ModerationClient
 from radixway.semantics.guard.answers.response_inspection import ResponseInspection
 from radixway.semantics.guard.incident import IncidentRecorder
-from radixway.semantics.guard.placeholders import PlaceholderVault
+from radixway.semantics.guard.redaction import PlaceholderVault
 
 FROM_CACHE = "semantic-cache"
 """The worker of a reply that was kept (`semantic_cache.middleware.WORKER`)."""

@@ -13,7 +13,7 @@ from radixway.core.config.guard.answer_rules import AnswerPiiConfig
 from radixway.core.pipeline import PersonalDataFinder, PersonalDataSpan
 from radixway.semantics.guard.answers.text_view import TextEdit, TextJudge, TextView, find_sentence_end
 from radixway.semantics.guard.pii.labels import SOFT_TYPES
-from radixway.semantics.guard.placeholders import mask_text
+from radixway.semantics.guard.redaction import mask_text
 
 _CONTEXT = 64
 """Characters before a window that the finder sees too."""

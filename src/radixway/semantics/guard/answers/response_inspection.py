@@ -18,7 +18,7 @@ from radixway.semantics.guard.answers.text_view import TextJudge, TextView
 from radixway.semantics.guard.answers.watched_text import WatchedText
 from radixway.semantics.guard.answers.web_address import extract_hosts
 from radixway.semantics.guard.passages import TextPassage, read_texts
-from radixway.semantics.guard.placeholders import PlaceholderRestorer, PlaceholderVault
+from radixway.semantics.guard.redaction import PlaceholderRestorer, PlaceholderVault
 
 _NO_SECRET = frozenset({"tools", "functions", "response_format"})
 _HOST = re.compile(r"[\w.\-:\[\]]+")

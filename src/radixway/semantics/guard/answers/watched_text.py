@@ -18,7 +18,7 @@ from radixway.semantics.guard.answers.text_view import (
     TextPiece,
     TextView,
 )
-from radixway.semantics.guard.placeholders import PlaceholderRestorer, RestoredText
+from radixway.semantics.guard.redaction import PlaceholderRestorer, RestoredText
 
 _LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
 """Tokenizers and services make nothing of these."""

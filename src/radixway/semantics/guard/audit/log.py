@@ -15,9 +15,14 @@ from time import time
 from typing import Any, TypeVar
 
 from radixway.core.config import ConfigError
-from radixway.semantics.guard.audit.entry import EntryHasher, Fields, format_entry_time
+from radixway.semantics.guard.audit.entry import (
+    EntryHasher,
+    Fields,
+    format_entry_time,
+    incident_fields,
+    name_or_digest,
+)
 from radixway.semantics.guard.audit.hash_chain import HashChain, HashChainError
-from radixway.semantics.guard.audit.incident_entry import incident_fields, name_or_digest
 from radixway.semantics.guard.audit.pseudonyms import FILE, PseudonymStore
 from radixway.semantics.guard.incident import GuardIncident
 

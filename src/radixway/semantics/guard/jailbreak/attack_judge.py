@@ -10,7 +10,7 @@ from radixway.semantics.encoders import EncoderBusyError, EncoderError, EncoderS
 from radixway.semantics.guard.jailbreak.attack_reader import KINDS, LONG, AttackReader, AttackReading
 from radixway.semantics.guard.jailbreak.classifier_reader import ClassifierReader, published_models
 from radixway.semantics.guard.jailbreak.jailbreak_head import HeadReader
-from radixway.semantics.guard.jailbreak.pattern_search import (
+from radixway.semantics.guard.jailbreak.patterns import (
     PatternFindings,
     compile_patterns,
     find_build_up,
