@@ -2,11 +2,11 @@
 
 Start at `middleware.py`: `Guard` reads a request's texts (`passages.py`), `text_scanner.py` asks the personal
 data finder (`pii/finder.py`) and the attack judge (`jailbreak/attack_judge.py`), `policy.py` decides, and
-once the model is known, the request is redacted (`redaction.py`) or blocked. `answers/` does the same for what
-models say, `audit/` keeps the log, and `service.py` puts it all together for a gateway.
+once the model is known, the request is redacted (`redaction.py`) or blocked. `answers/` does the same for
+what models say, `audit/` keeps the log, and `service.py` puts it all together for a gateway.
 
 To add a recogniser of personal data, write one module in `pii/recognisers/` that lists it in `RECOGNISERS`
-(see `pii/recognisers/emails.py`), and its test. To add a known wording of attacks, add a `[[patterns]]`
+(see `pii/recognisers/ip_addresses.py`), and its test. To add a known wording of attacks, add a `[[patterns]]`
 table to a file of `bundled/attack_patterns/`.
 
 State, and the file that owns it:

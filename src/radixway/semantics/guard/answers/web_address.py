@@ -32,7 +32,7 @@ _LOADS = re.compile(
 
 
 class WebAddress(NamedTuple):
-    """One address, taken apart; percent signs and entities decoded in all but the host's names."""
+    """The parts of an address, with percent signs and entities decoded in all but the host's names."""
 
     host: str
     user: str
@@ -44,19 +44,19 @@ class WebAddress(NamedTuple):
 
 
 def find_next_address(text: str, start: int) -> int | None:
-    """Where the next address begins."""
+    """Return where the next address from `start` on begins."""
     found = _BEGIN.search(text, start)
     return None if found is None else found.start()
 
 
 def find_partial_address(text: str, start: int) -> int:
-    """Where what may become an address begins at the end of the text; if nothing may, the text's end."""
+    """Return where what may become an address begins at the end of `text`; if nothing may, its end."""
     found = _BEGUN.search(text, max(start, len(text) - LONGEST_BEGINNING - 3))
     return len(text) if found is None else found.start()
 
 
 def find_address_end(text: str, begin: int, most: int) -> tuple[int, bool]:
-    """Where the address that begins at `begin` ends within `most` characters, and whether that is sure.
+    """Return where the address from `begin` on ends within `most` characters, and whether that is sure.
 
     It is not while more of it may follow.
     """
@@ -75,14 +75,14 @@ def find_address_end(text: str, begin: int, most: int) -> tuple[int, bool]:
 
 
 def find_long_address_end(text: str, begin: int, at: int) -> tuple[int, bool]:
-    """The same from `at` on, inside an address that is longer than anybody waits for."""
+    """Return the same from `at` on, inside an address that is longer than anybody waits for."""
     closing = _closing_pattern(text, begin)
     found = re.compile(_AFTER_REST if closing is None else closing).search(text, at)
     return (len(text), False) if found is None else (found.start(), True)
 
 
 def parse_address(text: str, begin: int, end: int) -> WebAddress:
-    """The address at `[begin, end)`, as browsers take it: with entities, backslashes, invisible signs."""
+    """Parse the address at `[begin, end)` as browsers do: with entities, backslashes, invisible signs."""
     spelled = _INVISIBLE.sub("", html.unescape(text[begin:end])).rstrip(".,;:!?*_'")
     parts = _PARTS.fullmatch(spelled)
     assert parts is not None  # every string has these parts
@@ -94,7 +94,7 @@ def parse_address(text: str, begin: int, end: int) -> WebAddress:
 
 
 def extract_hosts(text: str) -> set[str]:
-    """Every host that a text names: in addresses, and by itself."""
+    """Return every host that `text` names: in addresses, and by itself."""
     named = {match[0].lower() for match in _BARE_HOST.finditer(text)}
     begin = find_next_address(text, 0)
     while begin is not None:
@@ -108,7 +108,7 @@ _BARE_HOST = re.compile(r"(?<![\w@.\-])(?:[a-z0-9\-]{1,63}\.)+[a-z]{2,24}(?![\w\
 
 
 def _closing_pattern(text: str, begin: int) -> str | None:
-    """A pattern of what ends an address that stands between signs which let it have spaces."""
+    """Return a pattern of what ends an address that stands between signs which let it have spaces."""
     before = text[max(0, begin - 2) : begin]
     if before.endswith(("(<", "=<")):
         return r"[>\n]"
