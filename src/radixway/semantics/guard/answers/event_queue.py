@@ -126,22 +126,17 @@ class EventQueue:
         raw = raw.removeprefix(BOM_UTF8)  # which readers pass over
         try:
             return await self._push_event(raw)
-        except UnreadableEventError as unreadable:
-            parts = _take_apart(raw)
-            if not parts:
-                return self._pass_unreadable(raw, unreadable)
-        return b"".join([await self._push_partial(part) for part in parts])
+        except UnreadableEventError:
+            parts = _take_apart(raw) or [raw]
+        return b"".join([await self._push_part(part) for part in parts])
 
-    async def _push_partial(self, raw: bytes) -> bytes:
+    async def _push_part(self, raw: bytes) -> bytes:
         try:
             return await self._push_event(raw)
         except UnreadableEventError as unreadable:
-            return self._pass_unreadable(raw, unreadable)
-
-    def _pass_unreadable(self, raw: bytes, unreadable: UnreadableEventError) -> bytes:
-        self._report.report_unreadable(unreadable.why)
-        self._waiting.append(PendingEvent(raw))
-        return self._release_ready()
+            self._report.report_unreadable(unreadable.why)
+            self._waiting.append(PendingEvent(raw))
+            return self._release_ready()
 
     async def _push_event(self, raw: bytes) -> bytes:
         if self.ended:
@@ -161,9 +156,8 @@ class EventQueue:
 
     async def release_overdue(self) -> bytes:
         """Return what has waited long enough."""
-        for told in self._now.values():
-            await told.text.decide_overdue()
-            self._report.collect_findings(told.text.all_rules())
+        for released in self._now.values():
+            await released.text.decide_overdue()
         return self._release_ready(divided_from=1)
 
     async def finish_stream(self) -> bytes:
@@ -191,21 +185,19 @@ class EventQueue:
     ) -> EventTextSpan:
         if self._field.get(index) != said.name:
             await self._close_answer(index)  # a model that answers does not go on thinking
-        told = self._now.get(index)
-        if told is None:
+        released = self._now.get(index)
+        if released is None:
             watched = self._watch(f"{self._form.place_name(index)}.{said.name}", in_json=said.in_json)
-            told = self._now[index] = ReleasedText(watched, index)
+            released = self._now[index] = ReleasedText(watched, index)
             self._field[index] = said.name
-        begin = told.text.length
-        await told.text.append_text(self._cumulative.new_text(index, answer, said.text, begin))
-        self._report.collect_findings(told.text.all_rules())
-        return EventTextSpan(told, said, at, nth, begin, told.text.length)
+        begin = released.text.length
+        await released.text.append_text(self._cumulative.new_text(index, answer, said.text, begin))
+        return EventTextSpan(released, said, at, nth, begin, released.text.length)
 
     async def _close_answer(self, index: int) -> None:
-        told = self._now.pop(index, None)
-        if told is not None:
-            await told.text.append_text("", last=True)
-            self._report.collect_findings(told.text.all_rules())
+        released = self._now.pop(index, None)
+        if released is not None:
+            await released.text.append_text("", last=True)
 
     def _release_ready(self, divided_from: int = _LONG) -> bytes:
         leaving: list[bytes] = []
@@ -222,12 +214,12 @@ class EventQueue:
         rewrite = event.divided
         answers = self._form.list_answers(event.data) if event.spots else []
         for spot in event.spots:
-            told, answer = spot.released, answers[spot.at][1]
-            is_last = told.text.stopped and spot.end > told.text.stop_at
-            changed = self._rewrite_field(spot, answer, told.release_until(spot.end), cut=is_last)
+            released, answer = spot.released, answers[spot.at][1]
+            is_last = released.text.stopped and spot.end > released.text.stop_at
+            changed = self._rewrite_field(spot, answer, released.release_until(spot.end), cut=is_last)
             if is_last:
                 self._form.clear_finish_reason(answer)
-                return (event.encode_event() if spot.field.text else b"") + self._cut_answers(told)
+                return (event.encode_event() if spot.field.text else b"") + self._cut_answers(released)
             rewrite = rewrite or changed
         return event.encode_event() if rewrite else event.raw
 
@@ -237,15 +229,11 @@ class EventQueue:
         """Put in what the client gets, if that is not what came; return whether it is not."""
         new, changed = taken
         released = spot.released
-        hidden = (
-            changed
-            or cut
-            or spot.begin < released.hidden_until
-            or (released.changed and self._cumulative.are_cumulative)
-        )
+        repeats = self._cumulative.are_cumulative
+        hidden = changed or cut or spot.begin < released.hidden_until or (released.changed and repeats)
         if hidden:
             self._form.drop_tokens(answer)
-        if not self._cumulative.are_cumulative:
+        if not repeats:
             spot.field.set_text(new)
         elif hidden:
             spot.field.set_text("".join(released.said))
@@ -265,10 +253,8 @@ class EventQueue:
         self._rewrite_field(replace(spot, field=field), answer, spot.released.release_until(until))
         self._form.drop_tokens(answer)
         self._form.clear_finish_reason(answer)
-        if event.divided:
-            self._form.mark_continuation(answer)
-        else:
-            self._form.mark_continuation(self._form.list_answers(event.data)[spot.at][1])
+        rest = self._form.list_answers(event.data)[spot.at][1]
+        self._form.mark_continuation(answer if event.divided else rest)
         spot.begin, event.divided = until, True
         return part.encode_event()
 
@@ -278,8 +264,8 @@ class EventQueue:
         self._waiting.clear()
         events = []
         for index in sorted({stopped.index, *self._now} - (self._finished - {stopped.index})):
-            told = stopped if index == stopped.index else self._now[index]
-            said = "".join(told.said) if self._cumulative.are_cumulative else ""
+            released = stopped if index == stopped.index else self._now[index]
+            said = "".join(released.said) if self._cumulative.are_cumulative else ""
             events.append(write_event(encode_json(self._form.closing_event(self._head, index, said))))
         return b"".join(events) + DONE_EVENT
 

@@ -121,15 +121,11 @@ async def guard_body(body: bytes, form: AnswerForm, watch: WatchText, report: An
     except (ValueError, RecursionError, OverflowError) as error:
         report.report_unreadable(error)
         return body
-    changes = [
-        await _guard_answer(answer, index, form, watch, report) for index, answer in form.list_answers(data)
-    ]
+    changes = [await _guard_answer(answer, index, form, watch) for index, answer in form.list_answers(data)]
     return encode_json(data) if any(changes) else body
 
 
-async def _guard_answer(
-    answer: Json, index: int, form: AnswerForm, watch: WatchText, report: AnswerReport
-) -> bool:
+async def _guard_answer(answer: Json, index: int, form: AnswerForm, watch: WatchText) -> bool:
     changed, stopped = False, False
     for field in form.text_fields(answer):
         if stopped:
@@ -137,7 +133,6 @@ async def _guard_answer(
             continue
         text = watch(f"{form.place_name(index)}.{field.name}", in_json=field.in_json)
         await text.append_text(field.text, last=True)
-        report.collect_findings(text.all_rules())
         pieces = text.take_until(text.length)
         stopped = text.stopped
         if stopped or not all(piece.stayed for piece in pieces):
@@ -222,7 +217,6 @@ class GuardedParts:
             self._release_text(text, leaving)
 
     def _release_text(self, text: WatchedText, leaving: list[ReadPart]) -> None:
-        self._report.collect_findings(text.all_rules())
         pieces = text.take_until(text.decided_until)
         self.stopped = text.stopped
         self.changed = self.changed or self.stopped or not all(piece.stayed for piece in pieces)

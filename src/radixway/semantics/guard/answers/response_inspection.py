@@ -56,7 +56,7 @@ class ResponseInspection:
         hold_back = self._section.hold_back.characters
         batches = ModerationBatches(self._moderator, hold_back) if self._moderator else None
         view = TextView(where, in_json=in_json)
-        return WatchedText(view, self._judges(hold_back), self._report.report_failure, restorer, batches)
+        return WatchedText(view, self._judges(hold_back), self._report, restorer, batches)
 
     def _judges(self, hold_back: int) -> Iterator[TextJudge]:
         section = self._section

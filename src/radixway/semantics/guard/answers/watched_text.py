@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
+from radixway.semantics.guard.answers.guard_report import AnswerReport
 from radixway.semantics.guard.answers.moderation import ModerationBatches
 from radixway.semantics.guard.answers.text_view import (
     AnswerRule,
@@ -31,22 +32,22 @@ class WatchedText:
         self,
         view: TextView,
         judges: Iterable[TextJudge],
-        report_failure: Callable[[str, Exception], bool],
+        report: AnswerReport,
         restorer: PlaceholderRestorer | None = None,
         batches: ModerationBatches | None = None,
     ) -> None:
-        """`report_failure` takes a rule that cannot judge; it returns whether the text goes on without it."""
-        self.view = view
-        self.judges = list(judges)
-        self.batches = batches
+        """`restorer`: turns placeholders back. `batches`: what a service judges on the way."""
+        self._view = view
+        self._judges = list(judges)
+        self._report = report
         self.stopped = False
         """The answer must end behind what has been decided."""
         self.length = 0
         """Characters that have come."""
         self.stop_at = 0
         """Where it was stopped, or what has been decided ends, in the worker's words."""
-        self._report_failure = report_failure
         self._restorer = restorer
+        self._batches = batches
         self._undecided = PieceQueue()
         self._decided = PieceQueue()
         self._edits: list[TextEdit] = []
@@ -55,10 +56,6 @@ class WatchedText:
         self._origin = 0
         """Characters of the worker's words that have been read into the view."""
         self._last = False
-
-    def all_rules(self) -> list[AnswerRule]:
-        """Return the rules that may have found something."""
-        return [*self.judges, *([] if self.batches is None else [self.batches])]
 
     @property
     def decided_until(self) -> int:
@@ -98,45 +95,49 @@ class WatchedText:
             new = _LONE_SURROGATE.sub("\ufffd", part.text)
             self._undecided.append(TextPiece(new, self._origin, size, None if part.is_own else part.written))
             self._origin += size
-            begin = len(self.view.text)
-            self.view.text += new
+            begin = len(self._view.text)
+            self._view.text += new
             if not part.is_own:
-                self.view.restored.append((begin, len(self.view.text)))
+                self._view.restored.append((begin, len(self._view.text)))
 
     async def _judge(self, *, last: bool, hurry: bool = False) -> None:
-        for judge in list(self.judges):
+        for judge in list(self._judges):
             try:
                 if hurry:
-                    self._edits += await judge.judge_overdue(self.view)
+                    self._edits += await judge.judge_overdue(self._view)
                 else:
-                    self._edits += await judge.judge_view(self.view, last=last)
+                    self._edits += await judge.judge_view(self._view, last=last)
             except Exception as error:  # noqa: BLE001 - what fails for whatever reason is told, or ends it
-                if self._report_failure(judge.rule, error):
-                    self.judges.remove(judge)
+                if self._report.report_failure(judge.rule, error):
+                    self._judges.remove(judge)
                 else:
                     judge.stop = judge.safe
-        stop = min((judge.stop for judge in self.judges if judge.stop is not None), default=None)
-        limit = min((judge.safe for judge in self.judges if judge.stop is None), default=len(self.view.text))
+        stop = min((judge.stop for judge in self._judges if judge.stop is not None), default=None)
+        limit = min(
+            (judge.safe for judge in self._judges if judge.stop is None), default=len(self._view.text)
+        )
         stopped = stop is not None and limit >= stop
         if stop is not None and stopped:
             limit = max(stop, self._at)
         pieces = self._apply_edits(limit, whole=stopped)
-        if (batches := self.batches) is not None:
+        if (batches := self._batches) is not None:
             pieces = await self._moderate(batches, pieces, now=last or hurry or stopped)
             stopped = stopped or batches.stopped
         for piece in pieces:
             self._decided.append(piece)
             self.stop_at = piece.origin + piece.size
         self.stopped = stopped
+        rules: list[AnswerRule] = [*self._judges]
+        self._report.collect_findings(rules if self._batches is None else [*rules, self._batches])
 
     async def _moderate(
         self, batches: ModerationBatches, pieces: list[TextPiece], *, now: bool
     ) -> list[TextPiece]:
         try:
-            return await batches.moderate_pieces(self.view, pieces, now=now)
+            return await batches.moderate_pieces(self._view, pieces, now=now)
         except Exception as error:  # noqa: BLE001 - as above
-            if self._report_failure(batches.rule, error):
-                self.batches = None
+            if self._report.report_failure(batches.rule, error):
+                self._batches = None
                 return batches.release_unjudged()
             batches.stopped = True
             return []
