@@ -20,7 +20,7 @@ Place = tuple[str | int, ...]
 
 
 class TextTooLongError(GatewayError):
-    """A request says more than the guard reads, and nothing passes unread."""
+    """A request has more text than the guard reads, and nothing passes unread."""
 
     status = 413
     code = "text_too_long"
@@ -31,11 +31,11 @@ class TextPassage:
     """One text of a request."""
 
     text: str
-    """Valid Unicode: U+FFFD stands in place of each lone surrogate."""
+    """Valid Unicode: U+FFFD in place of each lone surrogate."""
     speaker: Speaker
     place: Place
     is_key: bool = False
-    """It is the name of what stands at `place`, and nothing that could be written anew."""
+    """It is the key at `place`, which cannot be replaced."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "text", replace_surrogates(self.text))
@@ -48,13 +48,13 @@ class RequestTexts:
     passages: list[TextPassage] = field(default_factory=list)
     """In the order of the body."""
     unread: list[Place] = field(default_factory=list)
-    """Where there is something that is not text: pictures, sounds, files, token ids."""
+    """Places of what is not text: pictures, sounds, files, token ids."""
     max_characters: int | None = None
-    """Of all passages together."""
+    """The limit for all passages together."""
     characters: int = 0
 
     def add_passage(self, passage: TextPassage) -> None:
-        """Raises TextTooLongError for a passage that makes it too much to read."""
+        """Add `passage`. Raises TextTooLongError if that makes it too much to read."""
         self.check_size(len(passage.text), passage.place)
         if len(self.passages) >= MOST_PASSAGES:
             raise _too_long_error("texts", passage.place)
@@ -68,7 +68,7 @@ class RequestTexts:
         self.unread.append(place)
 
     def check_size(self, characters: int, place: Place) -> None:
-        """Raises TextTooLongError where so many more, at `place`, are more than may be read."""
+        """Raise TextTooLongError if `characters` more, at `place`, are too many."""
         if self.max_characters is not None and self.characters + characters > self.max_characters:
             raise TextTooLongError(
                 f"the guard reads at most {self.max_characters} characters of a request"
@@ -102,7 +102,7 @@ SILENT = frozenset(_SILENT.split())
 """Top-level fields that workers obey and no model is shown."""
 
 EARLIER = "previous_response_id"
-"""Where a Response goes on from another one: what was said before is known to its session alone."""
+"""The field by which a Response goes on from another one: only its session knows what was said before."""
 
 _MEDIA_FIELDS = frozenset({"image_data", "video_data", "audio_data", "input_embeds", "prompt_embeds"})
 _CONVERSATION = frozenset({"messages", "input", "system", "instructions", "prompt", "prediction"})
@@ -113,11 +113,11 @@ ID_FIELDS = ("input_ids", "prompt")
 """Fields in which there may be token ids."""
 _TEXT_FIELDS = frozenset({"text", "content", "arguments", "output", *_CONVERSATION})
 MOST_PASSAGES = 50_000
-"""More are refused: each costs some hundred bytes, and a pass of its own, however short it is."""
+"""Each costs some hundred bytes, and a pass of its own, however short it is."""
 DEEPEST = 64
-"""Keys and indices in a place. What nests deeper is read as the JSON it is, so that places stay short."""
+"""Keys and indices in a place. What nests deeper is read as JSON, so that places stay short."""
 _DIGITS = 9
-"""From so many on, a number may be somebody's."""
+"""Digits from which a number may be somebody's."""
 _MEDIA_PARTS = "image_url video_url audio_url input_audio image audio video file_data"
 _OTHER_MEDIA = frozenset(_MEDIA_PARTS.split())
 _WITHOUT_TEXT = """
@@ -128,7 +128,7 @@ $schema $ref strict required url
 _NO_TEXT = frozenset(_WITHOUT_TEXT.split())
 """Fields that say nothing to a model, or nothing of their own."""
 _OPAQUE = re.compile(r"(?!\d{9})[\w.:/+=-]*")
-"""What stands in them then. Anything else was put there to be read."""
+"""Their usual values. Anything else was put there to be read."""
 _ROLES: Mapping[str, Speaker] = {
     "system": "system",
     "developer": "system",
@@ -146,11 +146,10 @@ _TYPES: Mapping[str, Speaker] = {
 
 
 def read_texts(body: Mapping[str, Any], *, max_characters: int | None = None) -> RequestTexts:
-    """Every text of a chat completion, a completion, `/generate`, Anthropic's Messages or a Response.
+    """Read every text of `body`: a chat completion, completion, `/generate`, Anthropic's Message or Response.
 
     Parts whose type nobody knows are read too. Without recursion, as clients choose how deep they nest.
-    Raises BadRequest where that is deeper than JSON is written, TextTooLongError for more than
-    `max_characters`.
+    Raises BadRequest for what nests too deeply, TextTooLongError for more than `max_characters`.
     """
     texts = RequestTexts(max_characters=max_characters)
     if body.get(EARLIER):
@@ -180,7 +179,7 @@ def read_texts(body: Mapping[str, Any], *, max_characters: int | None = None) ->
 
 
 def format_place(place: Place) -> str:
-    """`messages[2].content`. Keys that are not names are not repeated: they may be private themselves."""
+    """Format `place`: `messages[2].content`. Keys that are not names become `…`: they may be private."""
     words = ""
     for part in place:
         if isinstance(part, int):
@@ -208,7 +207,7 @@ def _too_long_error(what: str, place: Place) -> TextTooLongError:
 
 
 def replace_surrogates(text: str) -> str:
-    """`text` with U+FFFD for each lone surrogate: as many characters, and all of them can be encoded."""
+    """Return `text` with U+FFFD for each lone surrogate: as many characters, and all can be encoded."""
     if text.isascii():
         return text
     try:
@@ -222,12 +221,8 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 def _may_be_media(place: Place) -> bool:
-    return (
-        place[0] in _CONVERSATION
-        and len(place) > 1
-        and isinstance(place[-1], str)
-        and (place[-1] not in _TEXT_FIELDS)
-    )
+    last = place[-1]
+    return place[0] in _CONVERSATION and len(place) > 1 and isinstance(last, str) and last not in _TEXT_FIELDS
 
 
 def _add_number(texts: RequestTexts, number: float, place: Place, speaker: Speaker) -> None:
@@ -271,7 +266,7 @@ def _fields(value: dict[str, Any], place: Place, speaker: Speaker, texts: Reques
 
 
 def _is_silent(name: str, value: Any, place: Place) -> bool:
-    """A field that says nothing. A parameter may be called `id`, though, and templates write roles out."""
+    """Return whether the field says nothing. But parameters may be called `id`, and templates write roles."""
     if place[0] == "sampling_params" and name in SILENT:
         return True
     if name == "$schema":
@@ -286,7 +281,7 @@ def _is_silent(name: str, value: Any, place: Place) -> bool:
 
 
 def _is_written(value: str) -> bool:
-    """Whether it is text: neither an address nor data, which may come in long lines."""
+    """Return whether `value` is text: neither an address nor data, which may come in long lines."""
     return any(len(word) < 40 for word in value.split()[:-1])
 
 
@@ -298,7 +293,7 @@ def _encode_json(value: Any) -> str:
 
 
 def _as_json(value: Any) -> Any:
-    """An object as its JSON, in which a finding can be replaced wherever it stands."""
+    """Return an object as its JSON, in which a finding can be replaced wherever it stands."""
     if not isinstance(value, dict | list):
         return value
     try:
@@ -308,7 +303,7 @@ def _as_json(value: Any) -> Any:
 
 
 def unescape_json(text: str) -> str:
-    """JSON in a text (arguments and results of calls) without the escapes that would hide what it says."""
+    """Return `text` without the escapes that would hide what it says, if it is JSON, as results of calls."""
     if "\\u" not in text:
         return text
     try:
@@ -319,7 +314,7 @@ def unescape_json(text: str) -> str:
 
 
 def _holds_ids(value: list[Any], kinds: set[type], place: Place) -> bool:
-    """Whether token ids are among what it holds, which is of these `kinds`."""
+    """Return whether token ids are among `value`, which is of these `kinds`."""
     if not may_hold_ids(place):
         return False
     if kinds & {int, float, bool}:
@@ -336,7 +331,7 @@ def may_hold_ids(place: Place) -> bool:
 
 
 def as_token_id(value: Any) -> int | None:
-    """The token id that engines make of it: theirs may be written as `5.0`, `"5"` or `true` for 1."""
+    """Return the token id that engines read from `value`, which may be `5.0`, `"5"` or `true` for 1."""
     if isinstance(value, str):
         return int(value) if len(value) <= _DIGITS and value.isdecimal() else None
     return int(value) if isinstance(value, int | float) and value == value // 1 else None

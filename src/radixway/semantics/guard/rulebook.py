@@ -1,4 +1,4 @@
-"""The guard's rules for one request: the configuration's many forms brought into one.
+"""The guard's rules for one request, from the many forms of the configuration.
 
 `guard` ◂ the tenant's policy ◂ the category ◂ the decision that won. The classic keys stand below `guard`.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from radixway.core.config.guard import (
     GuardConfig,
@@ -33,7 +33,7 @@ class PiiAllowance:
     everything: bool = False
     types: frozenset[str] = frozenset()
     is_given: bool = False
-    """Somebody said what may be shown; all else is denied by name."""
+    """Whether a policy lists what may be shown; all else is denied by name."""
 
     def denied_types(self, types: frozenset[str]) -> frozenset[str]:
         """Return those of `types` that it may not be shown."""
@@ -42,7 +42,7 @@ class PiiAllowance:
 
 @dataclass(frozen=True, slots=True)
 class PiiRules:
-    """Personal data."""
+    """Rules for personal data."""
 
     enabled: bool
     action: PiiAction
@@ -57,10 +57,10 @@ class PiiRules:
     allowances: Mapping[str, PiiAllowance] = field(default_factory=dict)
     """By model."""
     otherwise: PiiAllowance = PiiAllowance()
-    """Of models that are not among them."""
+    """The allowance of models that are not among them."""
 
     def allowance(self, model: str | None) -> PiiAllowance:
-        """The model's; of one that is not known yet, what every model may be shown."""
+        """Return the allowance of `model`; if that is not known yet, what every model may be shown."""
         if model is not None:
             return self.allowances.get(model, self.otherwise)
         named = (self.otherwise, *self.allowances.values())
@@ -83,7 +83,7 @@ class PiiRules:
 
 @dataclass(frozen=True, slots=True)
 class JailbreakRules:
-    """Attacks."""
+    """Rules for attacks."""
 
     enabled: bool
     blocks: bool
@@ -93,15 +93,10 @@ class JailbreakRules:
 
 @dataclass(frozen=True, slots=True)
 class GuardRules:
-    """Both."""
+    """Both for one request."""
 
     pii: PiiRules
     jailbreak: JailbreakRules
-
-    @property
-    def is_on(self) -> bool:
-        """Return whether anything is to be looked for."""
-        return self.pii.enabled or self.jailbreak.enabled
 
 
 class GuardRulebook:
@@ -118,10 +113,9 @@ class GuardRulebook:
     def rules_for(self, policy: str | None, category: str | None, decision: str | None) -> GuardRules:
         """The rules for a tenant's policy, a category and the decision that won, each where known."""
         key = (policy, category, decision)  # all three are names of the configuration
-        rules = self._known.get(key)
-        if rules is None:
-            rules = self._known[key] = self._resolve_rules(*key)
-        return rules
+        if key not in self._known:
+            self._known[key] = self._resolve_rules(*key)
+        return self._known[key]
 
     def _is_classic(self) -> bool:
         if self._semantic is None:
@@ -196,7 +190,7 @@ class GuardRulebook:
     def _decision_rules(
         self, rules: GuardRules, semantic: SemanticConfig, name: str | None, *, blocks: bool, acts: bool
     ) -> GuardRules:
-        """What the decision's plugins say; a guard that they switch on blocks, unless its action is given."""
+        """Apply the decision's plugins; a guard that they switch on blocks, unless its action is given."""
         decision = next((each for each in semantic.decisions if each.name == name), None)
         for plugin in () if decision is None else decision.plugins:
             said = plugin.configuration
@@ -213,7 +207,7 @@ class GuardRulebook:
 
 
 def _allowances(semantic: SemanticConfig) -> dict[str, PiiAllowance]:
-    """By model; a model's adapters are under its policy."""
+    """Return the allowances by model; a model's adapters are under its policy."""
     allowances: dict[str, PiiAllowance] = {}
     for name, params in semantic.models.items():
         policy = params.pii_policy
@@ -229,7 +223,7 @@ def _trusted_models(model: str | None) -> dict[str, PiiAllowance]:
 
 
 def _overlay_section(below: S, own: S | None) -> S:
-    """The section with what the other one says itself."""
+    """Return `below` with what `own` says itself."""
     if own is None:
         return below
     return below.model_copy(update={name: getattr(own, name) for name in own.model_fields_set})
@@ -239,9 +233,8 @@ R = TypeVar("R", PiiRules, JailbreakRules)
 
 
 def _with_overrides(rules: R, enabled: bool | None, threshold: float | None) -> R:
-    said: dict[str, Any] = {}
-    if enabled is not None:
-        said["enabled"] = enabled
-    if threshold is not None:
-        said["threshold"] = threshold
-    return replace(rules, **said) if said else rules
+    return replace(
+        rules,
+        enabled=rules.enabled if enabled is None else enabled,
+        threshold=rules.threshold if threshold is None else threshold,
+    )

@@ -1,4 +1,4 @@
-"""A text as a model may read it once what disguises it is undone: each way of undoing makes one view.
+"""Views of a text as a model may read it: each undoes one way of disguising it.
 
 Deterministic; every step takes time linear in the text, and what may be decoded is bounded. A step that the
 text gives no reason for costs one look.
@@ -15,9 +15,9 @@ import re2
 from radixway.semantics.guard.jailbreak import encodings, spelling_folds
 
 DEPTH = 2
-"""How often what was decoded is decoded again: base64 of base64."""
+"""Rounds of decoding: base64 of base64."""
 LONGEST_DECODED = 65_536
-"""Characters of what encoded parts say that are kept, over all views."""
+"""Characters of decoded parts that are kept, over all views."""
 MOST_VIEWS = 16
 SHORT = 4096
 """Characters up to which words spelt anew are looked at again for other disguises: `1.g.n.0.r.3`."""
@@ -26,17 +26,17 @@ _SPELLINGS = frozenset({"leetspeak", "spacing"})
 
 @dataclass(slots=True, frozen=True)
 class NormalizedView:
-    """One reading of a text."""
+    """A text with some disguises undone."""
 
     how: str
     """`plain`, or what was undone, the outermost first: `base64`, `url+base64` …"""
     text: str
     is_squashed: bool = False
-    """Whether its words stand without anything between them."""
+    """Whether nothing stands between its words."""
 
 
 def normalized_views(text: str) -> list[NormalizedView]:
-    """The text itself first, then every view that differs from those before it."""
+    """Return `text` itself first, then every view that differs from those before it."""
     found = [NormalizedView("plain", text)]
     seen = {(text, False)}
     room = LONGEST_DECODED
