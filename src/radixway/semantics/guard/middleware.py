@@ -96,10 +96,8 @@ class Guard:
         return reply
 
 
-class GuardEvaluation:
-    """A `pipeline.Middleware` behind detection, which knows the category, and before the cache."""
-
-    step_name = "Judging"
+class _GuardStep:
+    """What the middlewares behind `Guard` share."""
 
     def __init__(self, counts: GuardMetrics, states: ModelStates) -> None:
         self._counts = counts
@@ -108,6 +106,16 @@ class GuardEvaluation:
     def applies_to(self, endpoint: Endpoint) -> bool:
         """Return whether `endpoint` is guarded."""
         return endpoint.guarded
+
+    def _metrics_model(self, model: str | None) -> str:
+        """Return `model` as metrics may name it: only one that somebody serves."""
+        return model if model is not None and self._states(model) is not None else "unknown"
+
+
+class GuardEvaluation(_GuardStep):
+    """A `pipeline.Middleware` behind detection, which knows the category, and before the cache."""
+
+    step_name = "Judging"
 
     async def __call__(self, request: Request, call_next: Next) -> Reply:
         """Judge `request`. Raises GuardBlockedError for an attack, GuardFailedError."""
@@ -180,7 +188,7 @@ class GuardEvaluation:
             request, "jailbreak", action, (told,), request.model, threshold=f"{rules.threshold:g}"
         )
         if rules.blocks:
-            self._counts.count_block(metrics_model(request.model, self._states), "jailbreak_block")
+            self._counts.count_block(self._metrics_model(request.model), "jailbreak_block")
             raise jailbreak_blocked(told.type, told.confidence)
 
     def _handle_failure(self, request: Request, review: GuardContext, guard: str, *, stops: bool) -> None:
@@ -209,11 +217,6 @@ def check_endpoint(endpoint: Endpoint) -> None:
         )
 
 
-def metrics_model(model: str | None, states: ModelStates) -> str:
-    """Return `model` as metrics may name it: only one that somebody serves."""
-    return model if model is not None and states(model) is not None else "unknown"
-
-
 def tenant_policy(request: Request) -> str | None:
     """Return the policy that the tenant of `request` names."""
     return None if request.caller.policy is None else request.caller.policy.guard
@@ -223,18 +226,10 @@ def _guard_header(review: GuardContext) -> tuple[bytes, bytes]:
     return b"x-radixway-guard", ", ".join(dict.fromkeys(review.notes)).encode("ascii")
 
 
-class ModelClearanceMiddleware:
+class ModelClearanceMiddleware(_GuardStep):
     """A `pipeline.Middleware` behind the decision, where the model is known."""
 
     step_name = "Clearing"
-
-    def __init__(self, counts: GuardMetrics, states: ModelStates) -> None:
-        self._counts = counts
-        self._states = states
-
-    def applies_to(self, endpoint: Endpoint) -> bool:
-        """Return whether `endpoint` is guarded."""
-        return endpoint.guarded
 
     async def __call__(self, request: Request, call_next: Next) -> Reply:
         """Clear `request` for its model. Raises GuardBlockedError, GuardFailedError."""
@@ -255,10 +250,10 @@ class ModelClearanceMiddleware:
         self, request: Request, review: GuardContext, model: str | None, verdict: PiiVerdict
     ) -> None:
         action = _feasible_action(request, review, verdict)
-        self._counts.count_violations(metrics_model(model, self._states), verdict.denied)
+        self._counts.count_violations(self._metrics_model(model), verdict.denied)
         self._record_verdict(request, review, model, verdict, action)
         if action == "block":
-            self._counts.count_block(metrics_model(model, self._states), "pii_policy_denied")
+            self._counts.count_block(self._metrics_model(model), "pii_policy_denied")
             raise pii_blocked(model or ANY_MODEL, verdict.denied)
         if action == "route":
             request.model = review.rules.pii.route_to
@@ -280,7 +275,7 @@ class ModelClearanceMiddleware:
                 review.record_findings(request, "pii", what, told, model)
 
 
-class SessionClearanceMiddleware:
+class SessionClearanceMiddleware(_GuardStep):
     """A `pipeline.Middleware` behind sessions, which may name the model themselves, and know what was said
     before. Token ids cannot be edited any more: what the model may not be shown ends here.
     """
@@ -288,9 +283,8 @@ class SessionClearanceMiddleware:
     step_name = "Cleared"
 
     def __init__(self, reading: RequestTextReader, counts: GuardMetrics, states: ModelStates) -> None:
+        super().__init__(counts, states)
         self._reading = reading
-        self._counts = counts
-        self._states = states
 
     async def __call__(self, request: Request, call_next: Next) -> Reply:
         """Clear `request` for its model. Raises GuardBlockedError, GuardFailedError."""
@@ -301,7 +295,7 @@ class SessionClearanceMiddleware:
             await self._read_session_prompt(request, review)
         verdict = review.judge_model(model)
         if verdict.action not in (None, "report"):
-            self._counts.count_block(metrics_model(model, self._states), "pii_policy_denied")
+            self._counts.count_block(self._metrics_model(model), "pii_policy_denied")
             raise pii_blocked(model, verdict.denied)
         return await call_next(request)
 

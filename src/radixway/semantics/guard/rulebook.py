@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
+from radixway.core.config.base import ConfigSection
 from radixway.core.config.guard import (
     GuardConfig,
     GuardPolicy,
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from radixway.core.config.guard import MaskStyle, OnError, PiiAction
     from radixway.core.config.semantic import SemanticConfig
 
-S = TypeVar("S", PiiConfig, JailbreakConfig)
+S = TypeVar("S", bound=ConfigSection)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +127,8 @@ class GuardRulebook:
 
     def _resolve_rules(self, policy: str | None, category: str | None, decision: str | None) -> GuardRules:
         own = self._guard.policies.get(policy, GuardPolicy()) if policy else GuardPolicy()
-        pii = _overlay_section(self._guard.pii, own.pii)
-        jailbreak = _overlay_section(self._guard.jailbreak, own.jailbreak)
+        pii = overlay_section(self._guard.pii, own.pii)
+        jailbreak = overlay_section(self._guard.jailbreak, own.jailbreak)
         asked = is_guard_requested(self._guard)
         rules = GuardRules(
             self._pii_rules(pii, asked=asked or own.pii is not None),
@@ -222,11 +223,13 @@ def _trusted_models(model: str | None) -> dict[str, PiiAllowance]:
     return {} if model is None else {model: PiiAllowance(everything=True)}
 
 
-def _overlay_section(below: S, own: S | None) -> S:
-    """Return `below` with what `own` says itself."""
-    if own is None:
-        return below
-    return below.model_copy(update={name: getattr(own, name) for name in own.model_fields_set})
+def overlay_section(below: S, own: S | None) -> S:
+    """Return `below` with what `own` says itself, key by key in sections within it."""
+    update = {}
+    for name in () if own is None else own.model_fields_set:
+        new = getattr(own, name)
+        update[name] = overlay_section(getattr(below, name), new) if isinstance(new, ConfigSection) else new
+    return below.model_copy(update=update)
 
 
 R = TypeVar("R", PiiRules, JailbreakRules)

@@ -226,18 +226,12 @@ class GuardedParts:
 
 
 def _part_name(part: ReadPart) -> str:
-    match part:
-        case ThinkingPart():
-            return "reasoning_content"
-        case TextPart():
-            return "content"
-    return f"tool_calls[{part.index}].arguments"
+    if isinstance(part, CallDelta):
+        return f"tool_calls[{part.index}].arguments"
+    return "reasoning_content" if isinstance(part, ThinkingPart) else "content"
 
 
 def _copy_part(part: ReadPart, text: str) -> ReadPart:
-    match part:
-        case ThinkingPart():
-            return ThinkingPart(text)
-        case TextPart():
-            return TextPart(text)
-    return CallDelta(part.index, arguments=text)
+    if isinstance(part, CallDelta):
+        return CallDelta(part.index, arguments=text)
+    return ThinkingPart(text) if isinstance(part, ThinkingPart) else TextPart(text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from radixway.core.config.guard import AnswersConfig, GuardConfig
+from radixway.core.config.guard import GuardConfig
 from radixway.core.pipeline import Endpoint, Next, PersonalDataFinder, Reply, Request
 from radixway.core.telemetry import MetricsRegistry
 from radixway.semantics.guard.answers.answer_forms import FORMS
@@ -16,6 +16,7 @@ from radixway.semantics.guard.answers.moderation import ModerationClient
 from radixway.semantics.guard.answers.response_inspection import ResponseInspection
 from radixway.semantics.guard.incident import IncidentRecorder
 from radixway.semantics.guard.redaction import PlaceholderVault
+from radixway.semantics.guard.rulebook import overlay_section
 
 FROM_CACHE = "semantic-cache"
 """The worker of a reply that was kept (`semantic_cache.middleware.WORKER`)."""
@@ -45,7 +46,7 @@ class AnswerGuard:
         """
         self._section = config.answers
         self._sections = {
-            name: _overlay_section(config.answers, policy.answers)
+            name: overlay_section(config.answers, policy.answers)
             for name, policy in config.policies.items()
             if policy.answers is not None
         }
@@ -129,14 +130,3 @@ class CachedAnswerGuard:
     async def __call__(self, request: Request, call_next: Next) -> Reply:
         reply = await call_next(request)
         return await self._guard.guard_reply(request, reply) if reply.worker == FROM_CACHE else reply
-
-
-def _overlay_section(below: AnswersConfig, own: AnswersConfig) -> AnswersConfig:
-    """Return `below` with what `own` says itself, key by key in each part."""
-    update = {}
-    for name in own.model_fields_set:
-        new, old = getattr(own, name), getattr(below, name)
-        if hasattr(new, "model_fields_set"):
-            new = old.model_copy(update={key: getattr(new, key) for key in new.model_fields_set})
-        update[name] = new
-    return below.model_copy(update=update)

@@ -14,7 +14,6 @@ from radixway.semantics.guard.jailbreak.patterns import (
     PatternFindings,
     compile_patterns,
     find_build_up,
-    find_patterns,
     find_patterns_steps,
     join_last_turns,
 )
@@ -92,12 +91,8 @@ class DefaultAttackJudge:
     async def _judge_text(self, text: str, *, data: bool) -> AttackAssessment:
         if not text.strip():
             return NOTHING
-        if len(text) <= LONG:
-            found = find_patterns(text, data=data)
-        else:
-            found = await run_steps(find_patterns_steps(text, data=data))
-        readings = await self._read_views(text, found)
-        return _combine_attack(found, readings)
+        found = await run_steps(find_patterns_steps(text, data=data), inline=len(text) <= LONG)
+        return _combine_attack(found, await self._read_views(text, found))
 
     async def _read_views(self, text: str, found: PatternFindings) -> list[AttackReading]:
         """Read the text and, unless wordings tell enough already, what disguises hid."""

@@ -29,7 +29,7 @@ from radixway.semantics.encoders.heads import HeadFile
 from radixway.semantics.encoders.heads.domain_head import weighted_ngrams
 from radixway.semantics.encoders.heads.ngrams import TextFeatures, text_features
 from radixway.semantics.guard.jailbreak.attack_reader import KINDS, LONG, AttackReader, AttackReading
-from radixway.semantics.guard.step_executor import Steps, run_steps, run_steps_inline
+from radixway.semantics.guard.step_executor import Steps, run_steps
 
 _log = logging.getLogger(__name__)
 
@@ -116,13 +116,12 @@ class JailbreakHead:
     def classify_steps(
         self, text: str, encoding: TextEncoding, hits: Mapping[str, float]
     ) -> Steps[AttackReading]:
-        """Do `classify_text` in steps, so that a long `text` does not block others."""
+        """Read `text`, whose encoding is `encoding`, in steps, so that a long one does not block others.
+
+        `hits`: see `AttackReader.read_attack`.
+        """
         words = yield from self.classify_ngrams_steps(text)
         return self.combine_readings(words, [encoding], hits)
-
-    def classify_text(self, text: str, encoding: TextEncoding, hits: Mapping[str, float]) -> AttackReading:
-        """Read `text`, whose encoding is `encoding`; `hits`: see `AttackReader.read_attack`."""
-        return self.combine_readings(self.classify_ngrams(text), [encoding], hits)
 
     def combine_readings(
         self, read: NgramReading, encodings: Sequence[TextEncoding], hits: Mapping[str, float]
@@ -156,12 +155,8 @@ class JailbreakHead:
         logits[len(windows) :, 0] += self._closer_bias
         return logits[int(logits[:, 0].argmax())], len(windows)
 
-    def classify_ngrams(self, text: str) -> NgramReading:
-        """Read `text` by its n-grams alone, without an encoder."""
-        return run_steps_inline(self.classify_ngrams_steps(text))
-
     def classify_ngrams_steps(self, text: str) -> Steps[NgramReading]:
-        """Do `classify_ngrams` in steps, so that a long `text` does not block others."""
+        """Read `text` by its n-grams alone, without an encoder, in steps."""
         passages = split_passages(text)
         rows, han_share = [], 0.0
         for at, passage in enumerate(passages):
@@ -251,9 +246,7 @@ class HeadReader(AttackReader):
         if is_long and not self._encoders.is_asked_for(text):
             return await self._read_in_part(head, text, hits)
         encoding = await self._encoders.encode(text)
-        if len(text) <= LONG:
-            return head.classify_text(text, encoding, hits)
-        return await run_steps(head.classify_steps(text, encoding, hits))
+        return await run_steps(head.classify_steps(text, encoding, hits), inline=len(text) <= LONG)
 
     async def _read_in_part(self, head: JailbreakHead, text: str, hits: Mapping[str, float]) -> AttackReading:
         words = await run_steps(head.classify_ngrams_steps(text))

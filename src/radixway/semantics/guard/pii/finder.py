@@ -23,7 +23,7 @@ from radixway.semantics.encoders.classifiers import TokenReading, load_token_cla
 from radixway.semantics.encoders.classifiers.lazy_classifier import LazyClassifier
 from radixway.semantics.guard.pii.labels import SOFT_TYPES, published_type
 from radixway.semantics.guard.pii.pii_head import LAYERS, PII_HEAD, WORDS_HEAD, PiiHead, scan_partially
-from radixway.semantics.guard.pii.recognisers import STRUCTURED_TYPES, find_structured, find_structured_steps
+from radixway.semantics.guard.pii.recognisers import STRUCTURED_TYPES, find_structured_steps
 from radixway.semantics.guard.step_executor import run_in_thread, run_steps
 
 log = logging.getLogger(__name__)
@@ -114,10 +114,7 @@ class DefaultPersonalDataFinder:
                 self._logged_failure = self.failure
                 log.error("only recognisers find personal data: %s", self.failure)
             raise GuardUnavailableError(str(error)) from error
-        if len(text) <= _INLINE:
-            structured = find_structured(text)
-        else:
-            structured = await run_steps(find_structured_steps(text))
+        structured = await run_steps(find_structured_steps(text), inline=len(text) <= _INLINE)
         if len(structured) + len(soft) <= _FEW:
             return merge_findings(structured, soft, text, self.threshold)
         return await run_in_thread(merge_findings, structured, soft, text, self.threshold)
