@@ -97,7 +97,7 @@ class GuardContext:
     @property
     def fallback_model(self) -> str | None:
         """The model that the request goes to where no other may be shown it."""
-        return self.rules.pii.route_to if self.judge_model(None).action == "route" else None
+        return self.rules.pii.config.route_to if self.judge_model(None).action == "route" else None
 
     def record_findings(
         self,

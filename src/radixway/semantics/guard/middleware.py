@@ -134,14 +134,14 @@ class GuardEvaluation(_GuardStep):
             found = await review.personal_data()
         except ScanFailedError as failed:
             request.cache.bypass_reason = UNREAD
-            self._handle_failure(request, review, "pii", stops=rules.on_error == "block")
+            self._handle_failure(request, review, "pii", stops=rules.config.on_error == "block")
             review.is_partly_read = True
             found = failed.found
         review.found = filter_findings(found, rules)
         if not review.found:
             return
         is_free = review.judge_model(None).action in (None, "report")
-        if finding_types(review.found) - rules.cacheable or not is_free:
+        if not is_free or finding_types(review.found).difference(rules.config.cacheable):
             request.cache.bypass_reason = PRIVATE  # a cached answer would be given past the policy
         request.clearance = review
         request.journal.add(
@@ -256,7 +256,7 @@ class ModelClearanceMiddleware(_GuardStep):
             self._counts.count_block(self._metrics_model(model), "pii_policy_denied")
             raise pii_blocked(model or ANY_MODEL, verdict.denied)
         if action == "route":
-            request.model = review.rules.pii.route_to
+            request.model = review.rules.pii.config.route_to
             request.edit(model=request.model)
         elif action != "report":
             await _redact_request(request, review, verdict)
@@ -305,7 +305,7 @@ class SessionClearanceMiddleware(_GuardStep):
         try:
             review.found = await review.rescan_texts(texts)
         except ScanFailedError as failed:
-            if review.rules.pii.on_error == "block":
+            if review.rules.pii.config.on_error == "block":
                 raise GuardFailedError(["pii"]) from None
             review.found = filter_findings(failed.found, review.rules.pii)
         review.hidden = frozenset()  # what was hidden stands there no more
@@ -316,7 +316,7 @@ def _feasible_action(request: Request, review: GuardContext, verdict: PiiVerdict
     action = verdict.action
     assert action is not None
     if action == "route":
-        to = review.rules.pii.route_to
+        to = review.rules.pii.config.route_to
         allowed = to is not None and (request.caller.policy is None or request.caller.policy.allows_model(to))
         return action if to is not None and allowed and review.may_show(to) else "block"
     if action in ("mask", "redact"):
@@ -332,10 +332,10 @@ async def _redact_request(request: Request, review: GuardContext, verdict: PiiVe
     try:
         found = await review.rescan_texts(texts)
     except ScanFailedError as failed:
-        if review.rules.pii.on_error == "block" or not review.is_partly_read:
+        if review.rules.pii.config.on_error == "block" or not review.is_partly_read:
             raise GuardFailedError(["pii"]) from None  # what was found before could not be hidden for sure
         found = filter_findings(failed.found, review.rules.pii)
-    style = review.rules.pii.mask
+    style = review.rules.pii.config.mask
     changes, review.vault = await run_on_body(request, redact_passages, texts.passages, found, verdict, style)
     await run_on_body(request, replace_texts, request, changes)
     review.hidden = verdict.edits

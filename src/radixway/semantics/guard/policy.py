@@ -55,11 +55,12 @@ ALLOWED = PiiVerdict(None)
 
 def filter_findings(found: Iterable[LocatedPersonalData], rules: PiiRules) -> list[LocatedPersonalData]:
     """Return those of `found` that `rules` look for and whose confidence suffices."""
+    config = rules.config
     return [
         each
         for each in found
-        if each.found.confidence >= rules.thresholds.get(each.found.type, rules.threshold)
-        and (not rules.types or each.found.type in rules.types)
+        if each.found.confidence >= config.thresholds.get(each.found.type, rules.threshold)
+        and (not config.types or each.found.type in config.types)
     ]
 
 

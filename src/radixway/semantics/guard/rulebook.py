@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from radixway.core.config.base import ConfigSection
@@ -21,7 +21,7 @@ from radixway.core.config.guard import (
 from radixway.semantics.guard.pii.labels import SOFT_TYPES
 
 if TYPE_CHECKING:
-    from radixway.core.config.guard import MaskStyle, OnError, PiiAction
+    from radixway.core.config.guard import OnError, PiiAction
     from radixway.core.config.semantic import SemanticConfig
 
 S = TypeVar("S", bound=ConfigSection)
@@ -45,19 +45,14 @@ class PiiAllowance:
 class PiiRules:
     """Rules for personal data."""
 
+    config: PiiConfig
+    """The section in force, of which `enabled`, `action` and `threshold` count as below."""
     enabled: bool
     action: PiiAction
     threshold: float
-    on_error: OnError
-    actions: Mapping[str, PiiAction] = field(default_factory=dict)
-    thresholds: Mapping[str, float] = field(default_factory=dict)
-    types: frozenset[str] = frozenset()
-    cacheable: frozenset[str] = frozenset()
-    mask: MaskStyle = "stars"
-    route_to: str | None = None
-    allowances: Mapping[str, PiiAllowance] = field(default_factory=dict)
+    allowances: Mapping[str, PiiAllowance]
     """By model."""
-    otherwise: PiiAllowance = PiiAllowance()
+    otherwise: PiiAllowance
     """The allowance of models that are not among them."""
 
     def allowance(self, model: str | None) -> PiiAllowance:
@@ -75,10 +70,10 @@ class PiiRules:
         """Return the action on the type `name`, which `allowance` denies. A soft type is masked only if it is
         named: under `actions` or `types`, or by an explicit allowance for the model.
         """
-        action = self.actions.get(name)
+        action = self.config.actions.get(name)
         if action is not None:
             return action
-        is_named = name in self.types or allowance.is_given
+        is_named = name in self.config.types or allowance.is_given
         return "report" if self.action == "mask" and name in SOFT_TYPES and not is_named else self.action
 
 
@@ -147,16 +142,10 @@ class GuardRulebook:
         if semantic is not None and "threshold" not in section.model_fields_set:
             threshold = semantic.classifier.pii_model.threshold
         return PiiRules(
+            section,
             enabled=self.is_on and section.enabled and (asked or bool(allowances)),
             action="block" if allowances and "action" not in section.model_fields_set else section.action,
             threshold=threshold,
-            on_error=section.on_error,
-            actions=section.actions,
-            thresholds=section.thresholds,
-            types=frozenset(section.types),
-            cacheable=frozenset(section.cacheable),
-            mask=section.mask,
-            route_to=section.route_to,
             allowances=_trusted_models(section.route_to) | allowances,
             otherwise=PiiAllowance(everything=bool(allowances) or not asked),
         )
@@ -202,7 +191,7 @@ class GuardRulebook:
                 found = _with_overrides(rules.pii, said.get("enabled", True), said.get("threshold"))
                 types = frozenset(said.get("pii_types_allowed", ()))
                 allowed = PiiAllowance(types=types, is_given=True)
-                found = replace(found, allowances=_trusted_models(found.route_to), otherwise=allowed)
+                found = replace(found, allowances=_trusted_models(found.config.route_to), otherwise=allowed)
                 rules = replace(rules, pii=replace(found, action="block") if acts else found)
         return rules
 

@@ -75,7 +75,7 @@ _FIELD = re.compile(r"(\d{1,2})!")
 
 
 def find_cards(reading: PlainText) -> Iterator[PersonalDataSpan]:
-    """Numbers that Luhn's check digit agrees with, in an issuer's range and a card's groups.
+    """Find CREDIT_CARD and CN_BANK_CARD by Luhn's check digit, an issuer's range and a card's groups.
 
     0.97, and 0.99 beside a word for cards; where the range says little (Maestro) 0.6 and 0.95; where it is
     nobody's 0.3 and 0.8. Less as well for digits one by one and beside a letter.
@@ -120,7 +120,7 @@ def _is_of(number: str, issuers: Iterable[tuple[str, str, Container[int]]]) -> b
 
 
 def find_ibans(reading: PlainText) -> Iterator[PersonalDataSpan]:
-    """0.99: the check digits agree (ISO 7064, mod 97), and the country's length and structure."""
+    """Find IBAN_CODE, 0.99: check digits agree (ISO 7064, mod 97), and the country's length and structure."""
     text = reading.text
     for digits, _ in reading.runs:
         head = _IBAN_HEAD.match(text, digits - 2) if digits > 1 else None
@@ -140,7 +140,7 @@ def find_ibans(reading: PlainText) -> Iterator[PersonalDataSpan]:
 
 @cache
 def _iban_length(country: str) -> int:
-    """Of the whole number, from the registry's structure of the rest of it; 0: no such country."""
+    """Return the length of a whole number by the registry's structure of its rest; 0: no such country."""
     properties = numdb.get("iban").info(country)[0][1]
     return 4 + sum(map(int, _FIELD.findall(properties["bban"]))) if "bban" in properties else 0
 

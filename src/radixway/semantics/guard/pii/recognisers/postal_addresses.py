@@ -7,7 +7,7 @@ house number and name leave no doubt.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 
 from radixway.core.pipeline import PersonalDataSpan
@@ -138,7 +138,7 @@ def _find_numeric(text: str, begin: int) -> Iterator[PersonalDataSpan]:
 
 
 def _find_alphanumeric(text: str, digits: int) -> Iterator[PersonalDataSpan]:
-    """Codes whose one or two letters stand before `digits`."""
+    """Yield codes whose one or two letters stand before `digits`."""
     for begin in {digits - 1, max(0, digits - 2)}:
         if follows_letter(text, begin) or not text[begin].isalpha():
             continue
@@ -153,12 +153,8 @@ def _follows_word(text: str, begin: int) -> bool:
     return _WORD_BEFORE.search(text[max(0, begin - _WINDOW) : begin].lower()) is not None
 
 
-def _follows_state(text: str, begin: int, end: int) -> bool:
-    return _STATE_BEFORE.search(text, max(0, begin - _WINDOW), begin) is not None
-
-
-def _follows_australian_state(text: str, begin: int, end: int) -> bool:
-    return _AUSTRALIAN_STATE_BEFORE.search(text, max(0, begin - _WINDOW), begin) is not None
+def _follows(pattern: re.Pattern[str]) -> Callable[[str, int, int], bool]:
+    return lambda text, begin, end: pattern.search(text, max(0, begin - _WINDOW), begin) is not None
 
 
 def _is_where_somebody_lives(text: str, begin: int, end: int) -> bool:
@@ -169,7 +165,7 @@ def _is_where_somebody_lives(text: str, begin: int, end: int) -> bool:
 
 
 def _ends_street(text: str, begin: int, end: int) -> bool:
-    """Soon after a street, and neither another house's number nor one of something else."""
+    """Return whether a code is soon after a street, and not the number of a house or something else."""
     if not _follows_name(text, begin) or _STREET.match(text, begin):
         return False
     if not (_CODE_ENDS.match(text, end) or text[end + 1 : end + 2].isupper()):
@@ -194,7 +190,7 @@ def _is_beside_place(text: str, begin: int, end: int) -> bool:
 
 
 def _ends_address(text: str, begin: int, end: int) -> bool:
-    """After a place's name, at the end of a line that belongs to what is called an address."""
+    """Return whether a code is after a place's name, at the end of a line of what is called an address."""
     if not _LINE_ENDS.match(text, end) or not _follows_name(text, begin):
         return False
     return _ADDRESS_BEFORE.search(text[max(0, begin - _ADDRESS_WINDOW) : begin].lower()) is not None
@@ -207,8 +203,8 @@ def _is_beside_chinese_place(text: str, begin: int, end: int) -> bool:
 
 
 _RULES = (
-    (_FIVE_AND_FOUR, _follows_state, 0.85),
-    (_FOUR, _follows_australian_state, 0.8),
+    (_FIVE_AND_FOUR, _follows(_STATE_BEFORE), 0.85),
+    (_FOUR, _follows(_AUSTRALIAN_STATE_BEFORE), 0.8),
     (_DUTCH, lambda text, begin, end: _precedes_place(text, end) or _ends_street(text, begin, end), 0.85),
     (_BY_STREET, _ends_street, 0.8),
     (_BY_PLACE, _is_beside_place, 0.75),
