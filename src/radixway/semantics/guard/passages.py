@@ -118,6 +118,7 @@ DEEPEST = 64
 """Keys and indices in a place. What nests deeper is read as JSON, so that places stay short."""
 _DIGITS = 9
 """Digits from which a number may be somebody's."""
+_LEAST_ID = 10 ** (_DIGITS - 1)
 _MEDIA_PARTS = "image_url video_url audio_url input_audio image audio video file_data"
 _OTHER_MEDIA = frozenset(_MEDIA_PARTS.split())
 _WITHOUT_TEXT = """
@@ -143,6 +144,12 @@ _TYPES: Mapping[str, Speaker] = {
     **dict.fromkeys(("document", "search_result", "file", "input_file"), "document"),
 }
 """Of items and parts of content, where their type says who speaks."""
+
+
+_NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]{0,40}")
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+_Items = Iterator[tuple[Any, Place, Speaker]]
 
 
 def read_texts(body: Mapping[str, Any], *, max_characters: int | None = None) -> RequestTexts:
@@ -173,8 +180,8 @@ def read_texts(body: Mapping[str, Any], *, max_characters: int | None = None) ->
                 waiting.append(_items(value, place, speaker))
         elif isinstance(value, dict):
             waiting.append(_fields(value, place, speaker, texts))
-        elif isinstance(value, int | float) and len(place) > 1:
-            _add_number(texts, value, place, speaker)
+        elif isinstance(value, int | float) and len(place) > 1 and abs(value) >= _LEAST_ID and value % 1 == 0:
+            texts.add_passage(TextPassage(str(value), speaker, place))
     return texts
 
 
@@ -188,9 +195,6 @@ def format_place(place: Place) -> str:
             name = part if _NAME.fullmatch(part) else "…"
             words += f".{name}" if words else name
     return words
-
-
-_NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]{0,40}")
 
 
 def _add_text(texts: RequestTexts, text: str, place: Place, speaker: Speaker) -> None:
@@ -217,20 +221,9 @@ def replace_surrogates(text: str) -> str:
     return text
 
 
-_SURROGATES = re.compile("[\ud800-\udfff]")
-
-
 def _may_be_media(place: Place) -> bool:
     last = place[-1]
     return place[0] in _CONVERSATION and len(place) > 1 and isinstance(last, str) and last not in _TEXT_FIELDS
-
-
-def _add_number(texts: RequestTexts, number: float, place: Place, speaker: Speaker) -> None:
-    if abs(number) >= 10 ** (_DIGITS - 1) and number == number // 1:
-        texts.add_passage(TextPassage(str(number), speaker, place))
-
-
-_Items = Iterator[tuple[Any, Place, Speaker]]
 
 
 def _top_fields(body: Mapping[str, Any], texts: RequestTexts) -> _Items:

@@ -1,21 +1,129 @@
-"""Exfiltration: addresses that carry words of the conversation, or a code, to a host that nobody allowed."""
+"""Exfiltration: addresses that carry words of the conversation, or a code, to a host that nobody allowed.
+
+Addresses begin and end as Markdown, HTML or plain text has them.
+"""
 
 from __future__ import annotations
 
 import base64
+import html
 import re
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
+from urllib.parse import unquote_plus
 
 from radixway.core.config.guard.answer_rules import ExfiltrationConfig
 from radixway.semantics.guard.answers.text_view import TextEdit, TextJudge, TextView
-from radixway.semantics.guard.answers.web_address import (
-    WebAddress,
-    find_address_end,
-    find_long_address_end,
-    find_next_address,
-    find_partial_address,
-    parse_address,
+
+LONGEST_BEGINNING = 32
+"""Characters before `://`: a scheme, maybe in HTML's entities."""
+
+_ADDRESS_CHARACTER = r"[A-Za-z0-9&#;+.\-]"
+_ADDRESS = re.compile(
+    rf"{_ADDRESS_CHARACTER}{{2,{LONGEST_BEGINNING}}}:[/\\]{{2}}"
+    rf"|(?<!{_ADDRESS_CHARACTER})(?:https?|ftp|wss?):[/\\]?(?=[\w\[])"
+    r"|(?<=[(\"'=<;])[/\\]{2}(?=[\w\[])"
+    rf"|(?<!{_ADDRESS_CHARACTER})www\.(?=\w)",
+    re.IGNORECASE,
 )
+_PARTIAL_ADDRESS = re.compile(
+    rf"(?:{_ADDRESS_CHARACTER}{{1,{LONGEST_BEGINNING}}}(?::[/\\]{{0,2}})?|(?<=[(\"'=<;])[/\\]{{1,2}})\Z"
+)
+_IN_TEXT = re.compile(r"[^\s<>\"`，。；、！？（）“”「」《》]*")
+_AFTER_REST = r"[\s<>()\"`，。；、！？（）“”「」《》]"
+_INVISIBLE = re.compile(r"[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
+_PARTS = re.compile(
+    r"(?:[\w.+\-]*:)?[/\\]*(?P<authority>[^/\\?#]*)(?P<path>[^?#]*)(?:\?(?P<query>[^#]*))?(?:#(?P<fragment>.*))?",
+    re.DOTALL,
+)
+_LOADS = re.compile(
+    r"!\[[^\[\]]{0,2000}\]\(\s*<?\Z|\bsrc(?:set)?\s*=\s*[\"']?\Z|\burl\(\s*[\"']?\Z", re.IGNORECASE
+)
+
+
+class WebAddress(NamedTuple):
+    """The parts of an address, with percent signs and entities decoded in all but the host's names."""
+
+    host: str
+    user: str
+    path: str
+    query: str
+    fragment: str
+    loads: bool
+    """Whoever shows the text fetches it at once: a picture."""
+
+
+def find_next_address(text: str, start: int) -> int | None:
+    """Return where the next address from `start` on begins."""
+    found = _ADDRESS.search(text, start)
+    return None if found is None else found.start()
+
+
+def find_partial_address(text: str, start: int) -> int:
+    """Return where what may become an address begins at the end of `text`; if nothing may, its end."""
+    found = _PARTIAL_ADDRESS.search(text, max(start, len(text) - LONGEST_BEGINNING - 3))
+    return len(text) if found is None else found.start()
+
+
+def find_address_end(text: str, begin: int, most: int) -> tuple[int, bool]:
+    """Return where the address from `begin` on ends within `most` characters, and whether that is sure.
+
+    It is not while more of it may follow.
+    """
+    closing = _closing_pattern(text, begin)
+    limit = min(len(text), begin + most)
+    if closing is not None:
+        found = re.compile(closing).search(text, begin, limit)
+        return (limit, False) if found is None else (found.start(), True)
+    end = _IN_TEXT.match(text, begin, limit).end()  # type: ignore[union-attr]
+    depth = 0
+    for at in range(begin, end):
+        depth += (text[at] == "(") - (text[at] == ")")
+        if depth < 0:
+            return at, True
+    return end, end < limit
+
+
+def find_long_address_end(text: str, begin: int, at: int) -> tuple[int, bool]:
+    """Return the same from `at` on, inside an address that is longer than anybody waits for."""
+    closing = _closing_pattern(text, begin)
+    found = re.compile(_AFTER_REST if closing is None else closing).search(text, at)
+    return (len(text), False) if found is None else (found.start(), True)
+
+
+def parse_address(text: str, begin: int, end: int) -> WebAddress:
+    """Parse the address at `[begin, end)` as browsers do: with entities, backslashes, invisible signs."""
+    spelled = _INVISIBLE.sub("", html.unescape(text[begin:end])).rstrip(".,;:!?*_'")
+    parts = _PARTS.fullmatch(spelled)
+    assert parts is not None  # every string has these parts
+    user, _, host = parts["authority"].rpartition("@")
+    host = re.sub(r":\d*\Z", "", unquote_plus(host)).lower().rstrip(".")
+    loads = _LOADS.search(text, max(0, begin - 2100), begin) is not None
+    path, query, fragment = (unquote_plus(parts[name] or "") for name in ("path", "query", "fragment"))
+    return WebAddress(host, unquote_plus(user), path, query, fragment, loads)
+
+
+def extract_hosts(text: str) -> set[str]:
+    """Return every host that `text` names: in addresses, and by itself."""
+    named = {match[0].lower() for match in _BARE_HOST.finditer(text)}
+    begin = find_next_address(text, 0)
+    while begin is not None:
+        end, _ = find_address_end(text, begin, len(text))
+        named.add(parse_address(text, begin, end).host)
+        begin = find_next_address(text, max(end, begin + 1))
+    return named
+
+
+_BARE_HOST = re.compile(r"(?<![\w@.\-])(?:[a-z0-9\-]{1,63}\.)+[a-z]{2,24}(?![\w\-])", re.IGNORECASE)
+
+
+def _closing_pattern(text: str, begin: int) -> str | None:
+    """Return a pattern of what ends an address that stands between signs which let it have spaces."""
+    before = text[max(0, begin - 2) : begin]
+    if before.endswith(("(<", "=<")):
+        return r"[>\n]"
+    return before[-1] if before in ('="', "='") else None  # in there browsers leave line breaks out
+
 
 _WORD = re.compile(r"[^\W\d_]{4,}")
 _NUMBER = re.compile(r"(?=[A-Za-z_\-]*\d)[A-Za-z0-9_\-]{5,}|\d+(?:[.,]\d+)+")
@@ -153,7 +261,7 @@ class ExfiltrationJudge(TextJudge):
             self._at = len(text) if last else find_partial_address(text, self._at)
             return False
         self._at = begin
-        end, is_sure = _find_address_end(view, begin, self._hold_back)
+        end, is_sure = _find_view_address_end(view, begin, self._hold_back)
         if not (is_sure or last or end - begin >= self._hold_back):
             return False
         if not self._is_exfiltration(
@@ -191,7 +299,7 @@ class ExfiltrationJudge(TextJudge):
         return carries_payload(address, lambda: f"{self._said()}\n{view.text[:begin].lower()}", told)
 
 
-def _find_address_end(view: TextView, begin: int, most: int) -> tuple[int, bool]:
+def _find_view_address_end(view: TextView, begin: int, most: int) -> tuple[int, bool]:
     """Find the end as `find_address_end` does, but what was restored ends no address, whatever it holds."""
     end, is_sure = find_address_end(view.text, begin, most)
     for start, stop in view.restored:

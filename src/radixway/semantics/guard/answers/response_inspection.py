@@ -9,14 +9,13 @@ from functools import cached_property
 
 from radixway.core.config.guard.answer_rules import AnswersConfig
 from radixway.core.pipeline import BadRequest, PersonalDataFinder, Request
-from radixway.semantics.guard.answers.exfiltration import ExfiltrationJudge
+from radixway.semantics.guard.answers.exfiltration import ExfiltrationJudge, extract_hosts
 from radixway.semantics.guard.answers.guard_report import AnswerReport
 from radixway.semantics.guard.answers.moderation import ModerationBatches, ModerationClient
 from radixway.semantics.guard.answers.personal_data import PersonalDataJudge
 from radixway.semantics.guard.answers.system_prompt import SecretIndex, SystemPromptJudge, secret_index
 from radixway.semantics.guard.answers.text_view import TextJudge, TextView
 from radixway.semantics.guard.answers.watched_text import WatchedText
-from radixway.semantics.guard.answers.web_address import extract_hosts
 from radixway.semantics.guard.passages import TextPassage, read_texts
 from radixway.semantics.guard.redaction import PlaceholderRestorer, PlaceholderVault
 

@@ -29,7 +29,7 @@ _IN_MORSE = re.compile(r"(?:[.\-·–−]{1,6}+(?: +/? *|/)){8,}+[.\-·–−]{0
 _ESCAPE = re.compile(r"\\u\{?([0-9A-Fa-f]{4,6})\}?|\\x([0-9A-Fa-f]{2})")
 _TAGS = re.compile(f"[{chr(TAG_FIRST)}-{chr(TAG_LAST)}]{{4,}}")
 _NESTED = re.compile(r"[0-9A-Fa-f\s]+|[A-Za-z0-9+/=\s]+|[01\s]+")
-_WORD = re.compile(r"[A-Za-z]+")
+WORD = re.compile(r"[A-Za-z]+")
 
 _TELLING = (
     "ignore", "instruction", "prompt", "disregard", "forget", "previous", "system", "password", "reveal",
@@ -37,7 +37,7 @@ _TELLING = (
     "pretend", "bypass", "secret", "jailbreak", "restriction", "override", "guideline", "unrestricted",
 )  # fmt: skip
 """Words that show that a text is a cipher: no language has them enciphered."""
-_ATBASH = str.maketrans(string.ascii_letters, string.ascii_lowercase[::-1] + string.ascii_uppercase[::-1])
+ATBASH = str.maketrans(string.ascii_letters, string.ascii_lowercase[::-1] + string.ascii_uppercase[::-1])
 
 
 def _cipher_pattern(cipher: Mapping[int, str | int] | None) -> str:
@@ -49,7 +49,7 @@ def _cipher_pattern(cipher: Mapping[int, str | int] | None) -> str:
 
 
 _ROT13_TABLE = str.maketrans(string.ascii_letters, codecs.encode(string.ascii_letters, "rot13"))
-IN_ROT13, IN_ATBASH, BACKWARDS = map(_cipher_pattern, (_ROT13_TABLE, _ATBASH, None))
+IN_ROT13, IN_ATBASH, BACKWARDS = map(_cipher_pattern, (_ROT13_TABLE, ATBASH, None))
 IN_PIG_LATIN = r"\b(?:ignoreway|instructions?way|omptpray|eviouspray|ystemsay|asswordpay|evealray|ecretsay)\b"
 
 _TWO_LETTER_ONSETS = frozenset({"st", "tr", "pr", "th", "sh", "ch", "cr", "pl", "wh", "gr", "br", "cl", "fr"})
@@ -125,34 +125,9 @@ def read_morse(text: str) -> str | None:
     return _decode_matches(text, _IN_MORSE, _from_morse)
 
 
-def read_rot13(text: str) -> str:
-    """Decode all of `text`; for those in which `IN_ROT13` is found, like the other ciphers'."""
-    return codecs.encode(text, "rot13")
-
-
-def read_atbash(text: str) -> str:
-    """Return `text` with each Latin letter replaced by its mirror in the alphabet."""
-    return text.translate(_ATBASH)
-
-
-def read_backwards(text: str) -> str:
-    """Reverse `text`."""
-    return text[::-1]
-
-
-def read_words_backwards(text: str) -> str:
-    """Reverse the letters of each word of `text` and keep the order of the words."""
-    return _WORD.sub(lambda word: word[0][::-1], text)
-
-
-def read_word_by_word_backwards(text: str) -> str:
-    """Reverse the order of the words of `text`."""
-    return " ".join(reversed(text.split()))
-
-
 def read_pig_latin(text: str) -> str:
     """Decode `ignoreway allway eviouspray`; of words that begin with consonants the likeliest guess."""
-    return _WORD.sub(_from_pig_latin, text)
+    return WORD.sub(_from_pig_latin, text)
 
 
 def _decode_matches(text: str, pattern: re.Pattern[str], decode: Callable[[str], str | None]) -> str | None:

@@ -6,6 +6,7 @@ text gives no reason for costs one look.
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -78,11 +79,15 @@ _STEPS = (
     _Step("hex", encodings.read_hex, r"(?:[0-9a-f]{2}[ ,:\n]{0,2}(?:0x|\\x)?){8}"),
     _Step("binary", encodings.read_binary, r"[01]{8}[ ,\n]?[01]{8}"),
     _Step("morse", encodings.read_morse, r"(?:[.\-·–−]{1,6} +/? *){4}"),
-    _Step("rot13", encodings.read_rot13, encodings.IN_ROT13),
-    _Step("atbash", encodings.read_atbash, encodings.IN_ATBASH),
-    _Step("reversed", encodings.read_backwards, encodings.BACKWARDS),
-    _Step("words reversed", encodings.read_words_backwards, encodings.BACKWARDS),
-    _Step("word order", encodings.read_word_by_word_backwards, encodings.WORD_ORDER),
+    _Step("rot13", lambda text: codecs.encode(text, "rot13"), encodings.IN_ROT13),
+    _Step("atbash", lambda text: text.translate(encodings.ATBASH), encodings.IN_ATBASH),
+    _Step("reversed", lambda text: text[::-1], encodings.BACKWARDS),
+    _Step(
+        "words reversed",
+        lambda text: encodings.WORD.sub(lambda word: word[0][::-1], text),
+        encodings.BACKWARDS,
+    ),
+    _Step("word order", lambda text: " ".join(reversed(text.split())), encodings.WORD_ORDER),
     _Step("pig latin", encodings.read_pig_latin, encodings.IN_PIG_LATIN),
     _Step("leetspeak", spelling_folds.undo_leetspeak, spelling_folds.LEET),
     _Step("spacing", spelling_folds.join_split_words, spelling_folds.SPLIT),

@@ -12,7 +12,6 @@ import radixway.bundled
 from radixway.core.pipeline import PersonalDataSpan
 from radixway.semantics.encoders.base import EncoderError, Floats, TextEncoder, TextEncoding
 from radixway.semantics.encoders.heads.head_file import HeadFile
-from radixway.semantics.guard.pii.address_parts import join_address_parts
 from radixway.semantics.guard.pii.chinese_tagger import (
     ChineseTagger,
     WritingScript,
@@ -26,6 +25,7 @@ from radixway.semantics.guard.pii.sequence_tagger import (
     TaggerConvolutions,
     decode_spans,
     feature_matrix,
+    join_address_parts,
 )
 from radixway.semantics.guard.pii.word_features import FEATURES, WordSpans, split_words, word_bits
 from radixway.semantics.guard.step_executor import Steps, run_steps_inline

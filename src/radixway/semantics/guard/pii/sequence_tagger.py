@@ -5,13 +5,15 @@ Tags: `B-` begins a span, `I-` goes on (Ramshaw and Marcus 1995).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import log
 
 import numpy as np
 from numpy.typing import NDArray
 
+from radixway.core.pipeline import PersonalDataSpan
 from radixway.semantics.encoders.base import EncoderError, Floats
 from radixway.semantics.guard.pii.labels import SOFT_TYPES
 
@@ -154,3 +156,48 @@ def _convolve(rows: Floats, weights: Floats, bias: Floats) -> Floats:
 def _positive(values: Floats) -> Floats:
     result: Floats = np.maximum(values, 0)
     return result
+
+
+_PARTS = frozenset(["STREET_ADDRESS", "GPE", "ZIP_CODE"])
+_BETWEEN = re.compile(r"[\s,>]*(?:[A-Z]{2,3}[\s,>]*)?")
+"""Including the letters of a state or an army's post."""
+_STREET = re.compile(
+    r" (?:street|road|avenue|lane|drive|boulevard|court|square|terrace|crescent|highway|parkway)\b",
+    re.IGNORECASE,
+)
+"""The end of a street's name, where the head took it for something else."""
+_HAN = re.compile("[\u3400-\u9fff]")
+
+
+def join_address_parts(found: Sequence[PersonalDataSpan], text: str) -> list[PersonalDataSpan]:
+    """Join what belongs to a street to it in `found`, which is in order; as sure as its surest street.
+
+    Parts have nothing but commas between them. A place on a line of its own stands for itself, as in the data
+    that the head was trained on. In Chinese the place comes first, with nothing between.
+    """
+    joined: list[PersonalDataSpan] = []
+    begins = [*(each.begin for each in found), len(text)][1:]
+    for each, free in zip(found, begins, strict=True):
+        last = joined[-1] if joined else None
+        if each.type == "STREET_ADDRESS" and (more := _STREET.match(text, each.end, free)):
+            each = replace(each, end=more.end())
+        if (
+            last is not None
+            and last.type == "STREET_ADDRESS"
+            and each.type in _PARTS
+            and _BETWEEN.fullmatch(text, last.end, each.begin)
+            and (each.type != "GPE" or "\n" not in text[last.end : each.begin])
+        ):
+            sure = max(last.confidence, each.confidence if each.type == last.type else 0.0)
+            joined[-1] = PersonalDataSpan(last.type, last.begin, each.end, sure)
+        elif (
+            last is not None
+            and last.type == "GPE"
+            and each.type == "STREET_ADDRESS"
+            and last.end == each.begin
+            and _HAN.match(text, each.begin)
+        ):
+            joined[-1] = PersonalDataSpan(each.type, last.begin, each.end, each.confidence)
+        else:
+            joined.append(each)
+    return joined
