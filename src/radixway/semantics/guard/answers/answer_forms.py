@@ -169,7 +169,7 @@ class GenerateAnswerForm(AnswerForm):
         ]
 
     def text_fields(self, answer: Json) -> list[AnswerField]:
-        return [AnswerField("text", answer, "text")] if _has_text(answer.get("text")) else []
+        return list(_text_in(answer, "text", "text"))
 
     def is_finished(self, answer: Json) -> bool:
         return answer["meta_info"].get("finish_reason") is not None
@@ -202,10 +202,6 @@ def _index(answer: Json, at: int) -> int:
     return index if type(index) is int else at
 
 
-def _has_text(text: Any) -> bool:
-    return isinstance(text, str) and bool(text)
-
-
 def _message(choice: Json) -> Json:
     """Return a choice's message or delta; a completion's choice is one itself."""
     for name in ("message", "delta"):
@@ -216,39 +212,32 @@ def _message(choice: Json) -> Json:
 
 
 def _openai_fields(choice: Json) -> Iterator[AnswerField]:
-    if _has_text(choice.get("text")):
-        yield AnswerField("text", choice, "text")
+    yield from _text_in(choice, "text", "text")
     message = _message(choice)
     for name in _TEXTS:
         said = message.get(name)
-        if _has_text(said):
-            yield AnswerField(name, message, name)
-        elif isinstance(said, list):
+        if isinstance(said, list):
             for at, part in enumerate(said):
-                if isinstance(part, dict) and _has_text(part.get("text")):
-                    yield AnswerField(f"{name}[{at}]", part, "text")
-    audio = message.get("audio")
-    if isinstance(audio, dict) and _has_text(audio.get("transcript")):
-        yield AnswerField("audio.transcript", audio, "transcript")
-    function = message.get("function_call")
-    if isinstance(function, dict) and _has_text(_arguments(function)):
-        yield AnswerField("function_call.arguments", function, "arguments", in_json=True)
+                yield from _text_in(part, f"{name}[{at}]", "text")
+        elif said:
+            yield from _text_in(message, name, name)
+    yield from _text_in(message.get("audio"), "audio.transcript", "transcript")
+    yield from _text_in(message.get("function_call"), "function_call.arguments", "arguments", in_json=True)
     for at, call in enumerate(_calls(message)):
-        function, custom = call.get("function"), call.get("custom")
-        if isinstance(function, dict) and _has_text(_arguments(function)):
-            yield AnswerField(
-                f"tool_calls[{_index(call, at)}].arguments", function, "arguments", in_json=True
-            )
-        if isinstance(custom, dict) and _has_text(custom.get("input")):
-            yield AnswerField(f"tool_calls[{_index(call, at)}].input", custom, "input")
+        place = f"tool_calls[{_index(call, at)}]"
+        yield from _text_in(call.get("function"), f"{place}.arguments", "arguments", in_json=True)
+        yield from _text_in(call.get("custom"), f"{place}.input", "input")
 
 
-def _arguments(function: Json) -> Any:
-    """Return the arguments as the protocol has them, as JSON in a text: some workers write the object."""
-    said = function.get("arguments")
-    if isinstance(said, dict | list):
-        said = function["arguments"] = json.dumps(said, ensure_ascii=False)
-    return said
+def _text_in(holder: Any, name: str, key: str, *, in_json: bool = False) -> Iterator[AnswerField]:
+    """Yield the text of `holder` at `key`, if it is an object that has one there."""
+    if not isinstance(holder, dict):
+        return
+    text = holder.get(key)
+    if in_json and isinstance(text, dict | list):  # some workers write the arguments themselves
+        text = holder[key] = json.dumps(text, ensure_ascii=False)
+    if isinstance(text, str) and text:
+        yield AnswerField(name, holder, key, in_json)
 
 
 def _calls(message: Json) -> list[Json]:

@@ -96,14 +96,11 @@ class RuleBlockAudit:
             return await call_next(request)
         except GatewayError as error:
             if error.code == _BLOCKED_BY_RULE:
-                self._record_block(request)
+                rule = _blocking_rule(request)
+                notes = None if rule is None else {"rule": rule}
+                whose = (request.id, request.caller.tenant, request.user_or_claimed, request.model)
+                self._recorder.record_incident(GuardIncident(*whose, "rules", "block", notes=notes))
             raise
-
-    def _record_block(self, request: Request) -> None:
-        rule = _blocking_rule(request)
-        notes = None if rule is None else {"rule": rule}
-        whose = (request.caller.tenant, request.user_or_claimed, request.model)
-        self._recorder.record_incident(GuardIncident(request.id, *whose, "rules", "block", notes=notes))
 
 
 def _blocking_rule(request: Request) -> str | None:

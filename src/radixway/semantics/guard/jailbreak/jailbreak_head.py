@@ -27,7 +27,7 @@ from radixway.semantics.encoders import EncoderError, EncoderService, TextEncode
 from radixway.semantics.encoders.base import Floats, Ints
 from radixway.semantics.encoders.heads import HeadFile
 from radixway.semantics.encoders.heads.domain_head import weighted_ngrams
-from radixway.semantics.encoders.heads.ngrams import TextFeatures, text_features
+from radixway.semantics.encoders.heads.ngrams import text_features
 from radixway.semantics.guard.jailbreak.attack_reader import KINDS, LONG, AttackReader, AttackReading
 from radixway.semantics.guard.step_executor import Steps, run_steps
 
@@ -135,15 +135,11 @@ class JailbreakHead:
         evidence = -sum(log(1 - min(confidence, 0.99)) for confidence in hits.values())
         logit = self._weights.logit(float(states[0]), float(words[0]), han, evidence)
         risk = 1 / (1 + exp(-max(-30.0, min(30.0, logit))))
-        parts = sum(count for _, count in said)
-        return AttackReading(
-            risk, self._kind_shares((1 - han) * states + words, risk), max(parts, len(read.passages))
-        )
-
-    def _kind_shares(self, logits: Floats, risk: float) -> dict[str, float]:
-        """Return likelihoods: the likeliest kind's is `risk`, the others' are in proportion."""
-        likely = np.exp(logits[1:] - logits[1:].max())
-        return {kind: risk * float(share) for kind, share in zip(self.labels, likely, strict=True)}
+        # The likeliest kind is as likely as an attack at all, the others in proportion.
+        logits = ((1 - han) * states + words)[1:]
+        shares = np.exp(logits - logits.max())
+        kinds = {kind: risk * float(share) for kind, share in zip(self.labels, shares, strict=True)}
+        return AttackReading(risk, kinds, max(sum(count for _, count in said), len(read.passages)))
 
     def _read_states(self, encoding: TextEncoding) -> tuple[Floats, int]:
         """Return the logits of the part that is likeliest to attack, and the number of parts."""
@@ -163,14 +159,11 @@ class JailbreakHead:
             if at and at % _PASSAGES_A_STEP == 0:
                 yield
             features = text_features(passage, self._buckets)
-            rows.append(self._ngram_logits(features))
+            columns, values = weighted_ngrams(features, self._rarity)
+            weights = self._ngrams[columns].astype(np.float32)
+            rows.append(self._ngrams_bias + (values @ weights) * self._scale)
             han_share += features.han_share / len(passages)
         return NgramReading(passages, np.stack(rows), min(1.0, han_share / HAN_ALONE))
-
-    def _ngram_logits(self, features: TextFeatures) -> Floats:
-        columns, values = weighted_ngrams(features, self._rarity)
-        logits: Floats = self._ngrams_bias + (values @ self._ngrams[columns].astype(np.float32)) * self._scale
-        return logits
 
 
 def _read_array(head: HeadFile, name: str, *shape: int) -> Floats:

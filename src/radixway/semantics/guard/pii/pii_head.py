@@ -139,7 +139,7 @@ class PiiHead:
             if script is WritingScript.MOSTLY_LATIN:
                 chinese = [each for each in chinese if has_chinese(text[each.begin : each.end])]
             else:
-                found = [each for each in found if _has_letter(text[each.begin : each.end])]
+                found = [each for each in found if any(map(str.isalpha, text[each.begin : each.end]))]
             found = _keep_surest(found + chinese)
         return found
 
@@ -185,10 +185,6 @@ def _keep_surest(found: list[PersonalDataSpan]) -> list[PersonalDataSpan]:
         else:
             kept.append(each)
     return kept
-
-
-def _has_letter(text: str) -> bool:
-    return any(character.isalpha() for character in text)
 
 
 def _split_lines(text: str) -> Iterator[tuple[int, int]]:
