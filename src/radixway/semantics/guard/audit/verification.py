@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -39,13 +40,13 @@ class ChainVerdict:
     first: int | None = None
     head: ChainHead | None = None
     gone: list[Fields] = field(default_factory=list)
-    """What the log itself says was removed after its time: `first`, `last`, `hash`, `until`."""
+    """Files that the log itself removed after their time: `first`, `last`, `hash`, `until`."""
     torn: int = 0
-    """Lines that a crash cut off and the log tells of."""
+    """Lines that a crash cut off, as the log itself says."""
     torn_end: bool = False
-    """The last line is cut off, and nobody has written since: a crash, or somebody writes just now."""
+    """The last line is cut off: a crash, or somebody writes just now."""
     kept: ChainHead | None = None
-    """What `head.json` says. An entry or a batch behind: a crash, or somebody writes just now."""
+    """The head in `head.json`. An entry or a batch behind: a crash, or somebody writes just now."""
     broken: BrokenEntry | None = None
 
     @property
@@ -66,19 +67,15 @@ class _Line(NamedTuple):
     is_ended: bool
 
 
-class _VerificationError(Exception):
-    def __init__(self, broken: BrokenEntry) -> None:
-        super().__init__(broken.detail)
-        self.broken = broken
+class _BrokenChainError(Exception):
+    """Ends the pass; the verdict says why."""
 
 
 def verify_log(path: Path, seal: EntryHasher, expect: ChainHead | None = None) -> ChainVerdict:
     """Check the log, or one file of it, at `path`. `expect`: a head kept elsewhere. Raises OSError."""
     walk = _ChainWalk(path, seal, expect)
-    try:
+    with suppress(_BrokenChainError):
         walk.walk_lines()
-    except _VerificationError as failed:
-        walk.verdict.broken = failed.broken
     return walk.verdict
 
 
@@ -148,7 +145,7 @@ class _ChainWalk:
             verdict.gone += entry.get("removed", [])
 
     def _settle_pending(self, entry: Fields) -> None:
-        """Lines that are no entries are a crash's only where the entry behind them says just that."""
+        """Check that the entry behind lines that are no entries says that a crash left just them."""
         if not self._pending:
             return
         raw = b"\n".join(line.raw for line in self._pending)
@@ -189,7 +186,7 @@ class _ChainWalk:
             )
 
     def _check_begin(self) -> None:
-        """What is missing before the first entry must have been removed by the log itself."""
+        """Check that the log itself removed what is missing before the first entry."""
         begin, gone = self._begin, self.verdict.gone
         if begin is None or (begin.seq == -1 and begin.hash == GENESIS) or self._path.is_file():
             return
@@ -210,11 +207,12 @@ class _ChainWalk:
 
     def _fail_entry(self, seq: int, what: Wrong, detail: str, line: _Line | None = None) -> None:
         file, number = (line.file, line.number) if line is not None else ("", 0)
-        raise _VerificationError(BrokenEntry(seq, what, detail, file, number))
+        self.verdict.broken = BrokenEntry(seq, what, detail, file, number)
+        raise _BrokenChainError
 
 
 def _iter_lines(path: Path) -> Iterator[_Line]:
-    """All lines in order, without their ends. Raises OSError."""
+    """Yield all lines in order, without their ends. Raises OSError."""
     for file in [path] if path.is_file() else [each.path for each in list_log_files(path)]:
         with file.open("rb") as lines:
             for number, raw in enumerate(lines, 1):
