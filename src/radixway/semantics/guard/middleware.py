@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import asdict
 from functools import partial
 from time import time
 
@@ -144,20 +145,9 @@ class GuardEvaluation(_GuardStep):
         if not is_free or finding_types(review.found).difference(rules.config.cacheable):
             request.cache.bypass_reason = PRIVATE  # a cached answer would be given past the policy
         request.clearance = review
-        request.journal.add(
-            "guard_pii",
-            count=len(review.found),
-            found=[
-                {
-                    "type": each.type,
-                    "where": each.where,
-                    "begin": each.begin,
-                    "end": each.end,
-                    "confidence": round(each.confidence, 4),
-                }
-                for each in (located.as_finding() for located in review.found[:_MOST_FINDINGS])
-            ],
-        )
+        findings = [each.as_finding() for each in review.found[:_MOST_FINDINGS]]
+        listed = [asdict(each) | {"confidence": round(each.confidence, 4)} for each in findings]
+        request.journal.add("guard_pii", count=len(review.found), found=listed)
 
     async def _judge_attacks(self, request: Request, review: GuardContext) -> None:
         rules = review.rules.jailbreak
@@ -172,24 +162,24 @@ class GuardEvaluation(_GuardStep):
         most = worst_attack(judged, rules)
         if most is None:
             return
-        told = most.as_finding()
+        found = most.as_finding()
         action = "block" if rules.blocks else "report"
         request.journal.add(
             "guard_jailbreak",
             action=action,
-            type=told.type,
-            where=told.where,
-            confidence=round(told.confidence, 4),
+            type=found.type,
+            where=found.where,
+            confidence=round(found.confidence, 4),
             patterns=list(most.attack.patterns),
         )
         self._counts.count_action("jailbreak", action)
         review.notes.append(f"{action} jailbreak")
         review.record_findings(
-            request, "jailbreak", action, (told,), request.model, threshold=f"{rules.threshold:g}"
+            request, "jailbreak", action, (found,), request.model, threshold=f"{rules.threshold:g}"
         )
         if rules.blocks:
             self._counts.count_block(self._metrics_model(request.model), "jailbreak_block")
-            raise jailbreak_blocked(told.type, told.confidence)
+            raise jailbreak_blocked(found.type, found.confidence)
 
     def _handle_failure(self, request: Request, review: GuardContext, guard: str, *, stops: bool) -> None:
         review.notes.append(f"error {guard}")
@@ -271,8 +261,8 @@ class ModelClearanceMiddleware(_GuardStep):
         done = verdict.edits if action in ("mask", "redact") else verdict.denied
         for types, what in ((done, action), (verdict.denied - done, "report")):
             if types:
-                told = tuple(each.as_finding() for each in review.found if each.found.type in types)
-                review.record_findings(request, "pii", what, told, model)
+                found = tuple(each.as_finding() for each in review.found if each.found.type in types)
+                review.record_findings(request, "pii", what, found, model)
 
 
 class SessionClearanceMiddleware(_GuardStep):

@@ -234,7 +234,7 @@ Changes = Mapping[Place, str]
 
 
 def replace_texts(request: Request, changes: Changes) -> None:
-    """Put a new text at each place that `read_texts` named. Raises BadRequest for a place that is not there.
+    """Put `changes` into the body of `request`, by place. Raises BadRequest for a place that is not there.
 
     JSON in a text, and an object that was read as its JSON, stays JSON.
     """

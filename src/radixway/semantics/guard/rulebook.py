@@ -107,7 +107,7 @@ class GuardRulebook:
         self._known: dict[tuple[str | None, str | None, str | None], GuardRules] = {}
 
     def rules_for(self, policy: str | None, category: str | None, decision: str | None) -> GuardRules:
-        """The rules for a tenant's policy, a category and the decision that won, each where known."""
+        """Return the rules for a tenant's `policy`, a `category` and the winning `decision`, where known."""
         key = (policy, category, decision)  # all three are names of the configuration
         if key not in self._known:
             self._known[key] = self._resolve_rules(*key)

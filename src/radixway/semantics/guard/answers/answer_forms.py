@@ -27,7 +27,7 @@ def decode_json(raw: bytes) -> Any:
 
 
 def encode_json(data: Any) -> bytes:
-    """Encode what `decode_json` read."""
+    """Encode `data` as `decode_json` reads it."""
     try:
         return msgspec.json.encode(data)
     except UnicodeEncodeError:

@@ -46,7 +46,7 @@ class ResponseInspection:
 
     @property
     def longest_wait_s(self) -> float:
-        """How long a text waits for the end of its sentence."""
+        """The seconds that a text waits for the end of its sentence."""
         return self._section.hold_back.milliseconds / 1e3
 
     def watch_text(self, where: str, *, in_json: bool = False) -> WatchedText:

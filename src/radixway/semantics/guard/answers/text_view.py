@@ -84,7 +84,7 @@ class TextJudge(AnswerRule, ABC):
         """Return the edits, in order, now that `view` is longer; `last`: it has ended."""
 
     async def judge_overdue(self, view: TextView) -> Sequence[TextEdit]:
-        """Judge what has waited long enough. By default, what may be part of something longer waits on."""
+        """Judge what in `view` has waited long enough; by default, what may be part of more waits on."""
         return ()
 
 

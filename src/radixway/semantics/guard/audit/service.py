@@ -144,7 +144,7 @@ def directory_of(section: AuditConfig) -> Path:
 
 
 def seal_of(section: AuditConfig) -> EntryHasher:
-    """Return the hasher of the entries. Raises ConfigError: the key is not where it should be."""
+    """Return the hasher that `section` asks for. Raises ConfigError: the key is not where it should be."""
     if section.key_env is None and section.key_file is None:
         return EntryHasher()
     if section.key_env is not None:

@@ -56,7 +56,7 @@ class DefaultAttackJudge:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """See `AttackJudge`."""
+        """Kinds of attack that it can tell."""
         return tuple(dict.fromkeys([*KINDS, *self.reader.attack_kinds]))
 
     def describe(self) -> dict[str, object]:

@@ -126,7 +126,7 @@ def read_morse(text: str) -> str | None:
 
 
 def read_pig_latin(text: str) -> str:
-    """Decode `ignoreway allway eviouspray`; of words that begin with consonants the likeliest guess."""
+    """Decode `ignoreway allway eviouspray` in `text`; words that began with consonants are guessed."""
     return WORD.sub(_from_pig_latin, text)
 
 

@@ -54,7 +54,7 @@ class NgramReading:
 
     @property
     def most_likely_attack(self) -> Floats:
-        """[1 + kinds], of the passage that is likeliest to attack."""
+        """The logits, [1 + kinds], of the passage that is likeliest to attack."""
         row: Floats = self.logits[int(self.logits[:, 0].argmax())]
         return row
 

@@ -101,7 +101,7 @@ def combine_confidence(hits: Iterable[PatternHit]) -> float:
 
 
 def load_patterns(name: str) -> tuple[AttackPattern, ...]:
-    """Read `bundled/attack_patterns/NAME.toml`, in its order."""
+    """Read the patterns of `bundled/attack_patterns/{name}.toml`, in its order."""
     data = read_toml(f"attack_patterns/{name}.toml")
     fragments = {key: _source(parts, {}) for key, parts in data.get("fragments", {}).items()}
     return tuple(

@@ -67,7 +67,7 @@ class LatinTagger:
 
     @classmethod
     def from_head(cls, head: HeadFile) -> LatinTagger:
-        """Raises EncoderError for shapes that do not fit, KeyError where an array is missing."""
+        """Read `head`. Raises EncoderError for shapes that do not fit, KeyError for a missing array."""
         layers = head.settings.get("layers", LAYERS)
         states = {layer: head.arrays[f"latin_states_{layer}"].astype(np.float32) for layer in layers}
         features = head.arrays["latin_features"].astype(np.float32)

@@ -32,7 +32,7 @@ class WordGazetteer:
 
     @classmethod
     def from_lists(cls, lists: Mapping[int, Iterator[str]]) -> WordGazetteer:
-        """`lists`: entries by their bit."""
+        """Build it from `lists`: entries by their bit."""
         bits: dict[str, int] = {}
         phrases: dict[str, list[tuple[tuple[str, ...], int]]] = {}
         for bit, lines in lists.items():
