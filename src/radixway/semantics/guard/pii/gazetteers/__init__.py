@@ -10,7 +10,15 @@ from typing import Literal
 FOLDER = Path(__file__).parent
 
 List = Literal[
-    "first_names", "last_names", "places", "nrp", "groups", "eponyms", "places_zh", "top_level_domains"
+    "first_names",
+    "last_names",
+    "places",
+    "nrp",
+    "groups",
+    "eponyms",
+    "places_zh",
+    "top_level_domains",
+    "card_issuers",
 ]
 
 

@@ -9,6 +9,7 @@ from functools import cache
 from stdnum import iban, luhn, numdb
 
 from radixway.core.pipeline import PersonalDataSpan
+from radixway.semantics.guard.pii.gazetteers import read_list
 from radixway.semantics.guard.pii.recognisers.plain_text import (
     ContextWords,
     PlainText,
@@ -37,24 +38,9 @@ _MOST_GROUPS = 5
 _ONE_BY_ONE = range(13, 20)
 
 _ANY = range(12, 20)
-_ISSUERS = (
-    # beginnings from and to, lengths: as the networks publish them under ISO/IEC 7812
-    ("34", "34", (15,)),  # American Express
-    ("37", "37", (15,)),
-    ("4", "4", (13, 16, 19)),  # Visa
-    ("51", "55", (16,)),  # Mastercard
-    ("2221", "2720", (16,)),
-    ("6011", "6011", (16, 19)),  # Discover
-    ("644", "659", (16, 19)),
-    ("300", "305", (14, 16)),  # Diners Club
-    ("3095", "3095", (14, 16)),
-    ("36", "36", (14, 16)),
-    ("38", "39", (14, 16)),
-    ("3528", "3589", (16,)),  # JCB
-    ("2131", "2131", (15,)),
-    ("1800", "1800", (15,)),
-    ("2200", "2204", (16,)),  # Mir
-    ("9792", "9792", (16,)),  # Troy
+_ISSUERS = tuple(
+    (low, high, tuple(map(int, lengths.split(","))))
+    for low, high, lengths, *_ in map(str.split, read_list("card_issuers"))
 )
 _RARER_ISSUERS = (
     ("50", "50", _ANY),  # Maestro
