@@ -37,7 +37,7 @@ from peers import RADIXWAY
 from processes import process_tree, stop
 from radixway.core.config import EncodersConfig
 from radixway.semantics.encoders import EncoderService, encode_once, start_service
-from radixway.semantics.guard.jailbreak.judge_factory import build_attack_judge
+from radixway.semantics.guard.jailbreak import build_attack_judge
 from radixway.semantics.guard.passages import TextPassage
 from radixway.semantics.guard.pii.finder import DefaultPersonalDataFinder
 from radixway.semantics.guard.pii.pii_head import LAYERS

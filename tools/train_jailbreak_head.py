@@ -25,7 +25,7 @@ from jailbreak_head.rows import Row, injections, training_rows
 from radixway.core.config import EncodersConfig
 from radixway.semantics.encoders import TextEncoder, load_encoder
 from radixway.semantics.encoders.heads import HeadFile
-from radixway.semantics.guard.jailbreak.attack_kinds import KINDS
+from radixway.semantics.guard.jailbreak.attack_reader import KINDS
 from radixway.semantics.guard.jailbreak.jailbreak_head import JAILBREAK_HEAD, ReaderWeights
 
 FAMILY_FOLDS = 4

@@ -7,13 +7,10 @@ from itertools import pairwise
 
 import msgspec
 
-from radixway.core.config.guard import AnswersConfig
+from radixway.core.config.guard import GuardConfig
 from radixway.core.pipeline import ENDPOINTS, Chunks, Reply, Request, RoutingContext
 from radixway.core.telemetry import Journal, MetricsRegistry
-from radixway.semantics.guard.answers.guard_report import AnswerGuardMetrics
-from radixway.semantics.guard.answers.middleware import AnswerGuard, AnswerSections
-from radixway.semantics.guard.answers.moderation import ModerationClient
-from radixway.semantics.guard.answers.response_inspection import InspectionTools
+from radixway.semantics.guard.answers.middleware import AnswerGuard
 from radixway.semantics.guard.pii.recognisers import find_structured
 
 SYSTEM = (
@@ -74,12 +71,8 @@ def request_of(surface="openai.chat", messages=None, **fields):
 
 
 def guard_of(section, *, vault=None, recorder=None, finder=None):
-    own = AnswersConfig.model_validate(section)
-    moderators = [ModerationClient(own.moderation)] if own.moderation.url else ()
-    parts = InspectionTools(finder or StructuredFinder(), moderators)
-    return AnswerGuard(
-        AnswerSections(own, {}), parts, AnswerGuardMetrics(MetricsRegistry()), lambda _: vault, recorder
-    )
+    config = GuardConfig.model_validate({"answers": section})
+    return AnswerGuard(config, finder or StructuredFinder(), MetricsRegistry(), recorder, lambda: vault)
 
 
 def event(data):
@@ -129,20 +122,14 @@ async def guarded_stream(guard, request, chunks):
     reply = await guard.guard_reply(request, Reply(200, [], "w", chunks=inner))
     got = [chunk async for chunk in reply.chunks]
     await reply.chunks.aclose()
-    await let_go(guard)
+    await guard.aclose()
     return got, inner
 
 
 async def guarded_body(guard, request, body):
     reply = await guard.guard_reply(request, Reply(200, [], "w", body))
-    await let_go(guard)
+    await guard.aclose()
     return reply.body
-
-
-async def let_go(guard):
-    """Close what a gateway would close in the end."""
-    for moderator in guard.parts.moderators:
-        await moderator.aclose()
 
 
 def divided(text, cuts):

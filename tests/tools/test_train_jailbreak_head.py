@@ -12,7 +12,7 @@ from jailbreak_head.folds import by_family
 from jailbreak_head.rows import Row
 from jailbreak_head.states import Blocks
 from jailbreak_head.templates import expand, sections
-from radixway.semantics.guard.jailbreak.attack_kinds import KINDS
+from radixway.semantics.guard.jailbreak.attack_reader import KINDS
 
 TOOLS = Path(__file__).parents[2] / "tools"
 WRITTEN = ("attacks_en.txt", "attacks_zh.txt", "harmless_en.txt", "harmless_zh.txt", "payloads_en.txt")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from evaluation.lines import numbered_lines
 from radixway.core.pipeline import PersonalDataSpan
-from radixway.semantics.guard.pii.address_parts import join_address_parts
+from radixway.semantics.guard.pii.sequence_tagger import join_address_parts
 
 ROWS = Path(__file__).parent / "data" / "pii.jsonl"
 """Prompts with and without personal data, in English and Chinese, that nothing was trained on; see NOTICE."""

@@ -15,7 +15,7 @@ from radixway.semantics.encoders import TextEncoder
 from radixway.semantics.encoders.heads.ngrams import text_features
 from radixway.semantics.guard.jailbreak import jailbreak_head
 from radixway.semantics.guard.jailbreak.jailbreak_head import HAN_ALONE
-from radixway.semantics.guard.jailbreak.pattern_search import find_patterns
+from radixway.semantics.guard.jailbreak.patterns import find_patterns
 
 BUCKETS = 1 << 15
 CLOSER_TAKEN = 3

@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from jailbreak_head.features import BUCKETS, FILLED, Features
 from jailbreak_head.regression import Floats, regress
 from jailbreak_head.rows import Row
-from radixway.semantics.guard.jailbreak.attack_kinds import KINDS
+from radixway.semantics.guard.jailbreak.attack_reader import KINDS
 from radixway.semantics.guard.jailbreak.jailbreak_head import ReaderWeights
 
 Mask = NDArray[np.bool_]

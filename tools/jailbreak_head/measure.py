@@ -11,7 +11,7 @@ from jailbreak_head.features import Features
 from jailbreak_head.fit import Choices, Mask, fit_weights, logits, out_of_fold
 from jailbreak_head.folds import by_family, by_group, family_of
 from jailbreak_head.rows import Row
-from radixway.semantics.guard.jailbreak.pattern_search import find_patterns
+from radixway.semantics.guard.jailbreak.patterns import find_patterns
 
 FOLDS = 5
 SURE = 0.7

@@ -16,6 +16,7 @@ from pii_head.targets import allowed_tags
 from radixway.semantics.encoders.base import Floats
 from radixway.semantics.guard.pii.chinese_tagger import BIT, CHARACTERS, FEATURES, PAIRS, split_units
 from radixway.semantics.guard.pii.gazetteers import read_list, word_kinds
+from radixway.semantics.guard.pii.sequence_tagger import feature_matrix
 from radixway.semantics.guard.pii.word_features import WordSpans
 
 PAIR_SIZE = 12
@@ -305,7 +306,7 @@ def _example(row: Row) -> Example | None:
     if not len(units):
         return None
     words = WordSpans(np.arange(len(units)), np.array(units.begin, np.int32), np.array(units.end, np.int32))
-    features = units.matrix()
+    features = feature_matrix(units.bits, len(FEATURES))
 
     def inputs(_: bool) -> tuple[Array, ...]:
         return units.characters, units.pairs, features

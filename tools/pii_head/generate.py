@@ -12,8 +12,8 @@ from pii_head.authored import broken, vocabulary
 from pii_head.gazetteers import LOCALES
 from pii_head.rows import Labelled, Row, merged, template_group
 from radixway.core.pipeline import PersonalDataSpan
-from radixway.semantics.guard.pii.address_parts import join_address_parts
 from radixway.semantics.guard.pii.gazetteers import read_list
+from radixway.semantics.guard.pii.sequence_tagger import join_address_parts
 
 _SLOT = re.compile(r"\{(\w+)\}")
 _OPEN, _CLOSE = "\ue000", "\ue001"

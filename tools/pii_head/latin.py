@@ -10,7 +10,8 @@ from pii_head.rows import Row
 from pii_head.states import NoStates, WordStates
 from pii_head.targets import allowed_tags
 from radixway.semantics.encoders.base import Floats
-from radixway.semantics.guard.pii.word_features import FEATURES, GAZETTEER_BITS, as_matrix
+from radixway.semantics.guard.pii.sequence_tagger import feature_matrix
+from radixway.semantics.guard.pii.word_features import FEATURES, GAZETTEER_BITS
 
 _LEAST_SPREAD = 1e-2
 
@@ -78,6 +79,7 @@ def _example(row: Row, states: WordStates | NoStates) -> Example:
     words, bits = states.words(row.text), states.bits(row.text)
 
     def inputs(blank: bool) -> tuple[Array, ...]:
-        return np.asarray(states.of(row.text)), as_matrix(bits & ~GAZETTEER_BITS if blank else bits)
+        seen = bits & ~GAZETTEER_BITS if blank else bits
+        return np.asarray(states.of(row.text)), feature_matrix(seen, len(FEATURES))
 
     return Example(allowed_tags(row, words), row.weight, inputs)

@@ -8,9 +8,9 @@ from pii_head import chinese, generate
 from pii_head.authored import authored_templates, vocabulary
 from pii_head.rows import Labelled, Row, merged, possible_spans, template_group
 from radixway.core.pipeline import PersonalDataSpan
-from radixway.semantics.guard.pii.address_parts import join_address_parts
 from radixway.semantics.guard.pii.chinese_tagger import has_chinese
 from radixway.semantics.guard.pii.gazetteers import read_list
+from radixway.semantics.guard.pii.sequence_tagger import join_address_parts
 
 _PART = re.compile(r"\{(\w+)\}|\[\[([A-Z_]+)\|([^\]]+)\]\]")
 _OPEN, _CLOSE = "\ue000", "\ue001"

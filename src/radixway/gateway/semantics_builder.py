@@ -31,10 +31,11 @@ if TYPE_CHECKING:
     from radixway.semantics.cache import CacheRoom
     from radixway.semantics.decisions.service import SemanticService
     from radixway.semantics.encoders import EncoderService
-    from radixway.semantics.guard.answers.guarded_parts import GuardedParts
+    from radixway.semantics.guard.answers.guarded_reply import GuardedParts
     from radixway.semantics.guard.incident import IncidentRecorder
+    from radixway.semantics.guard.jailbreak import DefaultAttackJudge
     from radixway.semantics.guard.service import GuardService
-    from radixway.semantics.guard.text_scanner import ConversationJudge, TextScanner
+    from radixway.semantics.guard.text_scanner import TextScanner
     from radixway.semantics.signals.question import RequestQuestion
 
 
@@ -100,13 +101,13 @@ class SemanticsBuilder(Component):
         yield from self._middlewares_before_cache(self.encoders)
         if self.cache is not None:
             if self.guard is not None:
-                yield self.guard.answers.kept
+                yield self.guard.cached_answers
             yield self.cache.middleware
         if self.semantic is not None:
             yield self.semantic.middleware
         if self.guard is not None:
             yield self.guard.clearing
-            yield self.guard.answers.guard
+            yield self.guard.answers
         if self.semantic is not None:
             yield self.semantic.tools
 
@@ -133,7 +134,7 @@ class SemanticsBuilder(Component):
 
     def parts_guard(self, request: Request) -> GuardedParts | None:
         """Return the guard for the session's answer to `request`; None where it is not guarded."""
-        return None if self.guard is None else self.guard.answers.guard.parts_guard_for(request)
+        return None if self.guard is None else self.guard.answers.parts_guard_for(request)
 
     def _middlewares_before_cache(self, encoders: EncoderService) -> Iterator[Middleware]:
         from radixway.semantics.encoders import EncodeOnceMiddleware
@@ -171,7 +172,7 @@ class SemanticsBuilder(Component):
             names |= dict.fromkeys(section.model_names(), VSR)
         return names
 
-    def build_guards(self, encoders: EncoderService) -> tuple[PersonalDataFinder, ConversationJudge]:
+    def build_guards(self, encoders: EncoderService) -> tuple[PersonalDataFinder, DefaultAttackJudge]:
         """Return the finder of personal data and the judge of attacks: the guard's, or new on `encoders`."""
         if self.guard is not None:
             return self.guard.scan.finder, self.guard.scan.judge

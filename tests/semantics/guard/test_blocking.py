@@ -197,7 +197,7 @@ async def test_what_was_found_once_does_not_pass_where_it_cannot_be_found_again(
             found = await real(text)
             gateway.finder.broken = True
             monkeypatch.setattr(
-                "radixway.semantics.guard.findings_cache.FindingsCache.find_known", lambda *_: None
+                "radixway.semantics.guard.text_scanner.FindingsCache.find_known", lambda *_: None
             )
             return found
 

@@ -8,7 +8,7 @@ import tracemalloc
 
 import pytest
 
-from radixway.semantics.guard.jailbreak.pattern_search import (
+from radixway.semantics.guard.jailbreak.patterns import (
     OVERLAP,
     WINDOW,
     compile_patterns,

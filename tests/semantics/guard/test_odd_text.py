@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from radixway.core.pipeline import ENDPOINTS, BadRequest, Request
 from radixway.core.telemetry import Journal
 from radixway.semantics.guard.jailbreak import DefaultAttackJudge
-from radixway.semantics.guard.jailbreak.pattern_search import find_patterns
+from radixway.semantics.guard.jailbreak.patterns import find_patterns
 from radixway.semantics.guard.jailbreak.text_normalization import normalized_views
 from radixway.semantics.guard.passages import TextPassage, read_texts, replace_surrogates
 from radixway.semantics.guard.pii.recognisers import find_structured

@@ -26,8 +26,7 @@ from radixway.trajectories.sessions import AgentSession, PendingCall, SessionPro
 from radixway.trajectories.sessions.prompt_builder import merge_messages
 
 if TYPE_CHECKING:
-    from radixway.semantics.guard.answers.guarded_parts import GuardedParts
-    from radixway.semantics.guard.answers.guarded_reply import DeadlineStream
+    from radixway.semantics.guard.answers.guarded_reply import DeadlineStream, GuardedParts
 
 log = logging.getLogger(__name__)
 

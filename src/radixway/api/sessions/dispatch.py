@@ -29,7 +29,7 @@ from radixway.core.pipeline import GENERATE, BadRequest, Chunks, Endpoint, Pipel
 from radixway.trajectories.sessions import AgentSession, CallRequest, PendingCall, SessionPrompt
 
 if TYPE_CHECKING:
-    from radixway.semantics.guard.answers.guarded_parts import GuardedParts
+    from radixway.semantics.guard.answers.guarded_reply import GuardedParts
 
 
 _OURS = frozenset(

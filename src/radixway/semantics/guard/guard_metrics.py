@@ -11,7 +11,7 @@ _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 
 
 
 class GuardMetrics:
-    """Counted once per request and rule; also what `/health` says of the guards."""
+    """Counters, by request and rule, and what `/health` says of the guards."""
 
     def __init__(self, metrics: MetricsRegistry) -> None:
         counter = metrics.counter
@@ -35,31 +35,31 @@ class GuardMetrics:
         self._last: dict[str, str | None] = {"pii": None, "jailbreak": None}
 
     def observe_scan(self, guard: str, seconds: float) -> None:
-        """A guard has read a request."""
+        """Note that `guard` has read a request."""
         self._seconds(guard).observe(seconds)
         self._last[guard] = None
 
     def count_failure(self, guard: str, why: str) -> None:
-        """A guard could not; `why` names the error, without its text."""
+        """Note that `guard` could not read a request; `why` names the error, without its text."""
         self._errors(guard).inc()
         self._failures[guard] = self._failures.get(guard, 0) + 1
         self._last[guard] = why
 
     def count_action(self, guard: str, action: str) -> None:
-        """Something was found, and this was done."""
+        """Note that `guard` found something and did `action`."""
         self._actions(guard, action).inc()
 
     def count_violations(self, model: str, types: Iterable[str]) -> None:
-        """A request has types that the model may not be shown."""
+        """Note that a request has `types` that `model` may not be shown."""
         for each in types:
             self._violations(model, each).inc()
 
     def count_block(self, model: str, reason: str) -> None:
-        """A request was blocked."""
+        """Note that a request was blocked for `reason`."""
         self._refused(model, reason).inc()
 
     def describe(self) -> dict[str, Any]:
-        """For `/health`: by guard, whether it read the latest request, and how many it could not."""
+        """Return, by guard, whether it read the latest request, and how many it could not."""
         return {
             guard: {"state": "ok" if why is None else "failing", "failed": self._failures.get(guard, 0)}
             | ({} if why is None else {"error": why})

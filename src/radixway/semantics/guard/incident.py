@@ -1,4 +1,4 @@
-"""Incidents: findings of a guard and its action, in a form that holds none of the text."""
+"""Incidents: findings of a guard and its action, without any of the text."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ class GuardIncident:
     rule: str
     """`pii`, `jailbreak`, `answers.pii`, `answers.system_prompt` …"""
     action: str
-    """What was done: `report`, `mask`, `redact`, `route`, `block`, or `error`."""
+    """`report`, `mask`, `redact`, `route`, `block`, or `error`."""
     findings: tuple[GuardFinding, ...] = ()
     notes: Mapping[str, str] | None = None
-    """What else is worth knowing: threshold, model that was chosen instead. Never text of the request."""
+    """Threshold, model that was chosen instead, and the like. Never text of the request."""
 
 
 class IncidentRecorder(Protocol):
-    """Keeps incidents."""
+    """Where incidents are recorded: the audit log."""
 
     def record_incident(self, incident: GuardIncident) -> None:
-        """Takes no time worth mentioning, and raises nothing."""
+        """Record `incident`, at once and without raising."""
         ...

@@ -1,52 +1,48 @@
-"""The guard's first middlewares: texts are scanned while signals are detected, and attacks end here.
+"""The guard's middlewares for requests.
 
 Guard ▸ detect ▸ GuardEvaluation ▸ [cache, decision] ▸ ModelClearanceMiddleware ▸ …
-  └ starts scans   └ attacks                             └ personal data (`model_clearance.py`)
+  └ starts scans   └ attacks end here                    └ the model is shown no more than it may be
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import asdict
 from functools import partial
 from time import time
-from typing import TYPE_CHECKING
 
 from radixway.core.config import ConfigError
-from radixway.core.pipeline import Endpoint, ModelStates, Next, Reply, Request
+from radixway.core.pipeline import ANY_MODEL, Endpoint, ModelStates, Next, Reply, Request
 from radixway.semantics.guard.answers.answer_forms import FORMS
 from radixway.semantics.guard.block_replies import (
-    BLOCKED_REPLIES,
     GuardBlockedError,
     GuardFailedError,
     block_reply,
+    can_block,
     jailbreak_blocked,
+    pii_blocked,
 )
 from radixway.semantics.guard.guard_context import GuardContext, of_this_request
 from radixway.semantics.guard.guard_metrics import GuardMetrics
 from radixway.semantics.guard.incident import IncidentRecorder
-from radixway.semantics.guard.passages import SILENT
-from radixway.semantics.guard.policy import filter_findings, finding_types, worst_attack
+from radixway.semantics.guard.passages import EARLIER, SILENT, read_texts
+from radixway.semantics.guard.policy import PiiVerdict, filter_findings, finding_types, worst_attack
+from radixway.semantics.guard.redaction import redact_passages, replace_texts
+from radixway.semantics.guard.request_reader import RequestTextReader, is_token_ids, run_on_body
 from radixway.semantics.guard.rulebook import GuardRulebook
 from radixway.semantics.guard.text_scanner import ScanFailedError, TextScanner
 
-if TYPE_CHECKING:
-    from radixway.semantics.guard.request_reader import RequestTextReader
-
-PRIVATE = "personal_data"
-"""`CacheContext.bypass_reason` of requests in which there is some."""
-UNREAD = "guard_failed"
-"""And of those of which nobody knows."""
-_MOST_TOLD = 100
+PRIVATE, UNREAD = "personal_data", "guard_failed"
+"""`CacheContext.bypass_reason` of requests with personal data, and of those that could not be read."""
+_MOST_FINDINGS = 100
 """Findings that a journal lists."""
-_OURS = (b"x-radixway-guard", b"x-vsr-pii-", b"x-vsr-jailbreak-")
+_OWN_HEADERS = (b"x-radixway-guard", b"x-vsr-pii-", b"x-vsr-jailbreak-")
 """Headers of answers that are the gateway's word; a worker's are taken off."""
 
 
 class Guard:
-    """A `pipeline.Middleware`, outermost of the guard's: reads a request's texts while it goes on, and tells
-    whoever is blocked.
-    """
+    """A `pipeline.Middleware`, outermost of the guard's: reads texts while a request goes on."""
 
     def __init__(
         self,
@@ -58,7 +54,7 @@ class Guard:
         recorder: IncidentRecorder | None = None,
         clock: Callable[[], float] = time,
     ) -> None:
-        """`rules`: those in force, asked for once per request. `clock`: seconds since the epoch."""
+        """`rules` returns those in force, once per request. `clock`: seconds since the epoch."""
         self._scan = scan
         self._rules = rules
         self._reading = reading
@@ -83,7 +79,7 @@ class Guard:
         try:
             review.start_scans()
             reply = await call_next(request)
-            reply.headers[:] = [each for each in reply.headers if not each[0].startswith(_OURS)]
+            reply.headers[:] = [each for each in reply.headers if not each[0].startswith(_OWN_HEADERS)]
         except GuardBlockedError as blocked:
             blocked.noted.append(_guard_header(review))
             if self._block_status != 200 or not request.endpoint.generates:
@@ -101,10 +97,8 @@ class Guard:
         return reply
 
 
-class GuardEvaluation:
-    """A `pipeline.Middleware` behind detection, which knows the category, and before the cache."""
-
-    step_name = "Judging"
+class _GuardStep:
+    """What the middlewares behind `Guard` share."""
 
     def __init__(self, counts: GuardMetrics, states: ModelStates) -> None:
         self._counts = counts
@@ -113,6 +107,16 @@ class GuardEvaluation:
     def applies_to(self, endpoint: Endpoint) -> bool:
         """Return whether `endpoint` is guarded."""
         return endpoint.guarded
+
+    def _metrics_model(self, model: str | None) -> str:
+        """Return `model` as metrics may name it: only one that somebody serves."""
+        return model if model is not None and self._states(model) is not None else "unknown"
+
+
+class GuardEvaluation(_GuardStep):
+    """A `pipeline.Middleware` behind detection, which knows the category, and before the cache."""
+
+    step_name = "Judging"
 
     async def __call__(self, request: Request, call_next: Next) -> Reply:
         """Judge `request`. Raises GuardBlockedError for an attack, GuardFailedError."""
@@ -131,32 +135,19 @@ class GuardEvaluation:
             found = await review.personal_data()
         except ScanFailedError as failed:
             request.cache.bypass_reason = UNREAD
-            self._handle_failure(request, review, "pii", stops=rules.on_error == "block")
+            self._handle_failure(request, review, "pii", stops=rules.config.on_error == "block")
             review.is_partly_read = True
             found = failed.found
         review.found = filter_findings(found, rules)
         if not review.found:
             return
-        if finding_types(review.found) - rules.cacheable or review.judge_model(None).action not in (
-            None,
-            "report",
-        ):
-            request.cache.bypass_reason = PRIVATE  # an answer that is kept would be given past the policy
+        is_free = review.judge_model(None).action in (None, "report")
+        if not is_free or finding_types(review.found).difference(rules.config.cacheable):
+            request.cache.bypass_reason = PRIVATE  # a cached answer would be given past the policy
         request.clearance = review
-        request.journal.add(
-            "guard_pii",
-            count=len(review.found),
-            found=[
-                {
-                    "type": each.type,
-                    "where": each.where,
-                    "begin": each.begin,
-                    "end": each.end,
-                    "confidence": round(each.confidence, 4),
-                }
-                for each in (located.as_finding() for located in review.found[:_MOST_TOLD])
-            ],
-        )
+        findings = [each.as_finding() for each in review.found[:_MOST_FINDINGS]]
+        listed = [asdict(each) | {"confidence": round(each.confidence, 4)} for each in findings]
+        request.journal.add("guard_pii", count=len(review.found), found=listed)
 
     async def _judge_attacks(self, request: Request, review: GuardContext) -> None:
         rules = review.rules.jailbreak
@@ -171,24 +162,24 @@ class GuardEvaluation:
         most = worst_attack(judged, rules)
         if most is None:
             return
-        told = most.as_finding()
+        found = most.as_finding()
         action = "block" if rules.blocks else "report"
         request.journal.add(
             "guard_jailbreak",
             action=action,
-            type=told.type,
-            where=told.where,
-            confidence=round(told.confidence, 4),
+            type=found.type,
+            where=found.where,
+            confidence=round(found.confidence, 4),
             patterns=list(most.attack.patterns),
         )
         self._counts.count_action("jailbreak", action)
         review.notes.append(f"{action} jailbreak")
         review.record_findings(
-            request, "jailbreak", action, (told,), request.model, threshold=f"{rules.threshold:g}"
+            request, "jailbreak", action, (found,), request.model, threshold=f"{rules.threshold:g}"
         )
         if rules.blocks:
-            self._counts.count_block(metrics_model(request.model, self._states), "jailbreak_block")
-            raise jailbreak_blocked(told.type, told.confidence)
+            self._counts.count_block(self._metrics_model(request.model), "jailbreak_block")
+            raise jailbreak_blocked(found.type, found.confidence)
 
     def _handle_failure(self, request: Request, review: GuardContext, guard: str, *, stops: bool) -> None:
         review.notes.append(f"error {guard}")
@@ -208,23 +199,133 @@ def check_endpoint(endpoint: Endpoint) -> None:
             f"endpoint {endpoint.name}: the guard reads no text in {min(unread)!r} (guard.passages.SILENT)"
         )
     form = endpoint.reply_form
-    can_block, can_read = form in BLOCKED_REPLIES, form in FORMS or endpoint.is_in_session
-    if endpoint.generates and not (can_block and can_read):
+    can_read = form in FORMS or endpoint.is_in_session
+    if endpoint.generates and not (can_block(form) and can_read):
         raise ConfigError(
             f"endpoint {endpoint.name}: the guard cannot read or block answers of the form {form.value!r}"
-            " (guard.answers.answer_forms.FORMS, guard.block_replies.BLOCKED_REPLIES)"
+            " (guard.answers.answer_forms.FORMS, bundled/blocked_replies.json)"
         )
 
 
-def metrics_model(model: str | None, states: ModelStates) -> str:
-    """The model as metrics may name it: only one that somebody serves."""
-    return model if model is not None and states(model) is not None else "unknown"
-
-
 def tenant_policy(request: Request) -> str | None:
-    """The policy that the request's tenant names."""
+    """Return the policy that the tenant of `request` names."""
     return None if request.caller.policy is None else request.caller.policy.guard
 
 
 def _guard_header(review: GuardContext) -> tuple[bytes, bytes]:
     return b"x-radixway-guard", ", ".join(dict.fromkeys(review.notes)).encode("ascii")
+
+
+class ModelClearanceMiddleware(_GuardStep):
+    """A `pipeline.Middleware` behind the decision, where the model is known."""
+
+    step_name = "Clearing"
+
+    async def __call__(self, request: Request, call_next: Next) -> Reply:
+        """Clear `request` for its model. Raises GuardBlockedError, GuardFailedError."""
+        review = of_this_request.get()
+        if review is None or not review.found:
+            return await call_next(request)
+        review.hidden, review.vault = frozenset(), None  # as another model may have been tried before
+        model = None if request.model == ANY_MODEL else request.model
+        verdict = review.judge_model(model)
+        if verdict.action is not None:
+            await self._apply_verdict(request, review, model, verdict)
+        elif model is not None and model != review.asked and model == review.fallback_model:
+            # chosen because no other may be shown the request
+            self._record_verdict(request, review, review.asked, review.judge_model(None), "route")
+        return await call_next(request)
+
+    async def _apply_verdict(
+        self, request: Request, review: GuardContext, model: str | None, verdict: PiiVerdict
+    ) -> None:
+        action = _feasible_action(request, review, verdict)
+        self._counts.count_violations(self._metrics_model(model), verdict.denied)
+        self._record_verdict(request, review, model, verdict, action)
+        if action == "block":
+            self._counts.count_block(self._metrics_model(model), "pii_policy_denied")
+            raise pii_blocked(model or ANY_MODEL, verdict.denied)
+        if action == "route":
+            request.model = review.rules.pii.config.route_to
+            request.edit(model=request.model)
+        elif action != "report":
+            await _redact_request(request, review, verdict)
+
+    def _record_verdict(
+        self, request: Request, review: GuardContext, model: str | None, verdict: PiiVerdict, action: str
+    ) -> None:
+        self._counts.count_action("pii", action)
+        denied = sorted(verdict.denied)
+        request.journal.add("guard_clearing", model=model, action=action, denied=denied)
+        review.notes.append(f"{action} pii")
+        done = verdict.edits if action in ("mask", "redact") else verdict.denied
+        for types, what in ((done, action), (verdict.denied - done, "report")):
+            if types:
+                found = tuple(each.as_finding() for each in review.found if each.found.type in types)
+                review.record_findings(request, "pii", what, found, model)
+
+
+class SessionClearanceMiddleware(_GuardStep):
+    """A `pipeline.Middleware` behind sessions, which may name the model themselves, and know what was said
+    before. Token ids cannot be edited any more: what the model may not be shown ends here.
+    """
+
+    step_name = "Cleared"
+
+    def __init__(self, reading: RequestTextReader, counts: GuardMetrics, states: ModelStates) -> None:
+        super().__init__(counts, states)
+        self._reading = reading
+
+    async def __call__(self, request: Request, call_next: Next) -> Reply:
+        """Clear `request` for its model. Raises GuardBlockedError, GuardFailedError."""
+        review, model = of_this_request.get(), request.model
+        if review is None or model is None or not review.rules.pii.enabled:
+            return await call_next(request)
+        if (EARLIER,) in review.texts.unread:
+            await self._read_session_prompt(request, review)
+        verdict = review.judge_model(model)
+        if verdict.action not in (None, "report"):
+            self._counts.count_block(self._metrics_model(model), "pii_policy_denied")
+            raise pii_blocked(model, verdict.denied)
+        return await call_next(request)
+
+    async def _read_session_prompt(self, request: Request, review: GuardContext) -> None:
+        """Find personal data in the whole prompt, as it is known by its tokens."""
+        texts = await self._reading.read_request(request)
+        try:
+            review.found = await review.rescan_texts(texts)
+        except ScanFailedError as failed:
+            if review.rules.pii.config.on_error == "block":
+                raise GuardFailedError(["pii"]) from None
+            review.found = filter_findings(failed.found, review.rules.pii)
+        review.hidden = frozenset()  # what was hidden stands there no more
+
+
+def _feasible_action(request: Request, review: GuardContext, verdict: PiiVerdict) -> str:
+    """Return "block" for what cannot be done: editing token ids or keys, routing to a forbidden model."""
+    action = verdict.action
+    assert action is not None
+    if action == "route":
+        to = review.rules.pii.config.route_to
+        allowed = to is not None and (request.caller.policy is None or request.caller.policy.allows_model(to))
+        return action if to is not None and allowed and review.may_show(to) else "block"
+    if action in ("mask", "redact"):
+        hidden = [each for each in review.found if each.found.type in verdict.edits]
+        fixed = any(each.passage.is_key or is_token_ids(each.passage.place, request.body) for each in hidden)
+        return "block" if fixed else action
+    return action
+
+
+async def _redact_request(request: Request, review: GuardContext, verdict: PiiVerdict) -> None:
+    """Mask or redact. Texts are read again: the decision may have put a system prompt before them."""
+    texts = await run_on_body(request, lambda: read_texts(request.body))
+    try:
+        found = await review.rescan_texts(texts)
+    except ScanFailedError as failed:
+        if review.rules.pii.config.on_error == "block" or not review.is_partly_read:
+            raise GuardFailedError(["pii"]) from None  # what was found before could not be hidden for sure
+        found = filter_findings(failed.found, review.rules.pii)
+    style = review.rules.pii.config.mask
+    changes, review.vault = await run_on_body(request, redact_passages, texts.passages, found, verdict, style)
+    await run_on_body(request, replace_texts, request, changes)
+    review.hidden = verdict.edits

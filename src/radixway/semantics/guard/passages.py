@@ -20,7 +20,7 @@ Place = tuple[str | int, ...]
 
 
 class TextTooLongError(GatewayError):
-    """A request says more than the guard reads, and nothing passes unread."""
+    """A request has more text than the guard reads, and nothing passes unread."""
 
     status = 413
     code = "text_too_long"
@@ -31,11 +31,11 @@ class TextPassage:
     """One text of a request."""
 
     text: str
-    """Valid Unicode: U+FFFD stands in place of each lone surrogate."""
+    """Valid Unicode: U+FFFD in place of each lone surrogate."""
     speaker: Speaker
     place: Place
     is_key: bool = False
-    """It is the name of what stands at `place`, and nothing that could be written anew."""
+    """It is the key at `place`, which cannot be replaced."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "text", replace_surrogates(self.text))
@@ -48,13 +48,13 @@ class RequestTexts:
     passages: list[TextPassage] = field(default_factory=list)
     """In the order of the body."""
     unread: list[Place] = field(default_factory=list)
-    """Where there is something that is not text: pictures, sounds, files, token ids."""
+    """Places of what is not text: pictures, sounds, files, token ids."""
     max_characters: int | None = None
-    """Of all passages together."""
+    """The limit for all passages together."""
     characters: int = 0
 
     def add_passage(self, passage: TextPassage) -> None:
-        """Raises TextTooLongError for a passage that makes it too much to read."""
+        """Add `passage`. Raises TextTooLongError if that makes it too much to read."""
         self.check_size(len(passage.text), passage.place)
         if len(self.passages) >= MOST_PASSAGES:
             raise _too_long_error("texts", passage.place)
@@ -68,7 +68,7 @@ class RequestTexts:
         self.unread.append(place)
 
     def check_size(self, characters: int, place: Place) -> None:
-        """Raises TextTooLongError where so many more, at `place`, are more than may be read."""
+        """Raise TextTooLongError if `characters` more, at `place`, are too many."""
         if self.max_characters is not None and self.characters + characters > self.max_characters:
             raise TextTooLongError(
                 f"the guard reads at most {self.max_characters} characters of a request"
@@ -77,76 +77,32 @@ class RequestTexts:
             )
 
 
-TOP: Mapping[str, Speaker] = {
-    "system": "system",
-    "instructions": "system",
-    "tools": "system",
-    "functions": "system",
-    "response_format": "system",
-    "documents": "document",
-    "messages": "user",
-    "prompt": "user",
-    "text": "user",
-    "input": "user",
-    "suffix": "user",
-    "prediction": "assistant",
-    "chat_template": "system",
-    "chat_template_kwargs": "system",
-    "tool_choice": "system",
-    "function_call": "system",
-    "sampling_params": "system",
-    "structured_outputs": "system",
-    "structural_tag": "system",
-    "guided_json": "system",
-    "guided_regex": "system",
-    "guided_choice": "system",
-    "guided_grammar": "system",
-    "json_schema": "system",
-    "grammar": "system",
-    "regex": "system",
-    "ebnf": "system",
+_TOP: Mapping[Speaker, str] = {
+    "system": """
+        system instructions tools functions response_format chat_template chat_template_kwargs tool_choice
+        function_call sampling_params structured_outputs structural_tag guided_json guided_regex guided_choice
+        guided_grammar json_schema grammar regex ebnf
+    """,
+    "document": "documents",
+    "user": "messages prompt text input suffix",
+    "assistant": "prediction",
 }
-"""Who speaks in the fields of all protocols, where nobody is named. Any other is the user's."""
+TOP: Mapping[str, Speaker] = {name: speaker for speaker, names in _TOP.items() for name in names.split()}
+"""The speaker in the fields of all protocols, where nobody is named. Any other field is the user's."""
 
-SILENT = frozenset(
-    {
-        *(
-            "model",
-            "user",
-            "safety_identifier",
-            "metadata",
-            "stop",
-            "stop_regex",
-            "bad_words",
-            "rid",
-            "service_tier",
-        ),
-        *("request_id", "cache_salt", "extra_key", "prompt_cache_key", "prompt_cache_retention", "lora_path"),
-        *("session_id", "session_params", "conversation", "previous_response_id", "include", "truncation"),
-        *(
-            "modalities",
-            "audio",
-            "reasoning",
-            "reasoning_effort",
-            "verbosity",
-            "stream_options",
-            "logit_bias",
-            "encoding_format",
-        ),
-        *(
-            "kv_transfer_params",
-            "disaggregated_params",
-            "ec_transfer_params",
-            "bootstrap_host",
-            "bootstrap_room",
-        ),
-        *("custom_logit_processor", "custom_params", "logits_processors", "priority", "mcp_servers", "betas"),
-    }
-)
+_SILENT = """
+model user safety_identifier metadata stop stop_regex bad_words rid service_tier
+request_id cache_salt extra_key prompt_cache_key prompt_cache_retention lora_path
+session_id session_params conversation previous_response_id include truncation
+modalities audio reasoning reasoning_effort verbosity stream_options logit_bias encoding_format
+kv_transfer_params disaggregated_params ec_transfer_params bootstrap_host bootstrap_room
+custom_logit_processor custom_params logits_processors priority mcp_servers betas
+"""
+SILENT = frozenset(_SILENT.split())
 """Top-level fields that workers obey and no model is shown."""
 
 EARLIER = "previous_response_id"
-"""Where a Response goes on from another one: what was said before is known to its session alone."""
+"""The field by which a Response goes on from another one: only its session knows what was said before."""
 
 _MEDIA_FIELDS = frozenset({"image_data", "video_data", "audio_data", "input_embeds", "prompt_embeds"})
 _CONVERSATION = frozenset({"messages", "input", "system", "instructions", "prompt", "prediction"})
@@ -157,24 +113,23 @@ ID_FIELDS = ("input_ids", "prompt")
 """Fields in which there may be token ids."""
 _TEXT_FIELDS = frozenset({"text", "content", "arguments", "output", *_CONVERSATION})
 MOST_PASSAGES = 50_000
-"""More are refused: each costs some hundred bytes, and a pass of its own, however short it is."""
+"""Each costs some hundred bytes, and a pass of its own, however short it is."""
 DEEPEST = 64
-"""Keys and indices in a place. What nests deeper is read as the JSON it is, so that places stay short."""
+"""Keys and indices in a place. What nests deeper is read as JSON, so that places stay short."""
 _DIGITS = 9
-"""From so many on, a number may be somebody's."""
-_OTHER_MEDIA = frozenset(
-    {"image_url", "video_url", "audio_url", "input_audio", "image", "audio", "video", "file_data"}
-)
-_NO_TEXT = frozenset(
-    {
-        *("role", "type", "id", "call_id", "tool_call_id", "tool_use_id", "item_id", "status", "signature"),
-        *("cache_control", "media_type", "mime_type", "format", "detail", "file_id", "encrypted_content"),
-        *("$schema", "$ref", "strict", "required", "url"),
-    }
-)
+"""Digits from which a number may be somebody's."""
+_LEAST_ID = 10 ** (_DIGITS - 1)
+_MEDIA_PARTS = "image_url video_url audio_url input_audio image audio video file_data"
+_OTHER_MEDIA = frozenset(_MEDIA_PARTS.split())
+_WITHOUT_TEXT = """
+role type id call_id tool_call_id tool_use_id item_id status signature
+cache_control media_type mime_type format detail file_id encrypted_content
+$schema $ref strict required url
+"""
+_NO_TEXT = frozenset(_WITHOUT_TEXT.split())
 """Fields that say nothing to a model, or nothing of their own."""
 _OPAQUE = re.compile(r"(?!\d{9})[\w.:/+=-]*")
-"""What stands in them then. Anything else was put there to be read."""
+"""Their usual values. Anything else was put there to be read."""
 _ROLES: Mapping[str, Speaker] = {
     "system": "system",
     "developer": "system",
@@ -184,29 +139,27 @@ _ROLES: Mapping[str, Speaker] = {
     "function": "tool",
 }
 _TYPES: Mapping[str, Speaker] = {
-    "function_call": "assistant",
-    "function_call_output": "tool",
-    "custom_tool_call_output": "tool",
-    "tool_result": "tool",
-    "tool_use": "assistant",
-    "reasoning": "assistant",
-    "document": "document",
-    "search_result": "document",
-    "file": "document",
-    "input_file": "document",
+    **dict.fromkeys(("function_call", "tool_use", "reasoning"), "assistant"),
+    **dict.fromkeys(("function_call_output", "custom_tool_call_output", "tool_result"), "tool"),
+    **dict.fromkeys(("document", "search_result", "file", "input_file"), "document"),
 }
 """Of items and parts of content, where their type says who speaks."""
 
 
+_NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]{0,40}")
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+_Items = Iterator[tuple[Any, Place, Speaker]]
+
+
 def read_texts(body: Mapping[str, Any], *, max_characters: int | None = None) -> RequestTexts:
-    """Every text of a chat completion, a completion, `/generate`, Anthropic's Messages or a Response.
+    """Read every text of `body`: a chat completion, completion, `/generate`, Anthropic's Message or Response.
 
     Parts whose type nobody knows are read too. Without recursion, as clients choose how deep they nest.
-    Raises BadRequest where that is deeper than JSON is written, TextTooLongError for more than
-    `max_characters`.
+    Raises BadRequest for what nests too deeply, TextTooLongError for more than `max_characters`.
     """
     texts = RequestTexts(max_characters=max_characters)
-    if body.get("previous_response_id"):
+    if body.get(EARLIER):
         texts.skip_value((EARLIER,))
     waiting = [_top_fields(body, texts)]
     while waiting:
@@ -227,13 +180,13 @@ def read_texts(body: Mapping[str, Any], *, max_characters: int | None = None) ->
                 waiting.append(_items(value, place, speaker))
         elif isinstance(value, dict):
             waiting.append(_fields(value, place, speaker, texts))
-        elif isinstance(value, int | float) and len(place) > 1:
-            _add_number(texts, value, place, speaker)
+        elif isinstance(value, int | float) and len(place) > 1 and abs(value) >= _LEAST_ID and value % 1 == 0:
+            texts.add_passage(TextPassage(str(value), speaker, place))
     return texts
 
 
 def format_place(place: Place) -> str:
-    """`messages[2].content`. Keys that are not names are not repeated: they may be private themselves."""
+    """Format `place`: `messages[2].content`. Keys that are not names become `…`: they may be private."""
     words = ""
     for part in place:
         if isinstance(part, int):
@@ -242,9 +195,6 @@ def format_place(place: Place) -> str:
             name = part if _NAME.fullmatch(part) else "…"
             words += f".{name}" if words else name
     return words
-
-
-_NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]{0,40}")
 
 
 def _add_text(texts: RequestTexts, text: str, place: Place, speaker: Speaker) -> None:
@@ -261,7 +211,7 @@ def _too_long_error(what: str, place: Place) -> TextTooLongError:
 
 
 def replace_surrogates(text: str) -> str:
-    """`text` with U+FFFD for each lone surrogate: as many characters, and all of them can be encoded."""
+    """Return `text` with U+FFFD for each lone surrogate: as many characters, and all can be encoded."""
     if text.isascii():
         return text
     try:
@@ -271,24 +221,9 @@ def replace_surrogates(text: str) -> str:
     return text
 
 
-_SURROGATES = re.compile("[\ud800-\udfff]")
-
-
 def _may_be_media(place: Place) -> bool:
-    return (
-        place[0] in _CONVERSATION
-        and len(place) > 1
-        and isinstance(place[-1], str)
-        and (place[-1] not in _TEXT_FIELDS)
-    )
-
-
-def _add_number(texts: RequestTexts, number: float, place: Place, speaker: Speaker) -> None:
-    if abs(number) >= 10 ** (_DIGITS - 1) and number == number // 1:
-        texts.add_passage(TextPassage(str(number), speaker, place))
-
-
-_Items = Iterator[tuple[Any, Place, Speaker]]
+    last = place[-1]
+    return place[0] in _CONVERSATION and len(place) > 1 and isinstance(last, str) and last not in _TEXT_FIELDS
 
 
 def _top_fields(body: Mapping[str, Any], texts: RequestTexts) -> _Items:
@@ -324,7 +259,7 @@ def _fields(value: dict[str, Any], place: Place, speaker: Speaker, texts: Reques
 
 
 def _is_silent(name: str, value: Any, place: Place) -> bool:
-    """A field that says nothing. A parameter may be called `id`, though, and templates write roles out."""
+    """Return whether the field says nothing. But parameters may be called `id`, and templates write roles."""
     if place[0] == "sampling_params" and name in SILENT:
         return True
     if name == "$schema":
@@ -339,7 +274,7 @@ def _is_silent(name: str, value: Any, place: Place) -> bool:
 
 
 def _is_written(value: str) -> bool:
-    """Whether it is text: neither an address nor data, which may come in long lines."""
+    """Return whether `value` is text: neither an address nor data, which may come in long lines."""
     return any(len(word) < 40 for word in value.split()[:-1])
 
 
@@ -351,7 +286,7 @@ def _encode_json(value: Any) -> str:
 
 
 def _as_json(value: Any) -> Any:
-    """An object as its JSON, in which a finding can be replaced wherever it stands."""
+    """Return an object as its JSON, in which a finding can be replaced wherever it stands."""
     if not isinstance(value, dict | list):
         return value
     try:
@@ -361,7 +296,7 @@ def _as_json(value: Any) -> Any:
 
 
 def unescape_json(text: str) -> str:
-    """JSON in a text (arguments and results of calls) without the escapes that would hide what it says."""
+    """Return `text` without the escapes that would hide what it says, if it is JSON, as results of calls."""
     if "\\u" not in text:
         return text
     try:
@@ -372,7 +307,7 @@ def unescape_json(text: str) -> str:
 
 
 def _holds_ids(value: list[Any], kinds: set[type], place: Place) -> bool:
-    """Whether token ids are among what it holds, which is of these `kinds`."""
+    """Return whether token ids are among `value`, which is of these `kinds`."""
     if not may_hold_ids(place):
         return False
     if kinds & {int, float, bool}:
@@ -389,7 +324,7 @@ def may_hold_ids(place: Place) -> bool:
 
 
 def as_token_id(value: Any) -> int | None:
-    """The token id that engines make of it: theirs may be written as `5.0`, `"5"` or `true` for 1."""
+    """Return the token id that engines read from `value`, which may be `5.0`, `"5"` or `true` for 1."""
     if isinstance(value, str):
         return int(value) if len(value) <= _DIGITS and value.isdecimal() else None
     return int(value) if isinstance(value, int | float) and value == value // 1 else None

@@ -1,4 +1,4 @@
-"""From findings and rules to what is done. Pure and synchronous."""
+"""Decides what is done, from findings and rules. Pure and synchronous."""
 
 from __future__ import annotations
 
@@ -27,10 +27,8 @@ class LocatedPersonalData:
 
     def as_finding(self) -> GuardFinding:
         """Return its type and place, without the text."""
-        found = self.found
-        return GuardFinding(
-            found.type, format_place(self.passage.place), found.begin, found.end, found.confidence
-        )
+        found, where = self.found, format_place(self.passage.place)
+        return GuardFinding(found.type, where, found.begin, found.end, found.confidence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +40,9 @@ class PiiVerdict:
     denied: frozenset[str] = frozenset()
     """Types that the model may not be shown."""
     masked: frozenset[str] = frozenset()
-    """Those of them that are replaced by stars."""
+    """Those that are replaced by stars."""
     redacted: frozenset[str] = frozenset()
-    """And by placeholders."""
+    """Those that are replaced by placeholders."""
 
     @property
     def edits(self) -> frozenset[str]:
@@ -57,11 +55,12 @@ ALLOWED = PiiVerdict(None)
 
 def filter_findings(found: Iterable[LocatedPersonalData], rules: PiiRules) -> list[LocatedPersonalData]:
     """Return those of `found` that `rules` look for and whose confidence suffices."""
+    config = rules.config
     return [
         each
         for each in found
-        if each.found.confidence >= rules.thresholds.get(each.found.type, rules.threshold)
-        and (not rules.types or each.found.type in rules.types)
+        if each.found.confidence >= config.thresholds.get(each.found.type, rules.threshold)
+        and (not config.types or each.found.type in config.types)
     ]
 
 
@@ -109,6 +108,6 @@ class LocatedAttack:
 
 
 def worst_attack(judged: Sequence[LocatedAttack], rules: JailbreakRules) -> LocatedAttack | None:
-    """The passage that is likeliest an attack, if it is one."""
+    """Return the one of `judged` that is likeliest an attack, if `rules` count it as one."""
     most = max(judged, key=lambda each: each.attack.risk, default=None)
     return most if most is not None and most.attack.risk >= rules.threshold else None

@@ -24,13 +24,13 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _INLINE_BYTES = 2**16
-"""A body up to here is read at once: at most some milliseconds. A thread's detour costs 50 µs."""
+"""A body up to here is read on the event loop: at most some milliseconds. A thread costs 50 µs."""
 _CHARACTERS_OF_AN_ID = 4
-"""As what a token id counts until it is decoded: about as many it is, in English."""
+"""Length that is assumed of a token id before it is decoded: the mean in English, about."""
 
 
 class RequestTextReader:
-    """Reads requests to every endpoint."""
+    """Reads the texts of requests to every endpoint."""
 
     def __init__(self, tokenizer_of: TokenizerOf | None = None, max_characters: int | None = None) -> None:
         """`tokenizer_of`: of a model's name, where there are any. `max_characters`: of a request's texts."""
@@ -40,12 +40,12 @@ class RequestTextReader:
     async def read_request(self, request: Request) -> RequestTexts:
         """Read every text of `request`; the journal says what could not be read.
 
-        Raises BadRequest: the body is no JSON, or has two meanings. Raises TextTooLong.
+        Raises BadRequest: the body is no JSON, or has two meanings. Raises TextTooLongError.
         """
         texts = await run_on_body(request, self._read_body, request)
         ids = [place for place in texts.unread if is_token_ids(place, request.body)]
         if ids:
-            tokenizer = await self._tokenizer(request.model)
+            tokenizer = None if self._tokenizer_of is None else (await self._tokenizer_of(request.model))[1]
             if tokenizer is not None:
                 await run_in_thread(_decode_token_ids, tokenizer, ids, request.body, texts)
                 ids = []
@@ -57,9 +57,6 @@ class RequestTextReader:
         _reject_duplicate_keys(request.raw)
         return read_texts(request.body, max_characters=self._max_characters)
 
-    async def _tokenizer(self, model: str | None) -> Tokenizer | None:
-        return None if self._tokenizer_of is None else (await self._tokenizer_of(model))[1]
-
 
 async def run_on_body(request: Request, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Return what `work` on the body of `request` returns; a large body is handled in a thread."""
@@ -69,8 +66,8 @@ async def run_on_body(request: Request, work: Callable[P, T], *args: P.args, **k
 
 
 def _reject_duplicate_keys(raw: bytes) -> None:
-    """Of a name that stands twice in an object some readers take the first, some the last: what is read here
-    would not be what the worker reads. Raises BadRequest.
+    """Raise BadRequest for a name that stands twice in an object: some readers take the first, some the last,
+    so that what is read here might not be what the worker reads.
     """
     try:
         json.loads(raw, object_pairs_hook=_unique_keys)
@@ -83,7 +80,7 @@ def _reject_duplicate_keys(raw: bytes) -> None:
 
 
 class _DuplicateKeyError(Exception):
-    """A name stands twice."""
+    pass
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> None:
@@ -97,22 +94,19 @@ def is_token_ids(place: Place, body: Mapping[str, Any]) -> bool:
 
 
 def _decode_token_ids(
-    tokenizer: Tokenizer, ids: Sequence[Place], body: Mapping[str, Any], texts: RequestTexts
+    tokenizer: Tokenizer, places: Sequence[Place], body: Mapping[str, Any], texts: RequestTexts
 ) -> None:
-    """Put what the ids at these places say among `texts`. Raises TextTooLong before it decodes any."""
-    texts.check_size(_CHARACTERS_OF_AN_ID * sum(len(_value_at(body, place)) for place in ids), ids[0])
-    for place in ids:
-        texts.add_passage(_decode_passage(tokenizer, place, body))
-    decoded = frozenset(ids)
-    texts.unread = [place for place in texts.unread if place not in decoded]
-
-
-def _decode_passage(tokenizer: Tokenizer, place: Place, body: Mapping[str, Any]) -> TextPassage:
+    """Add the texts of the token ids at `places` to `texts`. Raises TextTooLongError before decoding."""
+    texts.check_size(_CHARACTERS_OF_AN_ID * sum(len(_value_at(body, place)) for place in places), places[0])
     size = tokenizer.size
-    ids = _value_at(body, place)
-    if set(map(type, ids)) != {int}:
-        ids = [known for each in ids if (known := as_token_id(each)) is not None]
-    return TextPassage(tokenizer.decode([each for each in ids if 0 <= each < size]), "user", place)
+    for place in places:
+        ids = _value_at(body, place)
+        if set(map(type, ids)) != {int}:
+            ids = [known for each in ids if (known := as_token_id(each)) is not None]
+        text = tokenizer.decode([each for each in ids if 0 <= each < size])
+        texts.add_passage(TextPassage(text, "user", place))
+    decoded = frozenset(places)
+    texts.unread = [place for place in texts.unread if place not in decoded]
 
 
 def _value_at(body: Any, place: Place) -> Any:

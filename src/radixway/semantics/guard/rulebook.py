@@ -1,4 +1,4 @@
-"""The guard's rules for one request: the configuration's many forms brought into one.
+"""The guard's rules for one request, from the many forms of the configuration.
 
 `guard` ◂ the tenant's policy ◂ the category ◂ the decision that won. The classic keys stand below `guard`.
 """
@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
 
+from radixway.core.config.base import ConfigSection
 from radixway.core.config.guard import (
     GuardConfig,
     GuardPolicy,
@@ -20,10 +21,10 @@ from radixway.core.config.guard import (
 from radixway.semantics.guard.pii.labels import SOFT_TYPES
 
 if TYPE_CHECKING:
-    from radixway.core.config.guard import MaskStyle, OnError, PiiAction
+    from radixway.core.config.guard import OnError, PiiAction
     from radixway.core.config.semantic import SemanticConfig
 
-S = TypeVar("S", PiiConfig, JailbreakConfig)
+S = TypeVar("S", bound=ConfigSection)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class PiiAllowance:
     everything: bool = False
     types: frozenset[str] = frozenset()
     is_given: bool = False
-    """Somebody said what may be shown; all else is denied by name."""
+    """Whether a policy lists what may be shown; all else is denied by name."""
 
     def denied_types(self, types: frozenset[str]) -> frozenset[str]:
         """Return those of `types` that it may not be shown."""
@@ -42,25 +43,20 @@ class PiiAllowance:
 
 @dataclass(frozen=True, slots=True)
 class PiiRules:
-    """Personal data."""
+    """Rules for personal data."""
 
+    config: PiiConfig
+    """The section in force, of which `enabled`, `action` and `threshold` count as below."""
     enabled: bool
     action: PiiAction
     threshold: float
-    on_error: OnError
-    actions: Mapping[str, PiiAction] = field(default_factory=dict)
-    thresholds: Mapping[str, float] = field(default_factory=dict)
-    types: frozenset[str] = frozenset()
-    cacheable: frozenset[str] = frozenset()
-    mask: MaskStyle = "stars"
-    route_to: str | None = None
-    allowances: Mapping[str, PiiAllowance] = field(default_factory=dict)
+    allowances: Mapping[str, PiiAllowance]
     """By model."""
-    otherwise: PiiAllowance = PiiAllowance()
-    """Of models that are not among them."""
+    otherwise: PiiAllowance
+    """The allowance of models that are not among them."""
 
     def allowance(self, model: str | None) -> PiiAllowance:
-        """The model's; of one that is not known yet, what every model may be shown."""
+        """Return the allowance of `model`; if that is not known yet, what every model may be shown."""
         if model is not None:
             return self.allowances.get(model, self.otherwise)
         named = (self.otherwise, *self.allowances.values())
@@ -74,16 +70,16 @@ class PiiRules:
         """Return the action on the type `name`, which `allowance` denies. A soft type is masked only if it is
         named: under `actions` or `types`, or by an explicit allowance for the model.
         """
-        action = self.actions.get(name)
+        action = self.config.actions.get(name)
         if action is not None:
             return action
-        is_named = name in self.types or allowance.is_given
+        is_named = name in self.config.types or allowance.is_given
         return "report" if self.action == "mask" and name in SOFT_TYPES and not is_named else self.action
 
 
 @dataclass(frozen=True, slots=True)
 class JailbreakRules:
-    """Attacks."""
+    """Rules for attacks."""
 
     enabled: bool
     blocks: bool
@@ -93,15 +89,10 @@ class JailbreakRules:
 
 @dataclass(frozen=True, slots=True)
 class GuardRules:
-    """Both."""
+    """Both for one request."""
 
     pii: PiiRules
     jailbreak: JailbreakRules
-
-    @property
-    def is_on(self) -> bool:
-        """Return whether anything is to be looked for."""
-        return self.pii.enabled or self.jailbreak.enabled
 
 
 class GuardRulebook:
@@ -116,12 +107,11 @@ class GuardRulebook:
         self._known: dict[tuple[str | None, str | None, str | None], GuardRules] = {}
 
     def rules_for(self, policy: str | None, category: str | None, decision: str | None) -> GuardRules:
-        """The rules for a tenant's policy, a category and the decision that won, each where known."""
+        """Return the rules for a tenant's `policy`, a `category` and the winning `decision`, where known."""
         key = (policy, category, decision)  # all three are names of the configuration
-        rules = self._known.get(key)
-        if rules is None:
-            rules = self._known[key] = self._resolve_rules(*key)
-        return rules
+        if key not in self._known:
+            self._known[key] = self._resolve_rules(*key)
+        return self._known[key]
 
     def _is_classic(self) -> bool:
         if self._semantic is None:
@@ -132,8 +122,8 @@ class GuardRulebook:
 
     def _resolve_rules(self, policy: str | None, category: str | None, decision: str | None) -> GuardRules:
         own = self._guard.policies.get(policy, GuardPolicy()) if policy else GuardPolicy()
-        pii = _overlay_section(self._guard.pii, own.pii)
-        jailbreak = _overlay_section(self._guard.jailbreak, own.jailbreak)
+        pii = overlay_section(self._guard.pii, own.pii)
+        jailbreak = overlay_section(self._guard.jailbreak, own.jailbreak)
         asked = is_guard_requested(self._guard)
         rules = GuardRules(
             self._pii_rules(pii, asked=asked or own.pii is not None),
@@ -152,16 +142,10 @@ class GuardRulebook:
         if semantic is not None and "threshold" not in section.model_fields_set:
             threshold = semantic.classifier.pii_model.threshold
         return PiiRules(
+            section,
             enabled=self.is_on and section.enabled and (asked or bool(allowances)),
             action="block" if allowances and "action" not in section.model_fields_set else section.action,
             threshold=threshold,
-            on_error=section.on_error,
-            actions=section.actions,
-            thresholds=section.thresholds,
-            types=frozenset(section.types),
-            cacheable=frozenset(section.cacheable),
-            mask=section.mask,
-            route_to=section.route_to,
             allowances=_trusted_models(section.route_to) | allowances,
             otherwise=PiiAllowance(everything=bool(allowances) or not asked),
         )
@@ -196,7 +180,7 @@ class GuardRulebook:
     def _decision_rules(
         self, rules: GuardRules, semantic: SemanticConfig, name: str | None, *, blocks: bool, acts: bool
     ) -> GuardRules:
-        """What the decision's plugins say; a guard that they switch on blocks, unless its action is given."""
+        """Apply the decision's plugins; a guard that they switch on blocks, unless its action is given."""
         decision = next((each for each in semantic.decisions if each.name == name), None)
         for plugin in () if decision is None else decision.plugins:
             said = plugin.configuration
@@ -207,13 +191,13 @@ class GuardRulebook:
                 found = _with_overrides(rules.pii, said.get("enabled", True), said.get("threshold"))
                 types = frozenset(said.get("pii_types_allowed", ()))
                 allowed = PiiAllowance(types=types, is_given=True)
-                found = replace(found, allowances=_trusted_models(found.route_to), otherwise=allowed)
+                found = replace(found, allowances=_trusted_models(found.config.route_to), otherwise=allowed)
                 rules = replace(rules, pii=replace(found, action="block") if acts else found)
         return rules
 
 
 def _allowances(semantic: SemanticConfig) -> dict[str, PiiAllowance]:
-    """By model; a model's adapters are under its policy."""
+    """Return the allowances by model; a model's adapters are under its policy."""
     allowances: dict[str, PiiAllowance] = {}
     for name, params in semantic.models.items():
         policy = params.pii_policy
@@ -228,20 +212,21 @@ def _trusted_models(model: str | None) -> dict[str, PiiAllowance]:
     return {} if model is None else {model: PiiAllowance(everything=True)}
 
 
-def _overlay_section(below: S, own: S | None) -> S:
-    """The section with what the other one says itself."""
-    if own is None:
-        return below
-    return below.model_copy(update={name: getattr(own, name) for name in own.model_fields_set})
+def overlay_section(below: S, own: S | None) -> S:
+    """Return `below` with what `own` says itself, key by key in sections within it."""
+    update = {}
+    for name in () if own is None else own.model_fields_set:
+        new = getattr(own, name)
+        update[name] = overlay_section(getattr(below, name), new) if isinstance(new, ConfigSection) else new
+    return below.model_copy(update=update)
 
 
 R = TypeVar("R", PiiRules, JailbreakRules)
 
 
 def _with_overrides(rules: R, enabled: bool | None, threshold: float | None) -> R:
-    said: dict[str, Any] = {}
-    if enabled is not None:
-        said["enabled"] = enabled
-    if threshold is not None:
-        said["threshold"] = threshold
-    return replace(rules, **said) if said else rules
+    return replace(
+        rules,
+        enabled=rules.enabled if enabled is None else enabled,
+        threshold=rules.threshold if threshold is None else threshold,
+    )

@@ -1,4 +1,4 @@
-"""The room put together for a gateway: who finds, who judges, and the steps of the road."""
+"""The guard of a gateway, put together: finder, judge and middlewares."""
 
 from __future__ import annotations
 
@@ -15,25 +15,29 @@ from radixway.core.pipeline import (
     GuardUnavailableError,
     ModelStates,
     PersonalDataFinder,
-    Request,
     TokenizerOf,
 )
 from radixway.core.telemetry import MetricsRegistry
 from radixway.semantics.encoders import EncoderError
-from radixway.semantics.guard.answers.build import AnswerGuardService
+from radixway.semantics.guard.answers.middleware import AnswerGuard, CachedAnswerGuard
 from radixway.semantics.guard.guard_context import of_this_request
 from radixway.semantics.guard.guard_metrics import GuardMetrics
 from radixway.semantics.guard.incident import IncidentRecorder
-from radixway.semantics.guard.middleware import Guard, GuardEvaluation
-from radixway.semantics.guard.model_clearance import ModelClearanceMiddleware, SessionClearanceMiddleware
+from radixway.semantics.guard.middleware import (
+    Guard,
+    GuardEvaluation,
+    ModelClearanceMiddleware,
+    SessionClearanceMiddleware,
+)
 from radixway.semantics.guard.passages import TextPassage
-from radixway.semantics.guard.placeholders import PlaceholderVault
+from radixway.semantics.guard.redaction import PlaceholderVault
 from radixway.semantics.guard.request_reader import RequestTextReader
 from radixway.semantics.guard.rulebook import GuardRulebook
-from radixway.semantics.guard.text_scanner import ConversationJudge, ScanFailedError, TextScanner
+from radixway.semantics.guard.text_scanner import ScanFailedError, TextScanner
 
 if TYPE_CHECKING:
     from radixway.core.config.semantic import SemanticConfig
+    from radixway.semantics.guard.jailbreak import DefaultAttackJudge
 
 T = TypeVar("T")
 Sections = Callable[[], "SemanticConfig | None"]
@@ -49,7 +53,7 @@ class GuardService(Component):
         config: Config,
         semantic: Sections,
         finder: PersonalDataFinder,
-        judge: ConversationJudge,
+        judge: DefaultAttackJudge,
         metrics: MetricsRegistry,
         states: ModelStates,
         tokenizer_of: TokenizerOf | None = None,
@@ -57,11 +61,11 @@ class GuardService(Component):
         *,
         rehearses: bool = False,
     ) -> None:
-        """`semantic`: the section in force, which may change while the gateway runs. `rehearses`: classifiers
-        are loaded from the start on, not with the first request.
+        """`semantic` returns the section in force, which may change while the gateway runs. `rehearses`:
+        classifiers are loaded from the start on, not with the first request.
         """
         self._rehearses = rehearses
-        self._rehearsing: list[asyncio.Task[None]] = []
+        self._warm_ups: list[asyncio.Task[None]] = []
         self._config = config.guard
         self._semantic = semantic
         self._book: tuple[SemanticConfig | None, GuardRulebook] | None = None
@@ -73,19 +77,20 @@ class GuardService(Component):
         self.judging = GuardEvaluation(counts, states)
         self.clearing = ModelClearanceMiddleware(counts, states)
         self.cleared = SessionClearanceMiddleware(reading, counts, states)
-        self.answers = AnswerGuardService(
-            config.guard, finder, metrics, _request_vault, _set_action_header, recorder
+        self.answers = AnswerGuard(
+            config.guard, finder, metrics, recorder, _request_vault, _set_action_header
         )
+        self.cached_answers = CachedAnswerGuard(self.answers)
 
     @property
     def layers(self) -> Sequence[int]:
-        """Of the encoder, that the guard reads; with every pass, so that one is enough."""
+        """Layers of the encoder that the guard reads, with every pass, so that one is enough."""
         from radixway.semantics.guard.pii.pii_head import LAYERS
 
         return LAYERS
 
     def rules(self) -> GuardRulebook:
-        """Those in force."""
+        """Return the rules in force."""
         semantic = self._semantic()
         if self._book is None or self._book[0] is not semantic:
             self._book = semantic, GuardRulebook(self._config, semantic)
@@ -108,25 +113,25 @@ class GuardService(Component):
         )
 
     def describe(self) -> dict[str, Any]:
-        """For `/health`."""
-        told = self.counts.describe()
+        """Return what `/health` shows."""
+        described = self.counts.describe()
         for guard, reader in (("pii", self.scan.finder), ("jailbreak", self.scan.judge)):
             if isinstance(reader, _Describable):
-                told[guard] |= reader.describe()
-        return told | {"answers": self.answers.describe()}
+                described[guard] |= reader.describe()
+        return described | {"answers": self.answers.describe()}
 
     async def start(self) -> None:
         """Begin to load what requests will need."""
         if self._rehearses:
-            self._rehearsing = [asyncio.create_task(self.warm_up())]
+            self._warm_ups = [asyncio.create_task(self.warm_up())]
 
     async def stop(self) -> None:
-        """Load no more, and let go of connections."""
-        await cancel_tasks(self._rehearsing)
+        """Load no more, and close connections."""
+        await cancel_tasks(self._warm_ups)
         await self.answers.aclose()
 
     async def warm_up(self) -> None:
-        """Have a text of ours read, so that what cannot be loaded is told before a request needs it."""
+        """Read a text, so that what cannot be loaded shows before a request needs it."""
         for read in (self.scan.finder.find, self.scan.judge.judge):
             with suppress(GuardUnavailableError, EncoderError):
                 await read("Nothing to be found here.")
@@ -134,27 +139,23 @@ class GuardService(Component):
 
 @runtime_checkable
 class _Describable(Protocol):
-    """A finder or judge that says what it reads with."""
-
     def describe(self) -> dict[str, object]: ...
 
 
 async def _none_if_failed(work: Awaitable[list[T]]) -> list[T] | None:
-    """What was found; None where the guard failed, which has been counted and logged by then."""
+    """Return what was found; None where the guard failed, which has been counted and logged by then."""
     try:
         return await work
     except ScanFailedError:
         return None
 
 
-def _request_vault(_: Request) -> PlaceholderVault | None:
-    """What turns back the placeholders of the request that is on its way here."""
+def _request_vault() -> PlaceholderVault | None:
     review = of_this_request.get()
     return None if review is None else review.vault
 
 
 def _set_action_header(action: str) -> None:
-    """For the header of the reply that is on its way back from here."""
     review = of_this_request.get()
     if review is not None:
         review.notes.append(action)

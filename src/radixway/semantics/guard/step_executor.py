@@ -1,7 +1,7 @@
 """Long work on a text, away from the event loop: a step at a time, in two threads for all requests.
 
 loop       ─ await ─┬───────────────┬─ …      others are served meanwhile
-threads             └ step ┘ └ step ┘         whoever waits for nothing any more asks for no further step
+threads             └ step ┘ └ step ┘         a task that was cancelled asks for no further step
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ Steps = Generator[None, None, T]
 _THREADS = ThreadPoolExecutor(2, "radixway-guard")
 """More would not read faster, and each makes the event loop wait longer for the interpreter's lock."""
 
-
 _STEP_SIZE, _LEAST_SIZE = 32_768, 256
-"""Characters of short texts that make a step, and as how many the shortest of them counts."""
+"""Characters of short texts that make a step, and the least that each counts as."""
 
 
 async def run_in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -30,12 +29,16 @@ async def run_in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs)
     return await asyncio.get_running_loop().run_in_executor(_THREADS, lambda: work(*args, **kwargs))
 
 
-async def run_steps(steps: Steps[T]) -> T:
-    """Run each of `steps` in a thread, others' steps in between, and return their result."""
-    while True:
-        done = await run_in_thread(_advance, steps)
-        if done is not None:
-            return done[0]
+async def run_steps(steps: Steps[T], *, inline: bool = False) -> T:
+    """Run each of `steps` in a thread, others' steps in between, and return their result.
+
+    `inline`: run them at once on the event loop, as those for a short text.
+    """
+    if inline:
+        return run_steps_inline(steps)
+    while (done := await run_in_thread(_advance, steps)) is None:
+        pass
+    return done[0]
 
 
 def steps_in_turn(
@@ -55,10 +58,9 @@ def steps_in_turn(
 
 def run_steps_inline(steps: Steps[T]) -> T:
     """Run all `steps` on the calling thread and return their result: for short texts."""
-    while True:
-        done = _advance(steps)
-        if done is not None:
-            return done[0]
+    while (done := _advance(steps)) is None:
+        pass
+    return done[0]
 
 
 def _advance(steps: Steps[T]) -> tuple[T] | None:

@@ -4,80 +4,114 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
+from hashlib import blake2b
 from time import perf_counter
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from radixway.core.pipeline import AttackAssessment, AttackJudge, PersonalDataFinder, PersonalDataSpan
-from radixway.semantics.guard.findings_cache import FindingsCache
+from radixway.core.pipeline import AttackAssessment, PersonalDataFinder, PersonalDataSpan
 from radixway.semantics.guard.guard_metrics import GuardMetrics
 from radixway.semantics.guard.passages import TextPassage
 from radixway.semantics.guard.policy import LocatedAttack, LocatedPersonalData
 from radixway.semantics.guard.step_executor import run_steps, steps_in_turn
 
+if TYPE_CHECKING:
+    from radixway.semantics.guard.jailbreak import DefaultAttackJudge
+
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-
-class ConversationJudge(AttackJudge, Protocol):
-    """A judge that knows who speaks, and that some attacks take several turns."""
-
-    async def judge_passage(self, passage: TextPassage) -> AttackAssessment:
-        """Of one passage alone. Raises GuardUnavailable."""
-        ...
-
-    async def judge_turns(self, texts: Sequence[str], alone: Sequence[AttackAssessment]) -> AttackAssessment:
-        """Judge a user's turns together; `alone`: what each of `texts` is. Raises GuardUnavailableError."""
-        ...
+_TEXTS_AT_ONCE = 256
+_MOST_KNOWN = 65_536
+"""Texts and findings in them that are cached, for each guard."""
 
 
-_AT_ONCE = 256
-"""Texts."""
-_KNOWN = 65_536
-"""Texts and findings in them that are kept, for each guard."""
+class FindingsCache(Generic[T]):
+    """Findings in texts that may come again, as a conversation's history does: those used latest.
+
+    Texts are not kept, but a digest of each, under a key of its own, so that nobody can try texts against it.
+    Belongs to one event loop.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        """`capacity`: of all findings together; each text counts as one more."""
+        self._capacity = capacity
+        self._key = secrets.token_bytes(16)
+        self._found: OrderedDict[bytes, tuple[T, int]] = OrderedDict()
+        self._weight = 0
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def find_known(self, text: str, said_by: str = "") -> T | None:
+        """Return the findings in `text`, if known. `said_by`: where they depend on who says it."""
+        digest = self._digest(text, said_by)
+        kept = self._found.get(digest)
+        if kept is None:
+            return None
+        self._found.move_to_end(digest)
+        return kept[0]
+
+    def store_findings(self, text: str, found: T, said_by: str = "", *, findings: int = 0) -> None:
+        """Store what was `found` in `text`, which counts as so many `findings`."""
+        digest = self._digest(text, said_by)
+        self._weight -= self._found.pop(digest, (found, 0))[1]
+        self._found[digest] = found, findings + 1
+        self._weight += findings + 1
+        while self._weight > self._capacity:
+            self._weight -= self._found.popitem(last=False)[1][1]
+
+    def check(self) -> None:
+        """Raise AssertionError if it holds more than it may, or counts wrongly."""
+        assert self._weight == sum(weight for _, weight in self._found.values())
+        assert self._weight <= self._capacity
+
+    def _digest(self, text: str, said_by: str) -> bytes:
+        raw = text.encode("utf-8", "surrogatepass")
+        return blake2b(raw, digest_size=16, key=self._key, person=said_by.encode()).digest()
 
 
 async def _yield_to_others(at: int) -> None:
-    """Very many texts, most of them known, keep neither other requests nor their own time limit waiting."""
-    if at % _AT_ONCE == _AT_ONCE - 1:
+    """Let other requests, and the time limit, go on between very many texts that are all known."""
+    if at % _TEXTS_AT_ONCE == _TEXTS_AT_ONCE - 1:
         await asyncio.sleep(0)
 
 
 class ScanFailedError(Exception):
-    """A guard could not read all texts."""
+    """A guard could not read all texts. What needs no classifier is found all the same."""
 
     def __init__(self, guard: str) -> None:
         super().__init__(guard)
         self.found: list[LocatedPersonalData] = []
-        """What has a form is found all the same."""
         self.judged: list[LocatedAttack] = []
-        """What is said in known words is judged all the same."""
 
 
 class TextScanner:
-    """Both guards of a gateway. What was found in a text is known when the text comes again."""
+    """Asks both guards of a gateway, and caches what they found in a text."""
 
     def __init__(
         self,
         finder: PersonalDataFinder,
-        judge: ConversationJudge,
+        judge: DefaultAttackJudge,
         counts: GuardMetrics,
         *,
         wait_s: float,
         clock: Callable[[], float] = perf_counter,
     ) -> None:
-        """`wait_s`: how long a request waits for either; what was read by then is known from then on."""
+        """`wait_s`: how long a request waits for either guard; what was read by then stays known."""
         self.finder = finder
         self.judge = judge
         self._counts = counts
         self._wait_s = wait_s
         self._clock = clock
-        self._personal = FindingsCache[tuple[PersonalDataSpan, ...]](_KNOWN)
-        self._attacks = FindingsCache[AttackAssessment](_KNOWN)
+        self._personal = FindingsCache[tuple[PersonalDataSpan, ...]](_MOST_KNOWN)
+        self._attacks = FindingsCache[AttackAssessment](_MOST_KNOWN)
 
     async def find_personal_data(self, passages: Sequence[TextPassage]) -> list[LocatedPersonalData]:
-        """Findings of any confidence, in the order of the passages. Raises ScanFailedError."""
+        """Return findings of any confidence, in the order of `passages`. Raises ScanFailedError."""
         try:
             return await self._scan_timed("pii", self._scan_personal_data(passages))
         except ScanFailedError as failed:

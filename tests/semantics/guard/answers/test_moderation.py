@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from radixway.core.config import ConfigError
 from radixway.core.config.guard import AnswersConfig
 from radixway.core.pipeline import PersonalDataSpan
-from radixway.semantics.guard.placeholders import PlaceholderVault
+from radixway.semantics.guard.redaction import PlaceholderVault
 from support.guarded_answers import (
     Recorded,
     chat_body,

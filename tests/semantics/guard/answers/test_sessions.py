@@ -11,7 +11,7 @@ import pytest
 import radixway.bundled
 from radixway.core.parsers import CallDelta, TextPart, ThinkingPart
 from radixway.core.tokenizer import Tokenizer
-from radixway.semantics.guard.answers.guarded_parts import GuardedParts
+from radixway.semantics.guard.answers.guarded_reply import GuardedParts
 from support.guarded import guarded
 from support.guarded_answers import guard_of, request_of, said_in
 from support.scripted_worker import scripted_worker

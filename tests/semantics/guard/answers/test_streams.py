@@ -13,9 +13,9 @@ from radixway.core.config.guard import AnswersConfig
 from radixway.core.pipeline import PersonalDataSpan, Reply, StreamBrokenError
 from radixway.core.telemetry import MetricsRegistry
 from radixway.semantics.guard.answers.guard_report import AnswerGuardMetrics, AnswerReport
-from radixway.semantics.guard.answers.response_inspection import InspectionTools, ResponseInspection
+from radixway.semantics.guard.answers.response_inspection import ResponseInspection
 from radixway.semantics.guard.block_replies import GuardFailedError
-from radixway.semantics.guard.placeholders import PlaceholderVault
+from radixway.semantics.guard.redaction import PlaceholderVault
 from support.guarded_answers import (
     SYSTEM,
     Listed,
@@ -324,8 +324,7 @@ def test_whoever_is_hurried_still_lets_nothing_structured_slip(text, cuts):
     async def hurried():
         request = request_of()
         report = AnswerReport(request, AnswerGuardMetrics(MetricsRegistry()), None, section.on_error_of)
-        parts = InspectionTools(StructuredFinder())
-        watched = ResponseInspection(section, parts, request, None, report).watch_text("answer")
+        watched = ResponseInspection(section, request, StructuredFinder(), report).watch_text("answer")
         for piece in divided(text, cuts):
             await watched.append_text(piece)
             await watched.decide_overdue()

@@ -2,8 +2,7 @@ import re
 
 import pytest
 
-from radixway.semantics.guard.jailbreak.pattern_search import find_patterns
-from radixway.semantics.guard.jailbreak.patterns import known_patterns, load_patterns
+from radixway.semantics.guard.jailbreak.patterns import find_patterns, known_patterns, load_patterns
 
 ATTACKS = {
     "instruction_override": [

@@ -7,8 +7,13 @@ import pytest
 from radixway.core.pipeline import PersonalDataSpan
 from radixway.semantics.encoders import EncoderService, encode_once
 from radixway.semantics.guard.pii.finder import DefaultPersonalDataFinder, HeadFinder
-from radixway.semantics.guard.pii.partial_scan import MOST_READ, STRETCH, most_doubtful_stretches
-from radixway.semantics.guard.pii.pii_head import LAYERS, PII_HEAD
+from radixway.semantics.guard.pii.pii_head import (
+    LAYERS,
+    MOST_READ,
+    PII_HEAD,
+    STRETCH,
+    most_doubtful_stretches,
+)
 
 pytestmark = pytest.mark.asyncio
 

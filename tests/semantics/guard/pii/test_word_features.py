@@ -3,8 +3,13 @@ import numpy as np
 from radixway.semantics.guard.pii.chinese_tagger import BIT as CHINESE
 from radixway.semantics.guard.pii.chinese_tagger import WritingScript, detect_script, split_units
 from radixway.semantics.guard.pii.labels import SOFT_TYPES
-from radixway.semantics.guard.pii.sequence_tagger import TAGS, TaggerConvolutions, decode_spans
-from radixway.semantics.guard.pii.word_features import BIT, WordSpans, as_matrix, split_words, word_bits
+from radixway.semantics.guard.pii.sequence_tagger import (
+    TAGS,
+    TaggerConvolutions,
+    decode_spans,
+    feature_matrix,
+)
+from radixway.semantics.guard.pii.word_features import BIT, WordSpans, split_words, word_bits
 
 
 def words_of(text, *pieces):
@@ -49,7 +54,7 @@ def test_names_of_several_words_are_known_by_all_of_them():
 
 def test_every_bit_is_a_column():
     bits = np.array([0, (1 << len(BIT)) - 1], np.int64)
-    assert as_matrix(bits).sum(axis=1).tolist() == [0, len(BIT)]
+    assert feature_matrix(bits, len(BIT)).sum(axis=1).tolist() == [0, len(BIT)]
 
 
 def likelihoods(*tags):

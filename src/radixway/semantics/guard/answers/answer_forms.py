@@ -1,14 +1,15 @@
-"""JSON as workers write it: also with halves of surrogate pairs, which strict readers refuse.
+"""The forms of answers, in whole replies and in events alike: where their texts stand, how they end.
 
-Where the texts of an answer stand, in whole replies and in events alike, and how an answer ends.
+JSON is read as workers write it: also with halves of surrogate pairs, which strict readers refuse.
 """
 
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import msgspec
 
@@ -18,7 +19,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 def decode_json(raw: bytes) -> Any:
-    """Raises ValueError, RecursionError, OverflowError for what is no JSON."""
+    """Decode `raw`. Raises ValueError, RecursionError, OverflowError for what is no JSON."""
     try:
         return _decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -26,7 +27,7 @@ def decode_json(raw: bytes) -> Any:
 
 
 def encode_json(data: Any) -> bytes:
-    """What `decode` read, as bytes again."""
+    """Encode `data` as `decode_json` reads it."""
     try:
         return msgspec.json.encode(data)
     except UnicodeEncodeError:
@@ -44,7 +45,7 @@ _HEAD = ("id", "object", "created", "model", "system_fingerprint")
 
 @dataclass(frozen=True, slots=True)
 class AnswerField:
-    """One text."""
+    """One text of an answer."""
 
     name: str
     """Within its answer: `content`, `tool_calls[0].arguments`."""
@@ -54,89 +55,86 @@ class AnswerField:
 
     @property
     def text(self) -> str:
-        """What it says now."""
+        """The text as it is now."""
         text: str = self.holder[self.key]
         return text
 
     def set_text(self, text: str) -> None:
-        """Say something else."""
+        """Replace the text by `text`."""
         self.holder[self.key] = text
 
 
-class AnswerForm(Protocol):
-    """One protocol's answers."""
+class AnswerForm(ABC):
+    """One protocol's answers: where their texts stand, and how they end."""
 
-    def list_answers(self, data: Any) -> list[tuple[int, Json]]:
-        """Those in a reply or an event, by their index; empty for what is none."""
-        ...
+    place: ClassVar[str]
+    """The list of answers, as findings name it."""
 
     def place_name(self, index: int) -> str:
-        """An answer, as findings name it."""
-        ...
+        """Return the name that findings give the answer of that `index`."""
+        return f"{self.place}[{index}]"
 
+    @abstractmethod
+    def list_answers(self, data: Any) -> list[tuple[int, Json]]:
+        """Return the answers in `data`, a reply or an event, by their index; empty for what is none."""
+
+    @abstractmethod
     def text_fields(self, answer: Json) -> list[AnswerField]:
-        """Its texts, in the order in which a model writes them; those that say something."""
-        ...
+        """Return the texts of `answer` that say something, in the order in which a model writes them."""
 
-    def is_finished(self, answer: Json) -> bool: ...
+    @abstractmethod
+    def is_finished(self, answer: Json) -> bool:
+        """Return whether `answer` has its finish reason."""
 
+    @abstractmethod
     def drop_tokens(self, answer: Json) -> None:
-        """Leave out tokens and log-probabilities: they tell the text as it was."""
-        ...
+        """Take tokens and log-probabilities out of `answer`: they tell the text as it was."""
 
+    @abstractmethod
     def clear_finish_reason(self, answer: Json) -> None:
-        """It goes on, or was cut: its finish reason is not its end."""
-        ...
+        """Take the finish reason out of `answer`, which goes on, or was cut."""
 
+    @abstractmethod
     def mark_continuation(self, answer: Json) -> None:
-        """It is the rest of a divided event: what was told with the first part is not told again."""
-        ...
+        """Take out of `answer`, the rest of a divided event, what was told with the first part."""
 
+    @abstractmethod
     def mark_filtered(self, answer: Json) -> None:
-        """A whole answer ends here, filtered."""
-        ...
+        """End `answer`, a whole one, here as filtered."""
 
+    @abstractmethod
     def closing_event(self, head: Json, index: int, said: str) -> Json:
-        """The event that ends an answer. `head`: an event of its stream; `said`: its text so far."""
-        ...
+        """Return the event that ends an answer. `head`: an event of its stream; `said`: its text so far."""
 
 
-class OpenAIAnswerForm:
+class OpenAIAnswerForm(AnswerForm):
     """Chat completions and completions."""
 
+    place = "choices"
+
     def list_answers(self, data: Any) -> list[tuple[int, Json]]:
-        """See `AnswerForm`."""
         choices = data.get("choices") if isinstance(data, dict) else None
         if not isinstance(choices, list):
             return []
         return [(_index(each, at), each) for at, each in enumerate(choices) if isinstance(each, dict)]
 
-    def place_name(self, index: int) -> str:
-        """See `AnswerForm`."""
-        return f"choices[{index}]"
-
     def text_fields(self, answer: Json) -> list[AnswerField]:
-        """See `AnswerForm`."""
         return list(_openai_fields(answer))
 
     def is_finished(self, answer: Json) -> bool:
-        """See `AnswerForm`."""
         return answer.get("finish_reason") is not None
 
     def drop_tokens(self, answer: Json) -> None:
-        """See `AnswerForm`."""
         answer.pop("token_ids", None)
         if "logprobs" in answer:
             answer["logprobs"] = None
 
     def clear_finish_reason(self, answer: Json) -> None:
-        """See `AnswerForm`."""
         if "finish_reason" in answer:
             answer["finish_reason"] = None
         answer.pop("stop_reason", None)
 
     def mark_continuation(self, answer: Json) -> None:
-        """See `AnswerForm`."""
         for call in _calls(_message(answer)):
             for name in ("id", "type"):
                 call.pop(name, None)
@@ -145,25 +143,24 @@ class OpenAIAnswerForm:
                     call[name].pop("name", None)
 
     def mark_filtered(self, answer: Json) -> None:
-        """See `AnswerForm`."""
         _message(answer).pop("tool_calls", None)
         _message(answer).pop("function_call", None)
         answer.pop("stop_reason", None)
         answer["finish_reason"] = FILTERED
 
     def closing_event(self, head: Json, index: int, said: str) -> Json:
-        """See `AnswerForm`."""
         is_chat = str(head.get("object", "")).startswith("chat")
         choice: Json = {"index": index, "delta": {}} if is_chat else {"index": index, "text": ""}
         choice |= {"logprobs": None, "finish_reason": FILTERED}
         return {name: head[name] for name in _HEAD if name in head} | {"choices": [choice]}
 
 
-class GenerateAnswerForm:
+class GenerateAnswerForm(AnswerForm):
     """SGLang's `/generate`."""
 
+    place = "answers"
+
     def list_answers(self, data: Any) -> list[tuple[int, Json]]:
-        """See `AnswerForm`."""
         found = data if isinstance(data, list) else [data]
         return [
             (_index(each, at), each)
@@ -171,38 +168,28 @@ class GenerateAnswerForm:
             if isinstance(each, dict) and isinstance(each.get("meta_info"), dict)
         ]
 
-    def place_name(self, index: int) -> str:
-        """See `AnswerForm`."""
-        return f"answers[{index}]"
-
     def text_fields(self, answer: Json) -> list[AnswerField]:
-        """See `AnswerForm`."""
-        return [AnswerField("text", answer, "text")] if _has_text(answer.get("text")) else []
+        return list(_text_in(answer, "text", "text"))
 
     def is_finished(self, answer: Json) -> bool:
-        """See `AnswerForm`."""
         return answer["meta_info"].get("finish_reason") is not None
 
     def drop_tokens(self, answer: Json) -> None:
-        """See `AnswerForm`."""
         answer.pop("output_ids", None)
         meta = answer["meta_info"]
         for name in [name for name in meta if name.startswith("output_")]:
             del meta[name]
 
     def clear_finish_reason(self, answer: Json) -> None:
-        """See `AnswerForm`."""
         answer["meta_info"]["finish_reason"] = None
 
     def mark_continuation(self, answer: Json) -> None:
-        """See `AnswerForm`."""
+        pass  # an event carries no more than its text
 
     def mark_filtered(self, answer: Json) -> None:
-        """See `AnswerForm`."""
         answer["meta_info"]["finish_reason"] = {"type": FILTERED}
 
     def closing_event(self, head: Json, index: int, said: str) -> Json:
-        """See `AnswerForm`."""
         meta = dict(head["meta_info"])
         answer = head | {"text": said, "meta_info": meta}
         self.drop_tokens(answer)
@@ -215,12 +202,8 @@ def _index(answer: Json, at: int) -> int:
     return index if type(index) is int else at
 
 
-def _has_text(text: Any) -> bool:
-    return isinstance(text, str) and bool(text)
-
-
 def _message(choice: Json) -> Json:
-    """A choice's message or delta; a completion's choice is one itself."""
+    """Return a choice's message or delta; a completion's choice is one itself."""
     for name in ("message", "delta"):
         if isinstance(choice.get(name), dict):
             message: Json = choice[name]
@@ -229,39 +212,32 @@ def _message(choice: Json) -> Json:
 
 
 def _openai_fields(choice: Json) -> Iterator[AnswerField]:
-    if _has_text(choice.get("text")):
-        yield AnswerField("text", choice, "text")
+    yield from _text_in(choice, "text", "text")
     message = _message(choice)
     for name in _TEXTS:
         said = message.get(name)
-        if _has_text(said):
-            yield AnswerField(name, message, name)
-        elif isinstance(said, list):
+        if isinstance(said, list):
             for at, part in enumerate(said):
-                if isinstance(part, dict) and _has_text(part.get("text")):
-                    yield AnswerField(f"{name}[{at}]", part, "text")
-    audio = message.get("audio")
-    if isinstance(audio, dict) and _has_text(audio.get("transcript")):
-        yield AnswerField("audio.transcript", audio, "transcript")
-    function = message.get("function_call")
-    if isinstance(function, dict) and _has_text(_arguments(function)):
-        yield AnswerField("function_call.arguments", function, "arguments", in_json=True)
+                yield from _text_in(part, f"{name}[{at}]", "text")
+        elif said:
+            yield from _text_in(message, name, name)
+    yield from _text_in(message.get("audio"), "audio.transcript", "transcript")
+    yield from _text_in(message.get("function_call"), "function_call.arguments", "arguments", in_json=True)
     for at, call in enumerate(_calls(message)):
-        function, custom = call.get("function"), call.get("custom")
-        if isinstance(function, dict) and _has_text(_arguments(function)):
-            yield AnswerField(
-                f"tool_calls[{_index(call, at)}].arguments", function, "arguments", in_json=True
-            )
-        if isinstance(custom, dict) and _has_text(custom.get("input")):
-            yield AnswerField(f"tool_calls[{_index(call, at)}].input", custom, "input")
+        place = f"tool_calls[{_index(call, at)}]"
+        yield from _text_in(call.get("function"), f"{place}.arguments", "arguments", in_json=True)
+        yield from _text_in(call.get("custom"), f"{place}.input", "input")
 
 
-def _arguments(function: Json) -> Any:
-    """Put down as the protocol has them, as JSON in a text: some workers write the object itself."""
-    said = function.get("arguments")
-    if isinstance(said, dict | list):
-        said = function["arguments"] = json.dumps(said, ensure_ascii=False)
-    return said
+def _text_in(holder: Any, name: str, key: str, *, in_json: bool = False) -> Iterator[AnswerField]:
+    """Yield the text of `holder` at `key`, if it is an object that has one there."""
+    if not isinstance(holder, dict):
+        return
+    text = holder.get(key)
+    if in_json and isinstance(text, dict | list):  # some workers write the arguments themselves
+        text = holder[key] = json.dumps(text, ensure_ascii=False)
+    if isinstance(text, str) and text:
+        yield AnswerField(name, holder, key, in_json)
 
 
 def _calls(message: Json) -> list[Json]:

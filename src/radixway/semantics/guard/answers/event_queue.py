@@ -1,4 +1,4 @@
-"""Events of a guarded stream: they wait until their texts are decided, and leave in the order they came in.
+"""The events of a guarded stream: they wait until their texts are decided, and leave in order.
 
 events   [role][ "write" ][ " to anna@" ][ "example.org" ][ " today." ][ finish ][ usage ][DONE]
            └ as they came ┘└ rewritten: the mask is in the first ────┘└ as they came …
@@ -23,8 +23,7 @@ from radixway.semantics.guard.answers.answer_forms import (
 )
 from radixway.semantics.guard.answers.guard_report import AnswerReport
 from radixway.semantics.guard.answers.text_view import TextPiece
-from radixway.semantics.guard.answers.watched_text import WatchedText
-from radixway.semantics.guard.answers.whole_reply import Watch
+from radixway.semantics.guard.answers.watched_text import WatchedText, WatchText
 
 _LIKE_JSON = re.compile(rb"\{|\[\s*\{")
 _LONG = 32
@@ -49,7 +48,7 @@ class ReleasedText:
     """Where what was changed last ends, in the worker's words."""
 
     def release_until(self, until: int) -> tuple[str, bool]:
-        """What the client gets up to there, and whether any of it is not as it came."""
+        """Return what the client gets up to `until`, and whether any of it is not as it came."""
         pieces: list[TextPiece] = self.text.take_until(until)
         for piece in pieces:
             if not piece.stayed:
@@ -64,32 +63,33 @@ class ReleasedText:
 class EventTextSpan:
     """A text's stretch in one event: `[begin, end)` in the worker's words."""
 
-    told: ReleasedText
+    released: ReleasedText
     field: AnswerField
     at: int
-    """Which of the event's answers, and of that one's fields."""
+    """The index of its answer in the event."""
     nth: int
+    """The index of the field in its answer."""
     begin: int
     end: int
 
 
 @dataclass(slots=True, eq=False)
 class PendingEvent:
-    """An event."""
+    """An event that waits until its texts are decided."""
 
     raw: bytes
     data: Any = None
-    """What it says; None where it is no answer."""
+    """Its JSON; None where it is no answer."""
     spots: list[EventTextSpan] = field(default_factory=list)
     divided: bool = False
 
     def encode_event(self) -> bytes:
-        """Its bytes with what `data` says now."""
+        """Return its bytes with `data` as it is now."""
         return replace_data(self.raw, encode_json(self.data))
 
 
 class UnreadableEventError(Exception):
-    """An event looks like JSON, and is none."""
+    """An event looks like JSON, and cannot be decoded."""
 
     def __init__(self, why: Exception) -> None:
         super().__init__(type(why).__name__)
@@ -99,7 +99,7 @@ class UnreadableEventError(Exception):
 class EventQueue:
     """Takes the worker's events and gives out the client's. No I/O but what judges do."""
 
-    def __init__(self, form: AnswerForm, watch: Watch, report: AnswerReport) -> None:
+    def __init__(self, form: AnswerForm, watch: WatchText, report: AnswerReport) -> None:
         self._form = form
         self._watch = watch
         self._report = report
@@ -107,7 +107,7 @@ class EventQueue:
         self._now: dict[int, ReleasedText] = {}
         """By answer: the text that grows."""
         self._field: dict[int, str] = {}
-        self._wholes = CumulativeTexts()
+        self._cumulative = CumulativeTexts()
         self._head: Json = {}
         self._finished: set[int] = set()
         self.ended = False
@@ -119,29 +119,26 @@ class EventQueue:
         return bool(self._waiting)
 
     async def push_event(self, raw: bytes) -> bytes:
-        """One event; what may leave now. Raises GuardFailed for one that cannot be read, and may not pass."""
+        """Add the event `raw`, and return what may leave now.
+
+        Raises GuardFailedError for one that cannot be read, and may not pass.
+        """
         raw = raw.removeprefix(BOM_UTF8)  # which readers pass over
         try:
             return await self._push_event(raw)
-        except UnreadableEventError as unreadable:
-            parts = _take_apart(raw)
-            if not parts:
-                return self._pass_unreadable(raw, unreadable)
-        return b"".join([await self._push_partial(part) for part in parts])
+        except UnreadableEventError:
+            parts = _take_apart(raw) or [raw]
+        return b"".join([await self._push_part(part) for part in parts])
 
-    async def _push_partial(self, raw: bytes) -> bytes:
+    async def _push_part(self, raw: bytes) -> bytes:
         try:
             return await self._push_event(raw)
         except UnreadableEventError as unreadable:
-            return self._pass_unreadable(raw, unreadable)
-
-    def _pass_unreadable(self, raw: bytes, unreadable: UnreadableEventError) -> bytes:
-        self._report.report_unreadable(unreadable.why)
-        self._waiting.append(PendingEvent(raw))
-        return self._release_ready()
+            self._report.report_unreadable(unreadable.why)
+            self._waiting.append(PendingEvent(raw))
+            return self._release_ready()
 
     async def _push_event(self, raw: bytes) -> bytes:
-        """Raises UnreadableEventError."""
         if self.ended:
             return b""
         said = event_data(raw)
@@ -158,14 +155,13 @@ class EventQueue:
         return self._release_ready()
 
     async def release_overdue(self) -> bytes:
-        """What has waited long enough."""
-        for told in self._now.values():
-            await told.text.decide_overdue()
-            self._report.collect_findings(told.text.all_judges())
+        """Return what has waited long enough."""
+        for released in self._now.values():
+            await released.text.decide_overdue()
         return self._release_ready(divided_from=1)
 
     async def finish_stream(self) -> bytes:
-        """No text follows; what may leave now."""
+        """End all texts, and return what may leave now."""
         for index in list(self._now):
             await self._close_answer(index)
         return self._release_ready()
@@ -189,27 +185,25 @@ class EventQueue:
     ) -> EventTextSpan:
         if self._field.get(index) != said.name:
             await self._close_answer(index)  # a model that answers does not go on thinking
-        told = self._now.get(index)
-        if told is None:
+        released = self._now.get(index)
+        if released is None:
             watched = self._watch(f"{self._form.place_name(index)}.{said.name}", in_json=said.in_json)
-            told = self._now[index] = ReleasedText(watched, index)
+            released = self._now[index] = ReleasedText(watched, index)
             self._field[index] = said.name
-        begin = told.text.length
-        await told.text.append_text(self._wholes.new_text(index, answer, said.text, begin))
-        self._report.collect_findings(told.text.all_judges())
-        return EventTextSpan(told, said, at, nth, begin, told.text.length)
+        begin = released.text.length
+        await released.text.append_text(self._cumulative.new_text(index, answer, said.text, begin))
+        return EventTextSpan(released, said, at, nth, begin, released.text.length)
 
     async def _close_answer(self, index: int) -> None:
-        told = self._now.pop(index, None)
-        if told is not None:
-            await told.text.append_text("", last=True)
-            self._report.collect_findings(told.text.all_judges())
+        released = self._now.pop(index, None)
+        if released is not None:
+            await released.text.append_text("", last=True)
 
     def _release_ready(self, divided_from: int = _LONG) -> bytes:
         leaving: list[bytes] = []
         while self._waiting and not self.ended:
             event = self._waiting[0]
-            if any(spot.told.text.decided_until < spot.end for spot in event.spots):
+            if any(spot.released.text.decided_until < spot.end for spot in event.spots):
                 leaving.append(self._split_event(event, divided_from))
                 break
             self._waiting.popleft()
@@ -217,63 +211,61 @@ class EventQueue:
         return b"".join(leaving)
 
     def _release_event(self, event: PendingEvent) -> bytes:
-        """The event as it leaves."""
         rewrite = event.divided
         answers = self._form.list_answers(event.data) if event.spots else []
         for spot in event.spots:
-            told, answer = spot.told, answers[spot.at][1]
-            is_last = told.text.stopped and spot.end > told.text.stop_at
-            changed = self._rewrite_field(spot, answer, told.release_until(spot.end), cut=is_last)
+            released, answer = spot.released, answers[spot.at][1]
+            is_last = released.text.stopped and spot.end > released.text.stop_at
+            changed = self._rewrite_field(spot, answer, released.release_until(spot.end), cut=is_last)
             if is_last:
                 self._form.clear_finish_reason(answer)
-                return (event.encode_event() if spot.field.text else b"") + self._cut_answers(told)
+                return (event.encode_event() if spot.field.text else b"") + self._cut_answers(released)
             rewrite = rewrite or changed
         return event.encode_event() if rewrite else event.raw
 
     def _rewrite_field(
         self, spot: EventTextSpan, answer: Json, taken: tuple[str, bool], *, cut: bool = False
     ) -> bool:
-        """Put in what the client gets, if that is not what came. Whether it is not."""
+        """Put in what the client gets, if that is not what came; return whether it is not."""
         new, changed = taken
-        told = spot.told
-        hidden = changed or cut or spot.begin < told.hidden_until or (told.changed and self._wholes.are)
+        released = spot.released
+        repeats = self._cumulative.are_cumulative
+        hidden = changed or cut or spot.begin < released.hidden_until or (released.changed and repeats)
         if hidden:
             self._form.drop_tokens(answer)
-        if not self._wholes.are:
+        if not repeats:
             spot.field.set_text(new)
         elif hidden:
-            spot.field.set_text("".join(told.said))
+            spot.field.set_text("".join(released.said))
         return hidden
 
     def _split_event(self, event: PendingEvent, least: int) -> bytes:
-        """What is decided of a long event, as an event of its own."""
-        if len(event.spots) != 1 or self._wholes.are:
+        """Return what is decided of a long event, as an event of its own."""
+        if len(event.spots) != 1 or self._cumulative.are_cumulative:
             return b""
         spot = event.spots[0]
-        until = spot.told.text.decided_until
+        until = spot.released.text.decided_until
         if spot.end - spot.begin < least or until <= spot.begin:
             return b""
         part = PendingEvent(event.raw, decode_json(event_data(event.raw)))
         answer = self._form.list_answers(part.data)[spot.at][1]
         field = self._form.text_fields(answer)[spot.nth]
-        self._rewrite_field(replace(spot, field=field), answer, spot.told.release_until(until))
+        self._rewrite_field(replace(spot, field=field), answer, spot.released.release_until(until))
         self._form.drop_tokens(answer)
         self._form.clear_finish_reason(answer)
-        if event.divided:
-            self._form.mark_continuation(answer)
-        else:
-            self._form.mark_continuation(self._form.list_answers(event.data)[spot.at][1])
+        rest = self._form.list_answers(event.data)[spot.at][1]
+        self._form.mark_continuation(answer if event.divided else rest)
         spot.begin, event.divided = until, True
         return part.encode_event()
 
     def _cut_answers(self, stopped: ReleasedText) -> bytes:
-        """Every answer ends here."""
+        """Return the events that end every answer here."""
         self.ended = True
         self._waiting.clear()
         events = []
         for index in sorted({stopped.index, *self._now} - (self._finished - {stopped.index})):
-            told = stopped if index == stopped.index else self._now[index]
-            said = "".join(told.said) if self._wholes.are else ""
+            released = stopped if index == stopped.index else self._now[index]
+            said = "".join(released.said) if self._cumulative.are_cumulative else ""
             events.append(write_event(encode_json(self._form.closing_event(self._head, index, said))))
         return b"".join(events) + DONE_EVENT
 
@@ -282,23 +274,22 @@ class CumulativeTexts:
     """Tells events of `/generate` that repeat the text so far from those that bring only what is new."""
 
     def __init__(self) -> None:
-        self.are = False
-        """They repeat it."""
+        self.are_cumulative = False
         self._said: dict[int, str] = {}
         self._known = False
 
     def new_text(self, index: int, answer: Json, text: str, have: int) -> str:
-        """What of an event's text is new, `have` characters of its answer being known."""
+        """Return what is new of the `text` of `answer`, of which `have` characters are known."""
         meta = answer.get("meta_info")
         if meta is None:
             return text
         before = self._said.get(index)
         if before is not None and not self._known:
-            self._known, self.are = True, _repeats(before, text, answer, meta)
+            self._known, self.are_cumulative = True, _repeats(before, text, answer, meta)
         self._said[index] = text
-        if meta.get("finish_reason") is None and (before is None or self.are):
+        if meta.get("finish_reason") is None and (before is None or self.are_cumulative):
             text = text.rstrip(_HALF)
-        return text[have:] if self.are else text
+        return text[have:] if self.are_cumulative else text
 
 
 def _repeats(before: str, text: str, answer: Json, meta: Json) -> bool:

@@ -1,26 +1,129 @@
-"""Exfiltration by addresses that carry words of the conversation, or what looks like a code.
+"""Exfiltration: addresses that carry words of the conversation, or a code, to a host that nobody allowed.
 
-Addresses that would carry what was said to a host that nobody allowed.
+Addresses begin and end as Markdown, HTML or plain text has them.
 """
 
 from __future__ import annotations
 
 import base64
+import html
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+from urllib.parse import unquote_plus
 
 from radixway.core.config.guard import ExfiltrationConfig
-from radixway.semantics.guard.answers.text_view import TextEdit, TextView
-from radixway.semantics.guard.answers.web_address import (
-    WebAddress,
-    find_address_end,
-    find_long_address_end,
-    find_next_address,
-    find_partial_address,
-    parse_address,
+from radixway.semantics.guard.answers.text_view import TextEdit, TextJudge, TextView
+
+LONGEST_BEGINNING = 32
+"""Characters before `://`: a scheme, maybe in HTML's entities."""
+
+_ADDRESS_CHARACTER = r"[A-Za-z0-9&#;+.\-]"
+_ADDRESS = re.compile(
+    rf"{_ADDRESS_CHARACTER}{{2,{LONGEST_BEGINNING}}}:[/\\]{{2}}"
+    rf"|(?<!{_ADDRESS_CHARACTER})(?:https?|ftp|wss?):[/\\]?(?=[\w\[])"
+    r"|(?<=[(\"'=<;])[/\\]{2}(?=[\w\[])"
+    rf"|(?<!{_ADDRESS_CHARACTER})www\.(?=\w)",
+    re.IGNORECASE,
 )
-from radixway.semantics.guard.incident import GuardFinding
+_PARTIAL_ADDRESS = re.compile(
+    rf"(?:{_ADDRESS_CHARACTER}{{1,{LONGEST_BEGINNING}}}(?::[/\\]{{0,2}})?|(?<=[(\"'=<;])[/\\]{{1,2}})\Z"
+)
+_IN_TEXT = re.compile(r"[^\s<>\"`，。；、！？（）“”「」《》]*")
+_AFTER_REST = r"[\s<>()\"`，。；、！？（）“”「」《》]"
+_INVISIBLE = re.compile(r"[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
+_PARTS = re.compile(
+    r"(?:[\w.+\-]*:)?[/\\]*(?P<authority>[^/\\?#]*)(?P<path>[^?#]*)(?:\?(?P<query>[^#]*))?(?:#(?P<fragment>.*))?",
+    re.DOTALL,
+)
+_LOADS = re.compile(
+    r"!\[[^\[\]]{0,2000}\]\(\s*<?\Z|\bsrc(?:set)?\s*=\s*[\"']?\Z|\burl\(\s*[\"']?\Z", re.IGNORECASE
+)
+
+
+class WebAddress(NamedTuple):
+    """The parts of an address, with percent signs and entities decoded in all but the host's names."""
+
+    host: str
+    user: str
+    path: str
+    query: str
+    fragment: str
+    loads: bool
+    """Whoever shows the text fetches it at once: a picture."""
+
+
+def find_next_address(text: str, start: int) -> int | None:
+    """Return where the next address from `start` on begins."""
+    found = _ADDRESS.search(text, start)
+    return None if found is None else found.start()
+
+
+def find_partial_address(text: str, start: int) -> int:
+    """Return where what may become an address begins at the end of `text`; if nothing may, its end."""
+    found = _PARTIAL_ADDRESS.search(text, max(start, len(text) - LONGEST_BEGINNING - 3))
+    return len(text) if found is None else found.start()
+
+
+def find_address_end(text: str, begin: int, most: int) -> tuple[int, bool]:
+    """Return where the address from `begin` on ends within `most` characters, and whether that is sure.
+
+    It is not while more of it may follow.
+    """
+    closing = _closing_pattern(text, begin)
+    limit = min(len(text), begin + most)
+    if closing is not None:
+        found = re.compile(closing).search(text, begin, limit)
+        return (limit, False) if found is None else (found.start(), True)
+    end = _IN_TEXT.match(text, begin, limit).end()  # type: ignore[union-attr]
+    depth = 0
+    for at in range(begin, end):
+        depth += (text[at] == "(") - (text[at] == ")")
+        if depth < 0:
+            return at, True
+    return end, end < limit
+
+
+def find_long_address_end(text: str, begin: int, at: int) -> tuple[int, bool]:
+    """Return the same from `at` on, inside an address that is longer than anybody waits for."""
+    closing = _closing_pattern(text, begin)
+    found = re.compile(_AFTER_REST if closing is None else closing).search(text, at)
+    return (len(text), False) if found is None else (found.start(), True)
+
+
+def parse_address(text: str, begin: int, end: int) -> WebAddress:
+    """Parse the address at `[begin, end)` as browsers do: with entities, backslashes, invisible signs."""
+    spelled = _INVISIBLE.sub("", html.unescape(text[begin:end])).rstrip(".,;:!?*_'")
+    parts = _PARTS.fullmatch(spelled)
+    assert parts is not None  # every string has these parts
+    user, _, host = parts["authority"].rpartition("@")
+    host = re.sub(r":\d*\Z", "", unquote_plus(host)).lower().rstrip(".")
+    loads = _LOADS.search(text, max(0, begin - 2100), begin) is not None
+    path, query, fragment = (unquote_plus(parts[name] or "") for name in ("path", "query", "fragment"))
+    return WebAddress(host, unquote_plus(user), path, query, fragment, loads)
+
+
+def extract_hosts(text: str) -> set[str]:
+    """Return every host that `text` names: in addresses, and by itself."""
+    named = {match[0].lower() for match in _BARE_HOST.finditer(text)}
+    begin = find_next_address(text, 0)
+    while begin is not None:
+        end, _ = find_address_end(text, begin, len(text))
+        named.add(parse_address(text, begin, end).host)
+        begin = find_next_address(text, max(end, begin + 1))
+    return named
+
+
+_BARE_HOST = re.compile(r"(?<![\w@.\-])(?:[a-z0-9\-]{1,63}\.)+[a-z]{2,24}(?![\w\-])", re.IGNORECASE)
+
+
+def _closing_pattern(text: str, begin: int) -> str | None:
+    """Return a pattern of what ends an address that stands between signs which let it have spaces."""
+    before = text[max(0, begin - 2) : begin]
+    if before.endswith(("(<", "=<")):
+        return r"[>\n]"
+    return before[-1] if before in ('="', "='") else None  # in there browsers leave line breaks out
+
 
 _WORD = re.compile(r"[^\W\d_]{4,}")
 _NUMBER = re.compile(r"(?=[A-Za-z_\-]*\d)[A-Za-z0-9_\-]{5,}|\d+(?:[.,]\d+)+")
@@ -30,6 +133,11 @@ _CODE = re.compile(r"[A-Za-z0-9+/_\-]{16,}={0,2}")
 _UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
 
 _URL_SAFE = str.maketrans("-_", "+/")
+_DECODERS: tuple[Callable[[str], bytes], ...] = (
+    lambda digits: base64.b64decode(digits + "=" * (-len(digits) % 4), validate=True),
+    bytes.fromhex,
+    lambda digits: base64.b32decode(digits.upper() + "=" * (-len(digits) % 8)),
+)
 
 _PHRASE = 8
 """Letters of the conversation in a row."""
@@ -40,7 +148,7 @@ _LONG_LABEL = 40
 
 
 def carries_payload(address: WebAddress, said: Callable[[], str], told_before: set[str]) -> bool:
-    """Whether it tells its host anything but what it wants of it.
+    """Return whether `address` tells its host anything but what it wants of it.
 
     Text in its path is how pages are called; there, only codes that hold text count, and words in the address
     of a picture. So does a password, or a code in the host's name, which every name server on the way hears.
@@ -49,11 +157,13 @@ def carries_payload(address: WebAddress, said: Callable[[], str], told_before: s
     addresses of the answer; those that this one tells are added.
     """
     told = f"{address.query} {address.fragment}".strip()
-    if address.user or any(_is_code(label, label=True) for label in address.host.split(".")):
+    if address.user or any(_is_code(label, is_label=True) for label in address.host.split(".")):
         return True
     if any(_holds_text(part) for part in re.split(r"[/\\.=;,]", address.path)):
         return True
-    if told and (_is_free_text(told, loads=address.loads) or any(map(_is_code, _CODE.findall(told)))):
+    if address.loads and any(len(_WORD.findall(value)) >= _FREE_TEXT_WORDS for value in told.split("&")):
+        return True
+    if any(map(_is_code, _CODE.findall(told))):
         return True
     if address.loads:
         told = f"{told} {address.path}"
@@ -63,7 +173,6 @@ def carries_payload(address: WebAddress, said: Callable[[], str], told_before: s
 
 
 def _repeats_conversation(told: str, said: str, before: set[str], *, loads: bool) -> bool:
-    """Words, numbers or a phrase of the conversation."""
     before |= {word for word in _WORD.findall(told) if re.search(rf"\b{word}\b", said)}
     numbers = _SHORT_NUMBER if loads else _NUMBER
     if len(before) >= _WORDS or any(number in said for number in numbers.findall(told)):
@@ -77,58 +186,39 @@ def _strip_separators(text: str) -> str:
     return "".join(filter(str.isalnum, text))
 
 
-def _is_free_text(told: str, *, loads: bool) -> bool:
-    return loads and any(len(_WORD.findall(value)) >= _FREE_TEXT_WORDS for value in told.split("&"))
-
-
-def _is_code(code: str, *, label: bool = False) -> bool:
-    """What nobody reads: long and mixed, or text in base64 or hexadecimal digits."""
+def _is_code(code: str, *, is_label: bool = False) -> bool:
+    """Return whether nobody could read `code`: long and mixed, or text in base64 or hexadecimal digits."""
     if _UUID.fullmatch(code):
         return False
     if _holds_text(code):
         return True
-    if label:
+    if is_label:
         return len(code) >= _LONG_LABEL
     mixed = sum(any(map(test, code)) for test in (str.islower, str.isupper, str.isdigit))
     return len(code) >= _LONG_CODE and mixed >= 2  # of three kinds
 
 
 def _holds_text(code: str) -> bool:
-    """Whether it is some text in base64 or hexadecimal digits."""
-    return any(_is_text(raw) for raw in _decoded(code))
-
-
-def _decoded(code: str) -> Iterator[bytes]:
+    """Return whether `code` is some text in base64, base32 or hexadecimal digits."""
     if not _CODE.fullmatch(code):
-        return
-    digits = code.rstrip("=").translate(_URL_SAFE)
-    for decode in (_base64, bytes.fromhex, _base32):
-        with suppress(ValueError):
-            yield decode(digits)
-
-
-def _base64(digits: str) -> bytes:
-    return base64.b64decode(digits + "=" * (-len(digits) % 4), validate=True)
-
-
-def _base32(digits: str) -> bytes:
-    return base64.b32decode(digits.upper() + "=" * (-len(digits) % 8))
-
-
-def _is_text(raw: bytes) -> bool:
-    try:
-        text = raw.decode()
-    except UnicodeDecodeError:
         return False
-    printable = sum(char.isalnum() or char in " .,:;=&@_-/'\"(){}[]\n" for char in text)
-    return len(text) >= 6 and printable == len(text)  # short ones are text by chance
+    digits = code.rstrip("=").translate(_URL_SAFE)
+    for decode in _DECODERS:
+        try:
+            text = decode(digits).decode()
+        except ValueError:
+            continue
+        printable = all(char.isalnum() or char in " .,:;=&@_-/'\"(){}[]\n" for char in text)
+        if len(text) >= 6 and printable:  # short ones are text by chance
+            return True
+    return False
 
 
 REMOVED = "#link-removed"
 """As an address it leads nowhere, and nothing is fetched from there."""
 
 
-class ExfiltrationJudge:
+class ExfiltrationJudge(TextJudge):
     """Reads every address of one text. One that is longer than `hold_back` and leads to an unknown host is
     taken for one that carries something."""
 
@@ -142,9 +232,7 @@ class ExfiltrationJudge:
         hold_back: int,
     ) -> None:
         """`allows`: whether a host may be told anything. `said`: the request's texts, in lower case."""
-        self.action = section.action
-        self.safe = 0
-        self.stop: int | None = None
+        super().__init__(section.action)
         self._allows = allows
         self._said = said
         self._hold_back = hold_back
@@ -154,25 +242,14 @@ class ExfiltrationJudge:
         """Where the address began that is taken out, and has not ended yet."""
         self._told: dict[str, set[str]] = {}
         """Words of the conversation by the host that they were told."""
-        self._findings: list[GuardFinding] = []
 
     async def judge_view(self, view: TextView, *, last: bool) -> Sequence[TextEdit]:
-        """See `Judge`."""
         edits: list[TextEdit] = []
         while self.stop is None and self._judge_next_address(view, edits, last=last):
             pass
         holds = self.action in ("strip", "block")
         self.safe = self._at if holds and not last else len(view.text)
         return edits
-
-    async def judge_overdue(self, view: TextView) -> Sequence[TextEdit]:
-        """See `Judge`: an address goes on waiting."""
-        return ()
-
-    def take_findings(self) -> list[GuardFinding]:
-        """See `Judge`."""
-        found, self._findings = self._findings, []
-        return found
 
     def _judge_next_address(self, view: TextView, edits: list[TextEdit], *, last: bool) -> bool:
         """Judge one address; False where there is no other that could be judged now."""
@@ -184,7 +261,7 @@ class ExfiltrationJudge:
             self._at = len(text) if last else find_partial_address(text, self._at)
             return False
         self._at = begin
-        end, is_sure = _find_address_end(view, begin, self._hold_back)
+        end, is_sure = _find_view_address_end(view, begin, self._hold_back)
         if not (is_sure or last or end - begin >= self._hold_back):
             return False
         if not self._is_exfiltration(
@@ -192,7 +269,7 @@ class ExfiltrationJudge:
         ):
             self._at = end if end > begin else begin + 1
             return True
-        self._findings.append(view.make_finding("exfiltration", begin, end, 1.0))
+        self.add_finding(view, "exfiltration", begin, end)
         if self.action == "block":
             self.stop = begin
         elif self.action == "strip":
@@ -222,8 +299,8 @@ class ExfiltrationJudge:
         return carries_payload(address, lambda: f"{self._said()}\n{view.text[:begin].lower()}", told)
 
 
-def _find_address_end(view: TextView, begin: int, most: int) -> tuple[int, bool]:
-    """`addresses.end_of`, but that what was restored ends no address, whatever it holds."""
+def _find_view_address_end(view: TextView, begin: int, most: int) -> tuple[int, bool]:
+    """Find the end as `find_address_end` does, but what was restored ends no address, whatever it holds."""
     end, is_sure = find_address_end(view.text, begin, most)
     for start, stop in view.restored:
         if begin < stop and start <= end < stop:

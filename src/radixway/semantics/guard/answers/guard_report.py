@@ -1,16 +1,16 @@
-"""Reports on one reply, its findings and actions: metrics, the journal, the audit's incidents."""
+"""Reports on replies, their findings and actions: metrics, the journal, the audit's incidents."""
 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from radixway.core.config.guard import OnError
 from radixway.core.pipeline import Request
 from radixway.core.telemetry import MetricsRegistry
-from radixway.semantics.guard.answers.moderation import ModerationBatches
-from radixway.semantics.guard.answers.text_view import TextJudge
+from radixway.semantics.guard.answers.text_view import AnswerRule
 from radixway.semantics.guard.block_replies import GuardFailedError
 from radixway.semantics.guard.incident import GuardFinding, GuardIncident, IncidentRecorder
 
@@ -21,7 +21,7 @@ _MOST_FINDINGS = 100
 
 
 class AnswerGuardMetrics:
-    """For `/metrics` and `/health`."""
+    """Counters of findings and failures, and the rules that fail now."""
 
     def __init__(self, metrics: MetricsRegistry) -> None:
         self.found = metrics.counter(
@@ -34,12 +34,12 @@ class AnswerGuardMetrics:
         """Rules that could not judge the last time, and why."""
 
     def describe(self) -> dict[str, Any]:
-        """For `/health`."""
+        """Return what `/health` shows."""
         return {"state": "failing" if self.failing else "ok", "errors": dict(self.failing)}
 
 
 class AnswerReport:
-    """Of one reply. It holds types and positions, no text."""
+    """The report on one reply. It holds types and positions, no text."""
 
     def __init__(
         self,
@@ -57,49 +57,47 @@ class AnswerReport:
         self._note = note
         self._findings: dict[str, list[GuardFinding]] = {}
         self._actions: dict[str, str] = {}
-        self._many: dict[str, int] = {}
+        self._counts_by_rule: Counter[str] = Counter()
         self._failed: dict[str, str] = {}
-        self._heard: set[str] = set()
+        self._judged: set[str] = set()
         self._closed = False
 
-    def collect_findings(self, judges: Iterable[TextJudge | ModerationBatches]) -> None:
-        """What they found since the last time. The answer is not kept for others from then on."""
-        self._heard.add("answers")
-        for judge in judges:
-            self._heard.add(judge.rule)
-            found = judge.take_findings()
+    def collect_findings(self, rules: Iterable[AnswerRule]) -> None:
+        """Take what `rules` found. An answer with a finding is not cached."""
+        self._judged.add("answers")
+        for each in rules:
+            rule, found = each.rule, each.take_findings()
+            self._judged.add(rule)
             if not found:
                 continue
-            self._request.cache.bypass_reason = self._request.cache.bypass_reason or judge.rule.replace(
-                ".", "_"
-            )
-            kept = self._findings.setdefault(judge.rule, [])
+            self._keep_uncached(rule.replace(".", "_"))
+            kept = self._findings.setdefault(rule, [])
             kept += found[: _MOST_FINDINGS - len(kept)]
-            self._many[judge.rule] = self._many.get(judge.rule, 0) + len(found)
-            self._actions[judge.rule] = judge.action
+            self._counts_by_rule[rule] += len(found)
+            self._actions[rule] = each.action
 
     def report_failure(self, rule: str, error: Exception) -> bool:
-        """A rule could not judge. Whether the answer goes on without it."""
+        """Note that `rule` could not judge; return whether the answer goes on without it."""
         outcome = self._on_error(rule)
         self._counts.failures(rule, outcome).inc()
         self._counts.failing[rule] = type(error).__name__
         log.warning("guard: %s could not judge an answer: %s", rule, type(error).__name__)
         self._failed[rule] = outcome
-        self._request.cache.bypass_reason = self._request.cache.bypass_reason or "guard_failed"
+        self._keep_uncached("guard_failed")
         return outcome == "allow"
 
     def report_unreadable(self, error: Exception) -> None:
-        """A reply or an event is no JSON. Raises GuardFailedError where such may not pass."""
+        """Note that a reply or an event is no JSON. Raises GuardFailedError where such may not pass."""
         if not self.report_failure("answers", error):
             raise GuardFailedError(["answers"])
 
     def finish_report(self) -> None:
-        """The reply is over, however. May be called again."""
+        """Write the report: the reply is over. May be called again."""
         if self._closed:
             return
         self._closed = True
         request = self._request
-        for rule in self._heard - self._failed.keys():
+        for rule in self._judged - self._failed.keys():
             self._counts.failing.pop(rule, None)
         for rule, outcome in self._failed.items():
             request.journal.add("guard_answer", rule=rule, action="error", outcome=outcome)
@@ -112,10 +110,12 @@ class AnswerReport:
             told = [
                 [each.type, each.where, each.begin, each.end, round(each.confidence, 3)] for each in found
             ]
-            request.journal.add(
-                "guard_answer", rule=rule, action=action, found=self._many[rule], findings=told
-            )
-            self._record_incident(rule, action, tuple(found), {"found": str(self._many[rule])})
+            count = self._counts_by_rule[rule]
+            request.journal.add("guard_answer", rule=rule, action=action, found=count, findings=told)
+            self._record_incident(rule, action, tuple(found), {"found": str(count)})
+
+    def _keep_uncached(self, why: str) -> None:
+        self._request.cache.bypass_reason = self._request.cache.bypass_reason or why
 
     def _record_incident(
         self, rule: str, action: str, found: tuple[GuardFinding, ...], notes: dict[str, str]

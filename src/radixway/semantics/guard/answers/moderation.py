@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any
 from radixway.core.config import ConfigError
 from radixway.core.config.guard import ModerationConfig
 from radixway.core.pipeline import GuardUnavailableError
-from radixway.semantics.guard.answers.sentence_windows import find_sentence_end
-from radixway.semantics.guard.answers.text_view import TextPiece, TextView
-from radixway.semantics.guard.incident import GuardFinding
+from radixway.semantics.guard.answers.text_view import AnswerRule, TextPiece, TextView, find_sentence_end
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession, StreamReader
@@ -25,7 +23,7 @@ _CATEGORY = re.compile(r"[A-Za-z][A-Za-z0-9_/-]{0,63}")
 
 
 class ModerationClient:
-    """Asks the service. Its key and what it is asked are never logged."""
+    """Client of the service. Its key and what it is asked are never logged."""
 
     def __init__(self, section: ModerationConfig) -> None:
         """Raises ConfigError where the key's file cannot be read."""
@@ -34,7 +32,7 @@ class ModerationClient:
         self._session: ClientSession | None = None
 
     async def moderate_text(self, text: str) -> dict[str, float]:
-        """The categories that the service finds in the text, and their scores; empty where it finds none.
+        """Return the categories that the service finds in `text`, and their scores.
 
         Raises GuardUnavailableError: no answer in time, or none that can be understood.
         """
@@ -58,7 +56,7 @@ class ModerationClient:
         return self._parse_categories(said)
 
     async def aclose(self) -> None:
-        """Let go of its connections."""
+        """Close its connections."""
         if self._session is not None:
             await self._session.close()
             self._session = None
@@ -68,33 +66,26 @@ class ModerationClient:
             found: dict[str, float] = {}
             for result in [said["results"][0], *said["results"][1:]]:
                 scores = {
-                    self._category_name(name): _score(score)
+                    self._category_name(name): _finite(score)
                     for name, score in result["category_scores"].items()
                 }
-                if self.section.categories:
-                    over = [
-                        name
-                        for name, least in self.section.categories.items()
-                        if scores.get(name, 0) >= least
-                    ]
+                over: list[str] = []
+                if least := self.section.categories:
+                    over = [name for name in least if scores.get(name, 0) >= least[name]]
                 elif result["flagged"]:
-                    flagged = [
-                        self._category_name(name) for name, is_so in result["categories"].items() if is_so
-                    ]
-                    over = flagged or ["flagged"]
-                else:
-                    over = []
+                    flagged = (name for name, is_so in result["categories"].items() if is_so)
+                    over = [self._category_name(name) for name in flagged] or ["flagged"]
                 found |= {name: max(scores.get(name, 1.0), found.get(name, 0.0)) for name in over}
         except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
             raise GuardUnavailableError("the moderation service's answer cannot be understood") from None
         return found
 
     def _category_name(self, name: str) -> str:
-        """A category as journals may name it: a service that says text in place of names is not quoted."""
+        """Return a name for journals: a service that says text in place of names is not quoted."""
         return name if name in self.section.categories or _CATEGORY.fullmatch(name) else "other"
 
 
-class ModerationBatches:
+class ModerationBatches(AnswerRule):
     """One text on its way past the service, a few sentences at a time.
 
     It is shown what the client will see, but with placeholders as the model wrote them: what was taken out
@@ -104,7 +95,7 @@ class ModerationBatches:
     rule = "answers.moderation"
 
     def __init__(self, moderator: ModerationClient, hold_back: int) -> None:
-        self.action = moderator.section.action
+        super().__init__(moderator.section.action)
         self._moderator = moderator
         self._longest = moderator.section.batch_chars + hold_back
         self._waiting: deque[TextPiece] = deque()
@@ -113,13 +104,15 @@ class ModerationBatches:
         self._length = 0
         """Characters that were judged."""
         self.stopped = False
-        self._findings: list[GuardFinding] = []
 
     async def moderate_pieces(self, view: TextView, pieces: list[TextPiece], *, now: bool) -> list[TextPiece]:
-        """What may leave of all that has come; `now`: all of it is judged. Raises GuardUnavailableError."""
+        """Return what may leave of `pieces` and those before; `now`: all of it is judged.
+
+        Raises GuardUnavailableError. Positions of findings are those of what the service was shown.
+        """
         for piece in pieces:
             self._waiting.append(piece)
-            self._told += piece.text if piece.told is None else piece.told
+            self._told += _shown(piece)
         passed: list[TextPiece] = []
         while self._told and not self.stopped:
             end = self._batch_end()
@@ -136,13 +129,8 @@ class ModerationBatches:
             self._waiting.clear()
         return passed
 
-    def take_findings(self) -> list[GuardFinding]:
-        """What was found since the last time; positions are those of what the service was shown."""
-        found, self._findings = self._findings, []
-        return found
-
     def release_unjudged(self) -> list[TextPiece]:
-        """All that waits, unjudged."""
+        """Return all that waits, unjudged."""
         waiting = list(self._waiting)
         self._waiting.clear()
         self._told = ""
@@ -163,17 +151,18 @@ class ModerationBatches:
         found = await self._moderator.moderate_text(self._before + batch)
         begin, end = self._length, self._length + len(batch)
         self._length = end
-        self._findings += [view.make_finding(name, begin, end, score) for name, score in found.items()]
+        for name, score in found.items():
+            self.add_finding(view, name, begin, end, score)
         self.stopped = bool(found) and self.action == "block"
         return not self.stopped
 
     def _take_pieces(self, length: int) -> list[TextPiece]:
-        """The pieces of the next `length` characters told."""
+        """Remove and return the pieces of the next `length` characters that the service was shown."""
         taken: list[TextPiece] = []
         while length > 0:
             piece = self._waiting.popleft()
-            told = piece.text if piece.told is None else piece.told
-            if piece.told is None and len(told) > length:
+            told = _shown(piece)
+            if piece.stayed and len(told) > length:
                 piece, rest = piece.split(length)
                 self._waiting.appendleft(rest)
                 told = piece.text
@@ -184,8 +173,12 @@ class ModerationBatches:
         return taken
 
 
+def _shown(piece: TextPiece) -> str:
+    return piece.text if piece.told is None else piece.told
+
+
 async def _read_limited_body(content: StreamReader) -> bytes:
-    """All of a reply, in however many pieces it comes. Raises ValueError for one that is too long."""
+    """Read all of a reply, in however many pieces it comes. Raises ValueError for one that is too long."""
     said = b""
     async for piece in content.iter_any():
         said += piece
@@ -194,9 +187,8 @@ async def _read_limited_body(content: StreamReader) -> bytes:
     return said
 
 
-def _score(said: float) -> float:
-    """Raises ValueError for what is none."""
-    score = float(said)
+def _finite(score: float) -> float:
+    score = float(score)
     if not isfinite(score):
         raise ValueError("a score that is no number")
     return score

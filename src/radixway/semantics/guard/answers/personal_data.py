@@ -1,4 +1,8 @@
-"""Personal data in an answer: found sentence by sentence, as the sentences end."""
+"""Personal data in an answer: found sentence by sentence, as the sentences end.
+
+text   [ context ][ window ……………………………… . ][ next …      at the end of a sentence, if it comes within `most`
+       [ context ][ window ……………… ][ overlap    ]          else before the last word that leaves an overlap
+"""
 
 from __future__ import annotations
 
@@ -7,23 +11,22 @@ from collections.abc import Callable, Sequence
 
 from radixway.core.config.guard import AnswerPiiConfig
 from radixway.core.pipeline import PersonalDataFinder, PersonalDataSpan
-from radixway.semantics.guard.answers.sentence_windows import (
-    CONTEXT,
-    find_last_space,
-    find_open_words,
-    find_sentence_end,
-    window_overlap,
-)
-from radixway.semantics.guard.answers.text_view import TextEdit, TextView
-from radixway.semantics.guard.incident import GuardFinding
+from radixway.semantics.guard.answers.text_view import TextEdit, TextJudge, TextView, find_sentence_end
 from radixway.semantics.guard.pii.labels import SOFT_TYPES
-from radixway.semantics.guard.placeholders import mask_text
+from radixway.semantics.guard.redaction import mask_text
 
+_CONTEXT = 64
+"""Characters before a window that the finder sees too."""
+_MOST_OVERLAP = 48
+"""Characters of a window that had to be cut that are seen again in the next one."""
 _BARE_NUMBER = re.compile(r"[:,\[]\s*-?\Z")
+_OPEN = re.compile(r"[\d@:/\\A-ZÀ-Þ\u3040-\uffff]")
+_WORD = re.compile(r"\S+")
+_SPACE = re.compile(r"\s")
 
 
-class PersonalDataJudge:
-    """Gives windows of one text to a finder; see `windows.py` for where they are cut.
+class PersonalDataJudge(TextJudge):
+    """Gives windows of one text to a finder.
 
     A window is a sentence, or at most `hold_back` characters, and is seen with a little of what came before.
     What was restored from placeholders is the client's own and counts for nothing.
@@ -39,18 +42,15 @@ class PersonalDataJudge:
         hold_back: int,
     ) -> None:
         """`is_known`: whether the request told that text itself."""
-        self.action = section.action
-        self.safe = 0
-        self.stop: int | None = None
+        super().__init__(section.action)
         self._section = section
         self._finder = finder
         self._is_known = is_known
         self._hold_back = hold_back
+        self._overlap = min(_MOST_OVERLAP, hold_back // 3)
         self._begin = 0
-        self._findings: list[GuardFinding] = []
 
     async def judge_view(self, view: TextView, *, last: bool) -> Sequence[TextEdit]:
-        """See `Judge`. Raises what the finder raises."""
         edits: list[TextEdit] = []
         text, most = view.text, self._hold_back
         while self.stop is None and self._begin < len(text):
@@ -59,8 +59,10 @@ class PersonalDataJudge:
                 await self._judge_window(view, end, end, edits)
             elif len(text) - self._begin > most:
                 seen = self._begin + most
-                cut = find_last_space(text, self._begin + 1, seen - window_overlap(most))
-                await self._judge_window(view, cut or seen - window_overlap(most), seen, edits)
+                cut = seen - self._overlap
+                await self._judge_window(
+                    view, _find_last_space(text, self._begin + 1, cut) or cut, seen, edits
+                )
             elif last:
                 await self._judge_window(view, len(text), len(text), edits)
             else:
@@ -69,18 +71,12 @@ class PersonalDataJudge:
         return edits
 
     async def judge_overdue(self, view: TextView) -> Sequence[TextEdit]:
-        """See `Judge`."""
         edits: list[TextEdit] = []
-        cut = find_open_words(view.text, self._begin)
+        cut = _find_open_words(view.text, self._begin)
         if self.stop is None and cut > self._begin:
             await self._judge_window(view, cut, len(view.text), edits, grows=True)
         self._settle_windows(view, last=False)
         return edits
-
-    def take_findings(self) -> list[GuardFinding]:
-        """See `Judge`."""
-        found, self._findings = self._findings, []
-        return found
 
     def _settle_windows(self, view: TextView, *, last: bool) -> None:
         holds = self.action in ("mask", "block")
@@ -91,7 +87,7 @@ class PersonalDataJudge:
     ) -> None:
         """Decide all that begins in `[self._begin, cut)`, having seen `[…, seen)`, which may still grow."""
         begin = self._begin
-        start = max(0, begin - CONTEXT)
+        start = max(0, begin - _CONTEXT)
         found = [
             (each, max(each.begin + start, begin), each.end + start)
             for each in await self._finder.find(view.text[start:seen])
@@ -122,7 +118,7 @@ class PersonalDataJudge:
             text = view.text[first:after]
             if not any(map(str.isalnum, text)):
                 continue
-            self._findings.append(view.make_finding(found.type, first, after, found.confidence))
+            self.add_finding(view, found.type, first, after, found.confidence)
             if self.action == "block":
                 self.stop = first
                 return
@@ -133,3 +129,24 @@ class PersonalDataJudge:
         if view.in_json and _BARE_NUMBER.search(view.text, max(0, begin - 64), begin):
             return "0"
         return mask_text(found.type, text, self._section.mask)
+
+
+def _find_last_space(text: str, begin: int, end: int) -> int | None:
+    """Return the place behind the last space of `[begin, end)`."""
+    for at in range(end - 1, begin - 1, -1):
+        if _SPACE.match(text, at):
+            return at + 1
+    return None
+
+
+def _find_open_words(text: str, begin: int) -> int:
+    """Return where the last words begin that may be part of something longer: numbers, names, addresses.
+
+    The last word of all is always one of them, unless there is a space behind it.
+    """
+    closed = len(text)
+    for word in reversed(list(_WORD.finditer(text, begin))):
+        if word.end() < len(text) and not _OPEN.search(word[0]):
+            break
+        closed = word.start()
+    return closed

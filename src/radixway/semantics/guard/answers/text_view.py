@@ -1,24 +1,24 @@
-"""What every judge of a growing text promises, whatever it looks for.
+"""A growing text of an answer, and the contract of the rules that judge it.
 
 view      "The instant rate is 1.1. ![ ](http://198.51…"       the text as the client would see it
                                   safe ▲      └ an address that may yet carry data: held back
-
-What becomes of a text: pieces that stayed, and pieces that something else stands for.
 """
 
 from __future__ import annotations
 
+import re
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import ClassVar
 
 from radixway.semantics.guard.incident import GuardFinding
 
 
 @dataclass(frozen=True, slots=True)
 class TextEdit:
-    """What is to stand in the view in place of `[begin, end)`."""
+    """A replacement of `[begin, end)` of the view by `new`."""
 
     begin: int
     end: int
@@ -38,7 +38,7 @@ class TextView:
     """Stretches that were placeholders, in order."""
 
     def own_parts(self, begin: int, end: int) -> list[tuple[int, int]]:
-        """`[begin, end)` without what was restored."""
+        """Return `[begin, end)` without what was restored."""
         parts = []
         for start, stop in self.restored:
             if stop <= begin or start >= end:
@@ -48,40 +48,44 @@ class TextView:
             begin = max(begin, stop)
         return [*parts, (begin, end)] if begin < end else parts
 
-    def make_finding(self, kind: str, begin: int, end: int, confidence: float) -> GuardFinding:
-        """Something found in it."""
-        return GuardFinding(kind, self.where, begin, end, confidence)
 
+class AnswerRule:
+    """What the rules of `guard.answers` have in common: an action, and findings that are reported once."""
 
-class TextJudge(Protocol):
-    """Looks for one thing in one text. How the text is divided changes nothing of what it finds."""
+    rule: ClassVar[str]
+    """`answers.pii` …"""
 
-    @property
-    def rule(self) -> str:
-        """`answers.pii` …"""
-        ...
+    def __init__(self, action: str) -> None:
+        self.action = action
+        self._findings: list[GuardFinding] = []
 
-    @property
-    def action(self) -> str:
-        """What is done about it."""
-        ...
-
-    safe: int
-    """Whatever begins before this place of the view is known: its edits are told, and it may leave."""
-    stop: int | None
-    """The answer must end here."""
-
-    async def judge_view(self, view: TextView, *, last: bool) -> Sequence[TextEdit]:
-        """The view is longer, or `last`: it has ended. What is to change, in the order of the text."""
-        ...
-
-    async def judge_overdue(self, view: TextView) -> Sequence[TextEdit]:
-        """What has waited long enough is judged, but for what may be part of something longer."""
-        ...
+    def add_finding(self, view: TextView, kind: str, begin: int, end: int, confidence: float = 1.0) -> None:
+        """Note that `[begin, end)` of `view` is of this `kind`."""
+        self._findings.append(GuardFinding(kind, view.where, begin, end, confidence))
 
     def take_findings(self) -> list[GuardFinding]:
-        """What was found since the last time."""
-        ...
+        """Return what was found since the last call."""
+        found, self._findings = self._findings, []
+        return found
+
+
+class TextJudge(AnswerRule, ABC):
+    """Looks for one thing in one text. How the text is divided changes nothing of what it finds."""
+
+    def __init__(self, action: str) -> None:
+        super().__init__(action)
+        self.safe = 0
+        """Edits before this place of the view are known: what begins before it may leave."""
+        self.stop: int | None = None
+        """Where the answer must end."""
+
+    @abstractmethod
+    async def judge_view(self, view: TextView, *, last: bool) -> Sequence[TextEdit]:
+        """Return the edits, in order, now that `view` is longer; `last`: it has ended."""
+
+    async def judge_overdue(self, view: TextView) -> Sequence[TextEdit]:
+        """Judge what in `view` has waited long enough; by default, what may be part of more waits on."""
+        return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +100,11 @@ class TextPiece:
 
     @property
     def stayed(self) -> bool:
-        """It is what came."""
+        """Whether it is what came."""
         return self.told is None
 
     def split(self, at: int) -> tuple[TextPiece, TextPiece]:
-        """Before and from character `at` of its text. What was put in comes with the second half."""
+        """Split before character `at` of its text. What was put in comes with the second half."""
         if self.told is None:
             return (
                 TextPiece(self.text[:at], self.origin, at),
@@ -112,40 +116,40 @@ class TextPiece:
         )
 
 
-class PieceQueue:
-    """A queue of them, in the order of the text."""
-
-    __slots__ = ("_pieces",)
-
-    def __init__(self) -> None:
-        self._pieces: deque[TextPiece] = deque()
-
-    def __len__(self) -> int:
-        return len(self._pieces)
-
-    def append_piece(self, piece: TextPiece) -> None:
-        """At the end."""
-        self._pieces.append(piece)
+class PieceQueue(deque[TextPiece]):
+    """Pieces in the order of the text."""
 
     def take_length(self, length: int) -> list[TextPiece]:
-        """The next `length` characters of the client's text."""
+        """Remove and return the next `length` characters of the client's text."""
         taken: list[TextPiece] = []
         while length > 0:
-            piece = self._pieces.popleft()
+            piece = self.popleft()
             if len(piece.text) > length:
                 piece, rest = piece.split(length)
-                self._pieces.appendleft(rest)
+                self.appendleft(rest)
             length -= len(piece.text)
             taken.append(piece)
         return taken
 
     def take_until(self, origin: int) -> list[TextPiece]:
-        """All that stands for what came before `origin`."""
+        """Remove and return all that stands for what came before `origin`."""
         taken: list[TextPiece] = []
-        while self._pieces and self._pieces[0].origin < origin:
-            piece = self._pieces.popleft()
-            if piece.told is None and piece.origin + piece.size > origin:
+        while self and self[0].origin < origin:
+            piece = self.popleft()
+            if piece.stayed and piece.origin + piece.size > origin:
                 piece, rest = piece.split(origin - piece.origin)
-                self._pieces.appendleft(rest)
+                self.appendleft(rest)
             taken.append(piece)
         return taken
+
+
+_SENTENCE_END = re.compile(
+    r"[。！？；]|\n[ \t]*\n|(?<=[^\W\d_][^\W\d_][^\W\d_])[.!?][\"')\]]{0,2}(?=\s)|(?<=[\d)\]\"'%])[.!?](?=\s)"
+)
+"""A point behind one or two letters may be of an abbreviation."""
+
+
+def find_sentence_end(text: str, begin: int, most: int) -> int | None:
+    """Return where the sentence from `begin` on ends, if it does within `most` characters."""
+    found = _SENTENCE_END.search(text, begin, min(len(text), begin + most + 1))
+    return found.end() if found is not None and found.end() - begin <= most else None

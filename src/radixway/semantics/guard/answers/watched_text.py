@@ -7,17 +7,22 @@ worker's words ─ Restorer ─► view ─ judges ─► pieces ─ Batches ─
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 
+from radixway.semantics.guard.answers.guard_report import AnswerReport
 from radixway.semantics.guard.answers.moderation import ModerationBatches
-from radixway.semantics.guard.answers.text_view import PieceQueue, TextEdit, TextJudge, TextPiece, TextView
-from radixway.semantics.guard.placeholders import PlaceholderRestorer, RestoredText
+from radixway.semantics.guard.answers.text_view import (
+    AnswerRule,
+    PieceQueue,
+    TextEdit,
+    TextJudge,
+    TextPiece,
+    TextView,
+)
+from radixway.semantics.guard.redaction import PlaceholderRestorer, RestoredText
 
-_LONE = re.compile(r"[\ud800-\udfff]")
-"""Halves of surrogate pairs, of which tokenizers and services make nothing."""
-
-Failed = Callable[[str, Exception], bool]
-"""Told that a rule cannot judge. Whether the text may go on without it."""
+_LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
+"""Tokenizers and services make nothing of these."""
 
 
 class WatchedText:
@@ -26,43 +31,36 @@ class WatchedText:
     def __init__(
         self,
         view: TextView,
-        judges: Sequence[TextJudge],
-        failed: Failed,
+        judges: Iterable[TextJudge],
+        report: AnswerReport,
         restorer: PlaceholderRestorer | None = None,
         batches: ModerationBatches | None = None,
     ) -> None:
-        self.view = view
-        self.judges = list(judges)
-        self.batches = batches
+        """`restorer`: turns placeholders back. `batches`: what a service judges on the way."""
+        self._view = view
+        self._judges = list(judges)
+        self._report = report
         self.stopped = False
         """The answer must end behind what has been decided."""
         self.length = 0
         """Characters that have come."""
-        self._failed = failed
+        self.stop_at = 0
+        """Where it was stopped, or what has been decided ends, in the worker's words."""
         self._restorer = restorer
+        self._batches = batches
         self._undecided = PieceQueue()
         self._decided = PieceQueue()
         self._edits: list[TextEdit] = []
         self._at = 0
         """The place in the view up to which it is decided."""
         self._origin = 0
-        """The same in the worker's words that have been read into the view."""
-        self._known = 0
+        """Characters of the worker's words that have been read into the view."""
         self._last = False
-
-    def all_judges(self) -> list[TextJudge | ModerationBatches]:
-        """Whoever may have found something."""
-        return [*self.judges, *([] if self.batches is None else [self.batches])]
-
-    @property
-    def stop_at(self) -> int:
-        """Where it was stopped, in the worker's words."""
-        return self._known
 
     @property
     def decided_until(self) -> int:
-        """Up to where in the worker's words it is decided what becomes of them."""
-        return self.length if self._last or self.stopped else self._known
+        """The place in the worker's words up to which it is decided what becomes of them."""
+        return self.length if self._last or self.stopped else self.stop_at
 
     @property
     def has_pending(self) -> bool:
@@ -70,26 +68,21 @@ class WatchedText:
         return self.decided_until < self.length
 
     async def append_text(self, text: str, *, last: bool = False) -> None:
-        """More of it, or its end."""
+        """Add `text`; `last`: nothing follows."""
         if self.stopped or self._last:
             return
         self.length += len(text)
         self._extend_view(text, last=last)
-        for judge in list(self.judges):
-            await self._run_judge(judge, last=last)
-        await self._decide(last=last)
+        await self._judge(last=last)
         self._last = last
 
     async def decide_overdue(self) -> None:
-        """It has waited long enough."""
-        if self.stopped or self._last:
-            return
-        for judge in list(self.judges):
-            await self._run_judge(judge, last=False, hurry=True)
-        await self._decide(last=False, hurry=True)
+        """Decide what has waited long enough."""
+        if not (self.stopped or self._last):
+            await self._judge(last=False, hurry=True)
 
     def take_until(self, place: int) -> list[TextPiece]:
-        """What the client gets for the worker's words up to `place`, as far as that is known."""
+        """Return what the client gets for the worker's words up to `place`, as far as that is known."""
         return self._decided.take_until(place)
 
     def _extend_view(self, text: str, *, last: bool) -> None:
@@ -99,55 +92,58 @@ class WatchedText:
             parts = self._restorer.restore_delta(text) + (self._restorer.restore_rest() if last else [])
         for part in parts:
             size = len(part.written)
-            told = None if part.is_own else part.written
-            said = _LONE.sub("\ufffd", part.text)
-            self._undecided.append_piece(TextPiece(said, self._origin, size, told))
+            new = _LONE_SURROGATE.sub("\ufffd", part.text)
+            self._undecided.append(TextPiece(new, self._origin, size, None if part.is_own else part.written))
             self._origin += size
-            begin = len(self.view.text)
-            self.view.text += said
+            begin = len(self._view.text)
+            self._view.text += new
             if not part.is_own:
-                self.view.restored.append((begin, len(self.view.text)))
+                self._view.restored.append((begin, len(self._view.text)))
 
-    async def _run_judge(self, judge: TextJudge, *, last: bool, hurry: bool = False) -> None:
-        try:
-            self._edits += await (
-                judge.judge_overdue(self.view) if hurry else judge.judge_view(self.view, last=last)
-            )
-        except Exception as error:  # noqa: BLE001 - what fails for whatever reason is told, or ends it
-            if self._failed(judge.rule, error):
-                self.judges.remove(judge)
-            else:
-                judge.stop = judge.safe
-
-    async def _decide(self, *, last: bool, hurry: bool = False) -> None:
-        stop = min((judge.stop for judge in self.judges if judge.stop is not None), default=None)
-        limit = min((judge.safe for judge in self.judges if judge.stop is None), default=len(self.view.text))
+    async def _judge(self, *, last: bool, hurry: bool = False) -> None:
+        for judge in list(self._judges):
+            try:
+                if hurry:
+                    self._edits += await judge.judge_overdue(self._view)
+                else:
+                    self._edits += await judge.judge_view(self._view, last=last)
+            except Exception as error:  # noqa: BLE001 - what fails for whatever reason is told, or ends it
+                if self._report.report_failure(judge.rule, error):
+                    self._judges.remove(judge)
+                else:
+                    judge.stop = judge.safe
+        stop = min((judge.stop for judge in self._judges if judge.stop is not None), default=None)
+        limit = min(
+            (judge.safe for judge in self._judges if judge.stop is None), default=len(self._view.text)
+        )
         stopped = stop is not None and limit >= stop
         if stop is not None and stopped:
             limit = max(stop, self._at)
         pieces = self._apply_edits(limit, whole=stopped)
-        if (batches := self.batches) is not None:
+        if (batches := self._batches) is not None:
             pieces = await self._moderate(batches, pieces, now=last or hurry or stopped)
             stopped = stopped or batches.stopped
         for piece in pieces:
-            self._decided.append_piece(piece)
-            self._known = piece.origin + piece.size
+            self._decided.append(piece)
+            self.stop_at = piece.origin + piece.size
         self.stopped = stopped
+        rules: list[AnswerRule] = [*self._judges]
+        self._report.collect_findings(rules if self._batches is None else [*rules, self._batches])
 
     async def _moderate(
         self, batches: ModerationBatches, pieces: list[TextPiece], *, now: bool
     ) -> list[TextPiece]:
         try:
-            return await batches.moderate_pieces(self.view, pieces, now=now)
+            return await batches.moderate_pieces(self._view, pieces, now=now)
         except Exception as error:  # noqa: BLE001 - as above
-            if self._failed(batches.rule, error):
-                self.batches = None
+            if self._report.report_failure(batches.rule, error):
+                self._batches = None
                 return batches.release_unjudged()
             batches.stopped = True
             return []
 
     def _apply_edits(self, limit: int, *, whole: bool) -> list[TextPiece]:
-        """The view up to `limit`, changed as the judges say.
+        """Return the view up to `limit`, changed as the judges say.
 
         An edit that reaches beyond the limit is made `whole`, or waits with all that follows.
         """
@@ -171,3 +167,7 @@ class WatchedText:
             self._at = limit
         self._edits = edits
         return pieces
+
+
+WatchText = Callable[..., WatchedText]
+"""Begins a text: `(where, in_json=…)`."""

@@ -3,14 +3,12 @@
 Append-only and chained by hashes. Users are pseudonyms in it, which can be erased.
 """
 
-from radixway.semantics.guard.audit.entry import EntryHasher, Fields, encode_entry
-from radixway.semantics.guard.audit.entry_search import search_entries
+from radixway.semantics.guard.audit.entry import EntryHasher, Fields, encode_entry, name_or_digest
 from radixway.semantics.guard.audit.hash_chain import ChainHead, HashChain, HashChainError
-from radixway.semantics.guard.audit.incident_entry import name_or_digest
 from radixway.semantics.guard.audit.log import AuditLog, AuditUnavailableError
 from radixway.semantics.guard.audit.pseudonyms import find_pseudonym
 from radixway.semantics.guard.audit.service import AuditService, build_audit, directory_of, seal_of
-from radixway.semantics.guard.audit.verification import BrokenEntry, ChainVerdict, verify_log
+from radixway.semantics.guard.audit.verification import BrokenEntry, ChainVerdict, search_entries, verify_log
 
 __all__ = [
     "AuditLog",

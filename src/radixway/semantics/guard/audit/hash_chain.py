@@ -1,16 +1,14 @@
-"""The head of a log, kept beside it in `head.json`: it shows when entries are cut off at the end.
-
-It is sealed as entries are. Without a key, whoever can write the files writes it anew. Under a key they can
-only put back an older one, with the log as it was then, which shows against a head kept elsewhere.
-
-    append entries, fsync   ->   replace head.json        a crash between them leaves a head that is behind
-
-The chain: appends entries to its files, each sealed with the hash of the one before.
+"""The chain of entries, each sealed with the hash of the one before, and its head in `head.json`.
 
 Several processes may append to one log: each takes the lock for a batch, and goes on from the last line that
 it finds, whoever wrote it. Nothing that was written is ever changed: half a line, which a crash may leave, is
-ended and told about in an entry of its own. So are entries that are gone, of which `head.json` or this
-process knows.
+ended and gets an entry of its own. So do entries that are gone, of which `head.json` or this process knows.
+
+The head shows when entries are cut off at the end. It is sealed as entries are. Without a key, whoever can
+write the files writes it anew. Under a key they can only put back an older one, with the log as it was then,
+which shows against a head kept elsewhere.
+
+    append entries, fsync   ->   replace head.json        a crash between them leaves a head that is behind
 """
 
 from __future__ import annotations
@@ -42,11 +40,17 @@ from radixway.semantics.guard.audit.log_files import (
     sync_directory,
 )
 
+log = logging.getLogger(__name__)
+
+FORMAT = 1
 HEAD_FILE = "head.json"
+_HEAD_IS_KEPT = {"head": True}
+"""In an entry: from there on `head.json` must be there."""
+_CLEAN = LogTail(None, b"", is_ended=True)
 
 
 class ChainHead(NamedTuple):
-    """Where a log ends: keep it elsewhere, and no entry up to it can go or change unnoticed."""
+    """The end of a log: keep it elsewhere, and no entry up to it can go or change unnoticed."""
 
     seq: int
     hash: str
@@ -60,11 +64,11 @@ NOWHERE = ChainHead(-1, GENESIS)
 
 
 class ChainHeadError(Exception):
-    """The file is not as it was written, or was written under another key."""
+    """`head.json` is not as it was written, or was written under another key."""
 
 
 def read_head(directory: Path, seal: EntryHasher) -> ChainHead | None:
-    """What the file says; None where there is none. Raises OSError and ChainHeadError."""
+    """Read `head.json` in `directory`; None where there is none. Raises OSError and ChainHeadError."""
     try:
         raw = (directory / HEAD_FILE).read_bytes()
     except FileNotFoundError:
@@ -76,22 +80,17 @@ def read_head(directory: Path, seal: EntryHasher) -> ChainHead | None:
 
 
 def write_head(directory: Path, seal: EntryHasher, head: ChainHead) -> None:
-    """Keep `head`. Raises OSError."""
+    """Write `head` to `head.json` in `directory`. Raises OSError."""
     fields: Fields = {"kind": "head", "seq": head.seq, "last": head.hash}
     replace_file(directory / HEAD_FILE, encode_entry(seal.seal_entry(fields)) + b"\n")
 
 
-log = logging.getLogger(__name__)
-
-FORMAT = 1
-
-
 class HashChainError(Exception):
-    """There is no going on from what the files end with; the text says why."""
+    """The chain cannot go on from what the files end with; the text says why."""
 
 
 class HashChain:
-    """One directory. Every method blocks, and may raise OSError; it belongs to one thread at a time."""
+    """Appends to the files of one directory. Every method blocks, and may raise OSError; for one thread."""
 
     def __init__(self, directory: Path, seal: EntryHasher, *, max_file_bytes: int = 64 * 2**20) -> None:
         self.directory = directory
@@ -110,35 +109,36 @@ class HashChain:
         self.append_entries([], now)
 
     def append_entries(self, entries: Sequence[Fields], now: float) -> ChainHead:
-        """Seal and write entries; those that carry no time of their own are of `now`. Raises HashChainError.
+        """Seal and write `entries`; those that carry no time of their own are of `now`.
 
-        Where writing fails, some of them may have been written; half a line is mended by the next call.
+        Where writing fails, some of them may have been written; the next call mends half a line. Raises
+        HashChainError.
         """
         with lock_directory(self.directory):
             return self._write_entries(entries, now)
 
     def remove_old_files(self, before: float, now: float, why: str) -> int:
-        """Remove the files whose entries are all older than that; how many went. Raises HashChainError.
+        """Remove the files whose entries are all older than `before`, and return how many went.
 
-        What goes is told in an entry first, with the hash that the rest hangs on.
+        An entry says so first, and `why`, with the hash that the rest hangs on. Raises HashChainError.
         """
         with lock_directory(self.directory):
             self._write_entries([], now)  # mends what is to be mended, in its own file
             old = list(self._older_than(before, format_entry_time(now)[:10]))
             if not old:
                 return 0
-            told = [
+            removed = [
                 {"first": file.first, "last": last["seq"], "hash": last["hash"], "until": last["time"]}
                 for file, last in old
             ]
-            self._write_entries([{"kind": "retention", "why": why, "removed": told, **_HEAD_IS_KEPT}], now)
+            self._write_entries([{"kind": "retention", "why": why, "removed": removed, **_HEAD_IS_KEPT}], now)
             for file, _ in old:  # the oldest first: what is left is always one piece
                 file.path.unlink()
             sync_directory(self.directory)
         return len(old)
 
     def _older_than(self, before: float, today: str) -> Iterator[tuple[LogFile, Fields]]:
-        """Files that may go, and the last entry of each; never the one that is written to."""
+        """Yield the files that may go, and the last entry of each; never the one that is written to."""
         for file in list_log_files(self.directory):
             last = read_tail(file.path).entry
             if file.day >= today or last is None or entry_time_s(last) >= before:
@@ -152,15 +152,22 @@ class HashChain:
         if not tail.is_ended:
             append_bytes(files[-1].path, b"\n")
         first = head.seq + 1
-        begin = [self._first_entry()] if head is NOWHERE else []
-        lines, head = self._seal_entries([*_describe_tail(tail), *begin, *missed, *entries], head, now)
+        notes: list[Fields] = []
+        if tail.torn:
+            digest = hashlib.sha256(tail.torn).hexdigest()
+            notes.append({"kind": "torn", "bytes": len(tail.torn), "sha256": digest})
+        if head is NOWHERE:
+            notes.append({"kind": "begin", "format": FORMAT, "seal": self._seal.name, **_HEAD_IS_KEPT})
+        lines, head = self._seal_entries([*notes, *missed, *entries], head, now)
         if lines:
             raw = b"".join(lines)
             newest = files[-1] if files else None
-            if newest is not None and (tail.torn or self._has_room(newest, len(raw), now)):
+            today = format_entry_time(now)[:10]
+            if newest is not None and (tail.torn or self._has_room(newest, len(raw), today)):
                 path = newest.path
-            else:
-                path = self.directory / log_file_name(first, self._file_day(newest, now))
+            else:  # never before the day of another file: a clock may go back
+                day = today if newest is None else max(today, newest.day)
+                path = self.directory / log_file_name(first, day)
             self._left = None
             append_bytes(path, raw)
             self._left, self._head = (path, path.stat().st_size), head
@@ -169,8 +176,8 @@ class HashChain:
         return head
 
     def _save_head(self, head: ChainHead) -> None:
-        """The entries are written: where this fails they must not be written again, but the next time it is
-        tried again."""
+        """Write the head. A failure is only logged, and tried again with the next batch: the entries are
+        written, and must not be written again."""
         try:
             write_head(self.directory, self._seal, head)
         except OSError as error:
@@ -181,7 +188,7 @@ class HashChain:
             self._kept = head
 
     def _compare_head(self, found: ChainHead) -> list[Fields]:
-        """What is to be said where the files do not end as they did. `found`: where they end."""
+        """Return the entries that say that the files, which end at `found`, do not end as they did."""
         missed: list[Fields] = []
         try:
             self._kept = read_head(self.directory, self._seal)
@@ -201,7 +208,6 @@ class HashChain:
     def _seal_entries(
         self, entries: Sequence[Fields], head: ChainHead, now: float
     ) -> tuple[list[bytes], ChainHead]:
-        """Their lines, and the head behind them."""
         lines = []
         for number, fields in enumerate(entries, head.seq + 1):
             sealed = self._seal.seal_entry(
@@ -212,7 +218,7 @@ class HashChain:
         return lines, head
 
     def _find_end(self, files: Sequence[LogFile]) -> tuple[LogTail, ChainHead]:
-        """What the newest file ends with, and where the chain does. Raises HashChainError."""
+        """Return what the newest file ends with, and where the chain does. Raises HashChainError."""
         if not files:
             self._left = None
             return _CLEAN, NOWHERE
@@ -224,7 +230,7 @@ class HashChain:
         return tail, self._find_head(files, tail)
 
     def _find_head(self, files: Sequence[LogFile], tail: LogTail) -> ChainHead:
-        """Where the chain ends; there are files. Raises HashChainError."""
+        """Return where the chain ends; there are files. Raises HashChainError."""
         entry = tail.entry
         if entry is None:  # the newest file was only just begun
             if files[-1].first == 0:
@@ -236,29 +242,6 @@ class HashChain:
             )
         return ChainHead(entry["seq"], entry["hash"])
 
-    def _has_room(self, newest: LogFile, size: int, now: float) -> bool:
-        full = newest.path.stat().st_size
-        if not full:
-            return True
-        return newest.day >= format_entry_time(now)[:10] and full + size <= self._max_file_bytes
-
-    @staticmethod
-    def _file_day(newest: LogFile | None, now: float) -> str:
-        """Today, but never before the day of another file: a clock may go back."""
-        day = format_entry_time(now)[:10]
-        return day if newest is None else max(day, newest.day)
-
-    def _first_entry(self) -> Fields:
-        return {"kind": "begin", "format": FORMAT, "seal": self._seal.name, **_HEAD_IS_KEPT}
-
-
-_HEAD_IS_KEPT = {"head": True}
-"""In an entry: from there on `head.json` must be there."""
-_CLEAN = LogTail(None, b"", is_ended=True)
-
-
-def _describe_tail(tail: LogTail) -> list[Fields]:
-    """What is to be said of a broken end."""
-    if not tail.torn:
-        return []
-    return [{"kind": "torn", "bytes": len(tail.torn), "sha256": hashlib.sha256(tail.torn).hexdigest()}]
+    def _has_room(self, newest: LogFile, size: int, today: str) -> bool:
+        filled = newest.path.stat().st_size
+        return not filled or (newest.day >= today and filled + size <= self._max_file_bytes)

@@ -15,9 +15,14 @@ from time import time
 from typing import Any, TypeVar
 
 from radixway.core.config import ConfigError
-from radixway.semantics.guard.audit.entry import EntryHasher, Fields, format_entry_time
+from radixway.semantics.guard.audit.entry import (
+    EntryHasher,
+    Fields,
+    format_entry_time,
+    incident_fields,
+    name_or_digest,
+)
 from radixway.semantics.guard.audit.hash_chain import HashChain, HashChainError
-from radixway.semantics.guard.audit.incident_entry import incident_fields, name_or_digest
 from radixway.semantics.guard.audit.pseudonyms import FILE, PseudonymStore
 from radixway.semantics.guard.incident import GuardIncident
 
@@ -39,22 +44,30 @@ class AuditUnavailableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _PendingEntry:
-    """What is to become an entry: an incident, or an entry's fields."""
-
     at: float
     what: GuardIncident | Fields
 
 
 @dataclass(frozen=True, slots=True)
 class _LogTask:
-    """What somebody waits for."""
-
     do: Callable[[], Any]
     done: Future[Any]
 
+    def fail(self, error: Exception) -> None:
+        if self.done.set_running_or_notify_cancel():
+            self.done.set_exception(error)
+
+    def run(self) -> None:
+        if not self.done.set_running_or_notify_cancel():
+            return
+        try:
+            self.done.set_result(self.do())
+        except Exception as error:  # noqa: BLE001  whoever waits is told, whatever it is
+            self.done.set_exception(error)
+
 
 class AuditLog:
-    """A `guard.incident.Recorder`. Open it before use; `close` writes what waits."""
+    """An `IncidentRecorder`. Open it before use; `close_log` writes what waits."""
 
     def __init__(
         self,
@@ -67,16 +80,16 @@ class AuditLog:
         patience_s: float = 5.0,
         clock: Callable[[], float] = time,
     ) -> None:
-        """`retry_s`: after how long a write that failed is tried again. `patience_s`: how long `flush` and
-        `work` wait.
+        """`retry_s`: after how long a write that failed is tried again. `patience_s`: how long
+        `flush_entries` and `run_on_pseudonyms` wait.
         """
         self.directory = directory
         self.entries = 0
-        """Written since the start."""
+        """Entries written since the start."""
         self.lost = 0
-        """That there was no room for."""
+        """Entries that there was no room for."""
         self.problem: str | None = None
-        """Why it cannot be written, while it cannot."""
+        """The reason why the log cannot be written now."""
         self._chain = HashChain(directory, seal, max_file_bytes=max_file_bytes)
         self._people: PseudonymStore | None = None
         self._retention_days = retention_days
@@ -107,7 +120,6 @@ class AuditLog:
             self._people.close()
 
     def record_incident(self, incident: GuardIncident) -> None:
-        """See `Recorder`."""
         self._enqueue_entry(incident)
 
     def record_event(self, kind: str, **fields: Any) -> None:
@@ -120,7 +132,7 @@ class AuditLog:
         await self.run_on_pseudonyms(lambda pseudonyms: None)
 
     async def run_on_pseudonyms(self, do: Callable[[PseudonymStore], T]) -> T:
-        """Do something with the pseudonyms, after what waits. Raises AuditUnavailableError."""
+        """Return what `do` returns for the pseudonyms, after what waits. Raises AuditUnavailableError."""
         people = self._people
         if people is None or self._stopping.is_set():
             raise AuditUnavailableError("the audit log is closed")
@@ -136,7 +148,7 @@ class AuditLog:
             raise AuditUnavailableError(str(error)) from None
 
     def describe(self) -> dict[str, Any]:
-        """For `/health`."""
+        """Return what `/health` shows."""
         waiting = self._queue.qsize()
         return {"path": str(self.directory), "error": self.problem, "waiting": waiting, "lost": self.lost}
 
@@ -159,10 +171,10 @@ class AuditLog:
                 log.error("audit: %d entries could not be written: %s", len(waiting), self.problem)
                 self.lost += len(waiting)
             for work in works:
-                _run_task(work)
+                work.run()
 
     def _take_pending(self) -> tuple[list[_PendingEntry], list[_LogTask], bool]:
-        """What waits, and whether more is to come."""
+        """Return entries, tasks, and whether more is to come."""
         waiting: list[_PendingEntry] = []
         works: list[_LogTask] = []
         try:
@@ -171,7 +183,7 @@ class AuditLog:
             return [], [], True  # time to see what has grown old
         while item is not None:
             if isinstance(item, _LogTask):
-                works.append(item)  # what came before it is written first: see `_run`
+                works.append(item)  # what came before it is written first
                 break
             waiting.append(item)
             if len(waiting) >= _LARGEST_BATCH:
@@ -183,9 +195,9 @@ class AuditLog:
         return waiting, works, item is not None
 
     def _write_with_retries(self, waiting: list[_PendingEntry], works: list[_LogTask]) -> bool:
-        """Write, again and again until it is done; not done where we are to stop before that.
+        """Write until it is done; return False where the log is closed before that.
 
-        Whoever waits for `works` is told of the first failure; those are not done then.
+        The first failure is the result of `works`, which are not done then.
         """
         while True:
             try:
@@ -195,7 +207,7 @@ class AuditLog:
                     log.error("audit: %s cannot be written, entries wait: %s", self.directory, error)
                 self.problem = str(error) or type(error).__name__
                 for work in works:
-                    _fail_task(work, error)
+                    work.fail(error)
                 works.clear()
                 if self._stopping.wait(self._retry_s):
                     return False
@@ -236,17 +248,3 @@ class AuditLog:
         days = self._retention_days
         self._chain.remove_old_files(now - days * _DAY_S, now, f"retention_days={days}")
         self._swept_on = today
-
-
-def _fail_task(work: _LogTask, error: Exception) -> None:
-    if work.done.set_running_or_notify_cancel():
-        work.done.set_exception(error)
-
-
-def _run_task(work: _LogTask) -> None:
-    if not work.done.set_running_or_notify_cancel():
-        return
-    try:
-        work.done.set_result(work.do())
-    except Exception as error:  # noqa: BLE001  whoever waits is told, whatever it is
-        work.done.set_exception(error)

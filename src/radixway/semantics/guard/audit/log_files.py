@@ -24,10 +24,10 @@ _STEP = 1 << 16
 
 
 class LogFile(NamedTuple):
-    """One file; they sort in the order of their entries."""
+    """A file of the log; they sort in the order of their entries."""
 
     first: int
-    """The number of its first entry."""
+    """Number of its first entry."""
     day: str
     path: Path
 
@@ -47,22 +47,18 @@ class LogTail:
 
 
 def list_log_files(directory: Path) -> list[LogFile]:
-    """The log's files in their order. Raises OSError."""
-    found = []
-    for path in directory.iterdir():
-        match = _NAME.fullmatch(path.name)
-        if match:
-            found.append(LogFile(int(match[1]), match[2], path))
-    return sorted(found)
+    """List the log's files in `directory`, in the order of their entries. Raises OSError."""
+    found = ((_NAME.fullmatch(path.name), path) for path in directory.iterdir())
+    return sorted(LogFile(int(match[1]), match[2], path) for match, path in found if match)
 
 
 def log_file_name(first: int, day: str) -> str:
-    """Of the file that begins with the entry of that number."""
+    """Return the name of the file whose first entry is number `first`, begun on `day`."""
     return f"{first:012d}-{day}.jsonl"
 
 
 def read_tail(path: Path) -> LogTail:
-    """Read a file from its end, no further than needed. Raises OSError."""
+    """Read the file at `path` from its end, no further than needed. Raises OSError."""
     with path.open("rb") as file:
         at = file.seek(0, os.SEEK_END)
         raw = b""
@@ -78,7 +74,6 @@ def read_tail(path: Path) -> LogTail:
 
 
 def _tail_of(raw: bytes, *, is_all: bool) -> LogTail:
-    """Of the last bytes of a file."""
     is_ended = not raw or raw.endswith(b"\n")
     raw = raw.removesuffix(b"\n")
     end = len(raw)
@@ -95,7 +90,7 @@ def _tail_of(raw: bytes, *, is_all: bool) -> LogTail:
 
 @contextmanager
 def lock_directory(directory: Path) -> Iterator[None]:
-    """Be the only process that appends, as long as it lasts. A process that dies lets go. Raises OSError."""
+    """Lock `directory` against other processes that append; a process that dies lets go. Raises OSError."""
     import fcntl  # there is none on Windows, and no gateway
 
     lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -107,7 +102,7 @@ def lock_directory(directory: Path) -> Iterator[None]:
 
 
 def append_bytes(path: Path, raw: bytes) -> None:
-    """Add to the end, on the disk when this returns. Raises OSError; a part may then be there."""
+    """Append `raw` to `path`, synced when this returns. Raises OSError; a part may then be there."""
     is_new = not path.exists()
     file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -122,7 +117,7 @@ def append_bytes(path: Path, raw: bytes) -> None:
 
 
 def replace_file(path: Path, raw: bytes) -> None:
-    """Put a file in the place of another, whole or not at all. Raises OSError."""
+    """Replace the file at `path` by `raw`, whole or not at all. Raises OSError."""
     beside = path.with_name(f"{path.name}.new")
     file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
@@ -134,7 +129,7 @@ def replace_file(path: Path, raw: bytes) -> None:
 
 
 def sync_directory(directory: Path) -> None:
-    """Have names that came and went on the disk. Raises OSError."""
+    """Sync the names in `directory`. Raises OSError."""
     handle = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(handle)

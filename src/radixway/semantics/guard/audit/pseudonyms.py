@@ -26,14 +26,14 @@ _MIGRATIONS = ((_CREATE_USERS,),)
 
 
 class PseudonymStore:
-    """One file, which several processes may have open. Every method may raise sqlite3.Error."""
+    """Keys of users in one file, which several processes may have open. Methods may raise sqlite3.Error."""
 
     def __init__(self, path: Path) -> None:
         self._db = open_sqlite(path, _MIGRATIONS, overwrites_deleted=True, has_write_ahead_log=False)
         path.chmod(0o600)
 
     def get_or_create(self, tenant: str, user: str) -> str:
-        """The pseudonym of a user, who is given a key if there is none."""
+        """Return the pseudonym of `user`, who is given a key if there is none."""
         row = self._key_of(tenant, user)
         if row is None:
             fresh = (tenant, user, secrets.token_bytes(32))
@@ -43,12 +43,12 @@ class PseudonymStore:
         return _derive_pseudonym(row, tenant, user)
 
     def find_existing(self, tenant: str, user: str) -> str | None:
-        """The pseudonym of a user whose key there is."""
+        """Return the pseudonym of `user`; None where there is no key."""
         key = self._key_of(tenant, user)
         return None if key is None else _derive_pseudonym(key, tenant, user)
 
     def delete_keys(self, tenant: str, user: str | None) -> list[str]:
-        """Forget the key of a user, or of all of a tenant: their pseudonyms, nobody's from now on."""
+        """Delete the key of `user`, or of all of `tenant`; return the pseudonyms, nobody's from now on."""
         chosen = "tenant = ?1 AND (?2 IS NULL OR user = ?2)"
         rows = self._db.execute(f"SELECT user, key FROM users WHERE {chosen}", (tenant, user)).fetchall()
         self._db.execute(f"DELETE FROM users WHERE {chosen}", (tenant, user))
@@ -66,7 +66,7 @@ class PseudonymStore:
 
 
 def find_pseudonym(directory: Path, tenant: str, user: str) -> str | None:
-    """Whose entries in a log are a user's; None where nobody knows that, or not any more."""
+    """Return the pseudonym of `user` in the log in `directory`; None where there is none, or not any more."""
     path = directory / FILE
     if not path.exists():
         return None

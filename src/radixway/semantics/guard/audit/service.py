@@ -13,7 +13,10 @@ from radixway.core.pipeline import GatewayError, Middleware, Next, Reply, Reques
 from radixway.core.telemetry import MetricsRegistry
 from radixway.semantics.guard.audit.entry import EntryHasher
 from radixway.semantics.guard.audit.log import AuditLog, AuditUnavailableError
-from radixway.semantics.guard.audit.rule_blocks import RuleBlockAudit
+from radixway.semantics.guard.incident import GuardIncident, IncidentRecorder
+
+_BLOCKED_BY_RULE = "blocked_by_rule"
+"""Code of the error with which a rule of the semantic layer ends a request."""
 
 
 class AuditRequiredError(GatewayError):
@@ -25,7 +28,7 @@ class AuditRequiredError(GatewayError):
 
 
 class AuditService(Component):
-    """The log, and what becomes of requests while it cannot be written.
+    """The log of a gateway, and the middlewares that need it.
 
     Erasing somebody is forgetting the key of their pseudonym: the entries stay, and are nobody's.
     """
@@ -38,7 +41,7 @@ class AuditService(Component):
         self._blocks = blocks
 
     def middlewares(self) -> list[Middleware]:
-        """To stand outside of the guard and the semantic layer."""
+        """Return the middlewares, which stand outside of the guard and the semantic layer."""
         return [*([_AuditGate(self.log)] if self._blocks else ()), RuleBlockAudit(self.log)]
 
     async def start(self) -> None:
@@ -50,7 +53,7 @@ class AuditService(Component):
         await self.log.close_log()
 
     async def erase(self, subject: Subject) -> int:
-        """See `Component`: how many users."""
+        """Forget the pseudonyms of `subject`; return of how many users."""
         try:
             gone = await self.log.run_on_pseudonyms(
                 lambda pseudonyms: pseudonyms.delete_keys(subject.tenant, subject.user)
@@ -60,7 +63,7 @@ class AuditService(Component):
         return len(gone)
 
     def describe(self) -> dict[str, Any]:
-        """For `/health`."""
+        """Return what `/health` shows."""
         return self.log.describe() | {"on_error": "block" if self._blocks else "allow"}
 
 
@@ -80,8 +83,37 @@ class _AuditGate:
         return await call_next(request)
 
 
+class RuleBlockAudit:
+    """A `pipeline.Middleware` that records the requests that rules of the semantic layer block."""
+
+    step_name = "RuleBlocks"
+
+    def __init__(self, recorder: IncidentRecorder) -> None:
+        self._recorder = recorder
+
+    async def __call__(self, request: Request, call_next: Next) -> Reply:
+        try:
+            return await call_next(request)
+        except GatewayError as error:
+            if error.code == _BLOCKED_BY_RULE:
+                rule = _blocking_rule(request)
+                notes = None if rule is None else {"rule": rule}
+                whose = (request.id, request.caller.tenant, request.user_or_claimed, request.model)
+                self._recorder.record_incident(GuardIncident(*whose, "rules", "block", notes=notes))
+            raise
+
+
+def _blocking_rule(request: Request) -> str | None:
+    """Return the rule's name, from the journal, where the decision stands."""
+    for step, _, said in reversed(request.journal.entries):
+        if step == "semantic":
+            rule: str | None = (said if isinstance(said, dict) else said.explain()).get("rule")
+            return rule
+    return None
+
+
 def build_audit(section: AuditConfig, metrics: MetricsRegistry, *, guard_is_on: bool) -> AuditService | None:
-    """The log, where there is to be one. Raises ConfigError."""
+    """Build the log of `section`; None where there is to be none. Raises ConfigError."""
     is_on = guard_is_on if section.enabled is None else section.enabled
     if not is_on:
         return None
@@ -107,12 +139,12 @@ def build_audit(section: AuditConfig, metrics: MetricsRegistry, *, guard_is_on: 
 
 
 def directory_of(section: AuditConfig) -> Path:
-    """Where the log is."""
+    """Return the directory of the log of `section`."""
     return (section.path or radixway_home() / "audit").expanduser()
 
 
 def seal_of(section: AuditConfig) -> EntryHasher:
-    """How its entries are hashed. Raises ConfigError: the key is not where it should be."""
+    """Return the hasher that `section` asks for. Raises ConfigError: the key is not where it should be."""
     if section.key_env is None and section.key_file is None:
         return EntryHasher()
     if section.key_env is not None:

@@ -1,4 +1,4 @@
-"""Is the log what was written? Reads every line, and names the first that is not.
+"""Reads a log: checks that every line is what was written, and finds entries.
 
 A piece that is missing at the very end is seen by `head.json`. Where both were written anew, without a key or
 from older copies, only a head that was kept elsewhere shows it (`radixway audit head`, `verify --expect`).
@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from radixway.semantics.guard.audit.entry import GENESIS, EntryHasher, Fields, parse_entry
+from radixway.semantics.guard.audit.entry import GENESIS, EntryHasher, Fields, entry_time_s, parse_entry
 from radixway.semantics.guard.audit.hash_chain import HEAD_FILE, NOWHERE, ChainHead, ChainHeadError, read_head
 from radixway.semantics.guard.audit.log_files import list_log_files
 
@@ -39,13 +40,13 @@ class ChainVerdict:
     first: int | None = None
     head: ChainHead | None = None
     gone: list[Fields] = field(default_factory=list)
-    """What the log itself says was removed after its time: `first`, `last`, `hash`, `until`."""
+    """Files that the log itself removed after their time: `first`, `last`, `hash`, `until`."""
     torn: int = 0
-    """Lines that a crash cut off and the log tells of."""
+    """Lines that a crash cut off, as the log itself says."""
     torn_end: bool = False
-    """The last line is cut off, and nobody has written since: a crash, or somebody writes just now."""
+    """The last line is cut off: a crash, or somebody writes just now."""
     kept: ChainHead | None = None
-    """What `head.json` says. An entry or a batch behind: a crash, or somebody writes just now."""
+    """The head in `head.json`. An entry or a batch behind: a crash, or somebody writes just now."""
     broken: BrokenEntry | None = None
 
     @property
@@ -66,25 +67,19 @@ class _Line(NamedTuple):
     is_ended: bool
 
 
-class _VerificationError(Exception):
-    def __init__(self, broken: BrokenEntry) -> None:
-        super().__init__(broken.detail)
-        self.broken = broken
+class _BrokenChainError(Exception):
+    """Ends the pass; the verdict says why."""
 
 
 def verify_log(path: Path, seal: EntryHasher, expect: ChainHead | None = None) -> ChainVerdict:
-    """Check a log's directory, or one file of it. `expect`: a head kept elsewhere. Raises OSError."""
+    """Check the log, or one file of it, at `path`. `expect`: a head kept elsewhere. Raises OSError."""
     walk = _ChainWalk(path, seal, expect)
-    try:
+    with suppress(_BrokenChainError):
         walk.walk_lines()
-    except _VerificationError as failed:
-        walk.verdict.broken = failed.broken
     return walk.verdict
 
 
 class _ChainWalk:
-    """One pass over all lines."""
-
     def __init__(self, path: Path, seal: EntryHasher, expect: ChainHead | None) -> None:
         self.verdict = ChainVerdict()
         self._path = path
@@ -100,9 +95,8 @@ class _ChainWalk:
     def walk_lines(self) -> None:
         if not self._path.is_file():
             try:
-                self.verdict.kept = read_head(
-                    self._path, self._seal
-                )  # before the entries: it comes behind them
+                # before the entries: it comes behind them
+                self.verdict.kept = read_head(self._path, self._seal)
             except ChainHeadError as error:
                 self._fail_entry(0, "changed", str(error))
         for line in _iter_lines(self._path):
@@ -151,7 +145,7 @@ class _ChainWalk:
             verdict.gone += entry.get("removed", [])
 
     def _settle_pending(self, entry: Fields) -> None:
-        """Lines that are no entries are a crash's only where the entry behind them says just that."""
+        """Check that the entry behind lines that are no entries says that a crash left just them."""
         if not self._pending:
             return
         raw = b"\n".join(line.raw for line in self._pending)
@@ -192,7 +186,7 @@ class _ChainWalk:
             )
 
     def _check_begin(self) -> None:
-        """What is missing before the first entry must have been removed by the log itself."""
+        """Check that the log itself removed what is missing before the first entry."""
         begin, gone = self._begin, self.verdict.gone
         if begin is None or (begin.seq == -1 and begin.hash == GENESIS) or self._path.is_file():
             return
@@ -213,12 +207,46 @@ class _ChainWalk:
 
     def _fail_entry(self, seq: int, what: Wrong, detail: str, line: _Line | None = None) -> None:
         file, number = (line.file, line.number) if line is not None else ("", 0)
-        raise _VerificationError(BrokenEntry(seq, what, detail, file, number))
+        self.verdict.broken = BrokenEntry(seq, what, detail, file, number)
+        raise _BrokenChainError
 
 
 def _iter_lines(path: Path) -> Iterator[_Line]:
-    """All lines in order, without their ends. Raises OSError."""
+    """Yield all lines in order, without their ends. Raises OSError."""
     for file in [path] if path.is_file() else [each.path for each in list_log_files(path)]:
         with file.open("rb") as lines:
             for number, raw in enumerate(lines, 1):
                 yield _Line(file.name, number, raw.removesuffix(b"\n"), raw.endswith(b"\n"))
+
+
+def search_entries(
+    directory: Path,
+    *,
+    tenant: str | None = None,
+    user: str | None = None,
+    rule: str | None = None,
+    request: str | None = None,
+    since: float | None = None,
+) -> Iterator[Fields]:
+    """Yield the entries that agree with all that is given, oldest first, whether the log holds or not.
+
+    `user`: a pseudonym. `rule`: itself, or what it begins with (`answers` for `answers.pii`). `since`:
+    seconds since the epoch. Raises OSError.
+    """
+    wanted = {"tenant": tenant, "user": user, "request": request}
+    wanted = {name: value for name, value in wanted.items() if value is not None}
+    for line in _iter_lines(directory):
+        entry = parse_entry(line.raw)
+        if entry is None or any(entry.get(name) != value for name, value in wanted.items()):
+            continue
+        if rule is not None and not f"{entry.get('rule', '')}.".startswith(f"{rule}."):
+            continue
+        if since is None or not _is_before(entry, since):
+            yield entry
+
+
+def _is_before(entry: Fields, since: float) -> bool:
+    try:
+        return entry_time_s(entry) < since
+    except ValueError:
+        return False

@@ -1,4 +1,4 @@
-"""Attacks on the prompt: what disguises them, how they are worded, what the encoder makes of them.
+"""Attacks on the prompt: their disguises, their wordings, and the readers that ask the encoder.
 
 Who speaks matters: an order to the assistant is a user's right, and an attack in what a tool or a document
 says.
@@ -8,10 +8,10 @@ from radixway.semantics.guard.jailbreak.attack_judge import (
     NOTHING,
     THRESHOLD,
     DefaultAttackJudge,
+    build_attack_judge,
     pattern_attacks_steps,
 )
-from radixway.semantics.guard.jailbreak.attack_kinds import KINDS, Kind
-from radixway.semantics.guard.jailbreak.judge_factory import build_attack_judge
+from radixway.semantics.guard.jailbreak.attack_reader import KINDS, Kind
 
 __all__ = [
     "KINDS",

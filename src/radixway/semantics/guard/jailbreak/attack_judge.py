@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from pathlib import Path
 
 from radixway.core.pipeline import AttackAssessment, GuardUnavailableError
 from radixway.semantics.encoders import EncoderBusyError, EncoderError, EncoderService
-from radixway.semantics.guard.jailbreak.attack_kinds import KINDS
-from radixway.semantics.guard.jailbreak.attack_reader import LONG, AttackReader, AttackReading
-from radixway.semantics.guard.jailbreak.head_reader import HeadReader
-from radixway.semantics.guard.jailbreak.pattern_search import (
+from radixway.semantics.guard.jailbreak.attack_reader import KINDS, LONG, AttackReader, AttackReading
+from radixway.semantics.guard.jailbreak.classifier_reader import ClassifierReader, published_models
+from radixway.semantics.guard.jailbreak.jailbreak_head import HeadReader
+from radixway.semantics.guard.jailbreak.patterns import (
     PatternFindings,
     compile_patterns,
     find_build_up,
-    find_patterns,
     find_patterns_steps,
     join_last_turns,
 )
@@ -48,31 +48,30 @@ class DefaultAttackJudge:
         *,
         threshold: float = THRESHOLD,
         reader: AttackReader | None = None,
-        judges_system: bool = False,
     ) -> None:
-        """`reader`: in place of the shipped head. `judges_system`: judge the operator's words, too."""
+        """`reader`: in place of the shipped head."""
         compile_patterns()  # a quarter of a second that no request waits for
         self.threshold = threshold
         self.reader: AttackReader = HeadReader(encoders) if reader is None else reader
-        self._judges_system = judges_system
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """See `AttackJudge`."""
+        """Kinds of attack that it can tell."""
         return tuple(dict.fromkeys([*KINDS, *self.reader.attack_kinds]))
 
     def describe(self) -> dict[str, object]:
-        """For `/health`: what reads beside the known wordings, and what could not be loaded."""
+        """Return what `/health` shows: what reads beside the known wordings, and what could not be loaded."""
         return self.reader.describe()
 
     async def judge(self, text: str) -> AttackAssessment:
-        """Of somebody who asks. Raises GuardUnavailableError, and EncoderBusyError."""
+        """Judge `text` as a user's. Raises GuardUnavailableError, and EncoderBusyError."""
         return await self._judge_text(replace_surrogates(text), data=False)
 
     async def judge_passages(self, passages: Sequence[TextPassage]) -> Sequence[AttackAssessment]:
-        """One for each passage, in their order; the assistant's own words and, unless told otherwise, the
-        operator's are `NOTHING`. What only the last turns of a conversation make together counts as said in
-        the last one. Raises GuardUnavailableError, and EncoderBusyError.
+        """Judge each of `passages`; the assistant's own words and the operator's are `NOTHING`.
+
+        What only the last turns of a conversation make together counts as said in the last one. Raises
+        GuardUnavailableError, and EncoderBusyError.
         """
         judged = [await self.judge_passage(each) for each in passages]
         turns = [index for index, each in enumerate(passages) if each.speaker == "user"]
@@ -84,31 +83,25 @@ class DefaultAttackJudge:
         return judged
 
     async def judge_passage(self, passage: TextPassage) -> AttackAssessment:
-        """Of one passage alone. Raises GuardUnavailableError, and EncoderBusyError."""
-        if not self._is_judged(passage.speaker):
+        """Judge `passage` alone. Raises GuardUnavailableError, and EncoderBusyError."""
+        if passage.speaker not in _JUDGED:
             return NOTHING
-        return await self._judge_text(passage.text, data=passage.speaker in ("tool", "document"))
-
-    def _is_judged(self, speaker: Speaker) -> bool:
-        return speaker in _JUDGED or (speaker == "system" and self._judges_system)
+        return await self._judge_text(passage.text, data=passage.speaker != "user")
 
     async def _judge_text(self, text: str, *, data: bool) -> AttackAssessment:
         if not text.strip():
             return NOTHING
-        if len(text) <= LONG:
-            found = find_patterns(text, data=data)
-        else:
-            found = await run_steps(find_patterns_steps(text, data=data))
-        readings = await self._read_views(text, found)
-        return _combine_attack(found, readings)
+        found = await run_steps(find_patterns_steps(text, data=data), inline=len(text) <= LONG)
+        return _combine_attack(found, await self._read_views(text, found))
 
     async def _read_views(self, text: str, found: PatternFindings) -> list[AttackReading]:
-        """Of the text and, unless wordings tell enough already, of what disguises hid."""
+        """Read the text and, unless wordings tell enough already, what disguises hid."""
+        hits = found.confidences
         try:
-            readings = [await self._read_encoded(text, found)]
+            readings = [await self.reader.read_attack(text, hits)]
             if found.risk < self.threshold and readings[0].risk < self.threshold:
                 for view in _disguised_views(text, found.views):
-                    readings.append(await self._read_encoded(view.text, found))
+                    readings.append(await self.reader.read_attack(view.text, hits))
         except EncoderError as error:
             if found.risk >= self.threshold:
                 return []
@@ -117,13 +110,11 @@ class DefaultAttackJudge:
             raise GuardUnavailableError(str(error)) from error
         return readings
 
-    async def _read_encoded(self, text: str, found: PatternFindings) -> AttackReading:
-        return await self.reader.read_attack(text, found.confidences)
-
     async def judge_turns(self, texts: Sequence[str], alone: Sequence[AttackAssessment]) -> AttackAssessment:
-        """A user's last turns as one text; read by the encoder only where one of them was suspicious `alone`.
+        """Judge the last of `texts`, a user's turns, as one text. `alone`: what each of them is by itself.
 
-        Raises GuardUnavailableError, and EncoderBusyError.
+        The encoder reads it only where one of them was suspicious. Raises GuardUnavailableError, and
+        EncoderBusyError.
         """
         joined = join_last_turns(texts)
         found = find_build_up(joined, texts)
@@ -133,8 +124,31 @@ class DefaultAttackJudge:
         return _combine_attack(found, readings)
 
 
+def build_attack_judge(
+    encoders: EncoderService,
+    *,
+    threshold: float = THRESHOLD,
+    model: Path | None = None,
+    mapping: Path | None = None,
+    models_dir: Path | None = None,
+    in_part_from: int | None = None,
+) -> DefaultAttackJudge:
+    """Build the judge. `model`: a sequence classifier's directory; `mapping`: its labels, if they are apart.
+
+    Without it the preferred one in `models_dir` reads, if there is one, else the shipped head. Known wordings
+    are looked for in either case. What cannot be loaded is told in the log and in
+    `DefaultAttackJudge.describe`.
+    `in_part_from`: see `HeadReader`.
+    """
+    paths = [model] if model is not None else published_models(models_dir) if models_dir is not None else []
+    reader: AttackReader = HeadReader(encoders, in_part_from=in_part_from)
+    if paths:
+        reader = ClassifierReader(encoders, paths, reader, mapping)
+    return DefaultAttackJudge(encoders, threshold=threshold, reader=reader)
+
+
 def pattern_attacks_steps(passages: Sequence[TextPassage]) -> Steps[list[AttackAssessment]]:
-    """What is known of passages without an encoder, in their order. Takes time linear in them."""
+    """Judge each of `passages` without an encoder, by known wordings; linear in their length."""
     judged = yield from steps_in_turn(passages, _pattern_attack, lambda each: len(each.text))
     turns = [index for index, each in enumerate(passages) if each.speaker == "user"]
     if len(turns) > 1:
@@ -161,15 +175,12 @@ def _combine_attack(found: PatternFindings, readings: Sequence[AttackReading]) -
         likeliest = max(kinds, key=kinds.__getitem__)
         kinds[likeliest] = risk
     parts = readings[0].parts if readings else 1
-    return AttackAssessment(risk, _sort_kinds(kinds), tuple(found.hits), parts)
-
-
-def _sort_kinds(kinds: Mapping[str, float]) -> dict[str, float]:
-    return dict(sorted(kinds.items(), key=lambda item: -item[1]))
+    kinds = dict(sorted(kinds.items(), key=lambda item: -item[1]))
+    return AttackAssessment(risk, kinds, tuple(found.hits), parts)
 
 
 def _disguised_views(text: str, views: Sequence[NormalizedView]) -> list[NormalizedView]:
-    """What disguises hid from the encoder; not what harmless digits or other scripts become."""
+    """Return what disguises hid from the encoder; not what harmless digits or other scripts become."""
     worth = [
         view
         for view in views[1:]

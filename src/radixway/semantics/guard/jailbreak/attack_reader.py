@@ -1,10 +1,17 @@
-"""What reads a text for attacks beside the known wordings: the shipped head, or a classifier by path."""
+"""The contract of readers, which look for attacks beside the known wordings: a head, or a classifier."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Literal, Protocol, get_args
+
+Kind = Literal["prompt_injection", "instruction_override", "adversarial_prompt", "social_engineering"]
+"""`prompt_injection`: words that pose as the system's, orders hidden in data, questions for secrets.
+`instruction_override`: the instructions given shall not hold. `adversarial_prompt`: a persona, a game or an
+encoding that shall get around them. `social_engineering`: authority, pity, reward or threat."""
+
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 LONG = 8192
 """Characters from which a text is looked at in a thread, so that others pass meanwhile."""
@@ -12,14 +19,14 @@ LONG = 8192
 
 @dataclass(slots=True, frozen=True)
 class AttackReading:
-    """What a reader says of a text."""
+    """A reader's result for one text."""
 
     risk: float
-    """That it is an attack: the highest of any of its parts, in [0, 1]."""
+    """How likely the text is an attack: the highest of any of its parts, in [0, 1]."""
     kinds: Mapping[str, float] = field(default_factory=dict)
     """The same by kind."""
     parts: int = 1
-    """How many parts it was read in."""
+    """The number of parts it was read in."""
 
 
 class AttackReader(Protocol):
@@ -27,13 +34,13 @@ class AttackReader(Protocol):
 
     @property
     def attack_kinds(self) -> tuple[str, ...]:
-        """What it can tell; empty where that is not known yet."""
+        """Kinds of attack that it can tell; empty where that is not known yet."""
         ...
 
     async def read_attack(self, text: str, hits: Mapping[str, float]) -> AttackReading:
-        """`hits`: known wordings found in the text, with their confidence. Raises EncoderError."""
+        """Read `text`. `hits`: known wordings found in it, with their confidence. Raises EncoderError."""
         ...
 
     def describe(self) -> dict[str, object]:
-        """For `/health`: what reads, and what could not."""
+        """Return what `/health` shows: what reads, and what could not."""
         ...

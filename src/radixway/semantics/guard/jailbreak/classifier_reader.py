@@ -1,4 +1,4 @@
-"""Classifiers of attacks by path, in the published order; one that is broken is passed over, and told."""
+"""Classifiers of attacks by path, in the published order; one that is broken is passed over and logged."""
 
 from __future__ import annotations
 
@@ -25,19 +25,8 @@ PUBLISHED = (
 )
 """Names of directories, the preferred first (published proposal, 4.1.4)."""
 
-_HARMLESS = frozenset(
-    {
-        "benign",
-        "safe",
-        "normal",
-        "legitimate",
-        "no_jailbreak",
-        "not_jailbreak",
-        "none",
-        "harmless",
-        "negative",
-    }
-)
+_HARMLESS_LABELS = "benign safe normal legitimate no_jailbreak not_jailbreak none harmless negative"
+_HARMLESS = frozenset(_HARMLESS_LABELS.split())
 
 
 def published_models(models: Path) -> list[Path]:
@@ -50,11 +39,13 @@ def published_models(models: Path) -> list[Path]:
 
 
 class UnusableLabelsError(EncoderError):
-    """A classifier of which nobody can say which labels mean an attack."""
+    """A classifier's labels do not say which of them mean an attack."""
 
 
-class ClassifierReader:
-    """The first of several classifiers that can be loaded, else another reader. Belongs to one event loop."""
+class ClassifierReader(AttackReader):
+    """Reads with the first of several classifiers that can be loaded, else another reader. Belongs to one
+    event loop.
+    """
 
     def __init__(
         self,
@@ -63,7 +54,7 @@ class ClassifierReader:
         otherwise: AttackReader,
         mapping: Path | None = None,
     ) -> None:
-        """`mapping`: the labels of the first, where they do not lie beside it."""
+        """`paths`: the classifiers. `mapping`: the labels of the first, where they do not lie beside it."""
         self._models: list[LazyClassifier[SequenceReading]] = [
             LazyClassifier(encoders, path, load_sequence_classifier, mapping if at == 0 else None)
             for at, path in enumerate(paths)
@@ -73,14 +64,12 @@ class ClassifierReader:
 
     @property
     def attack_kinds(self) -> tuple[str, ...]:
-        """See `AttackReader`."""
         for model in self._models:
             if model.loaded is not None and model.path not in self._failures:
                 return tuple(label for label in model.loaded.labels if not _is_harmless(label))
         return self._otherwise.attack_kinds
 
     async def read_attack(self, text: str, hits: Mapping[str, float]) -> AttackReading:
-        """See `AttackReader`."""
         for model in self._models:
             if model.path in self._failures:
                 continue
@@ -96,7 +85,6 @@ class ClassifierReader:
         return await self._otherwise.read_attack(text, hits)
 
     def describe(self) -> dict[str, object]:
-        """See `AttackReader`."""
         usable = [str(model.path) for model in self._models if model.path not in self._failures]
         failed = {str(path): why for path, why in self._failures.items()}
         told: dict[str, object] = {"reads": usable[0]} if usable else dict(self._otherwise.describe())

@@ -1,7 +1,4 @@
-"""Encodings that a model reads and a person does not: each function says what encoded parts of a text say.
-
-All return None where there is nothing of the kind.
-"""
+"""Decodes what a model reads and a person does not. All functions return None for a text without any."""
 
 from __future__ import annotations
 
@@ -32,19 +29,19 @@ _IN_MORSE = re.compile(r"(?:[.\-·–−]{1,6}+(?: +/? *|/)){8,}+[.\-·–−]{0
 _ESCAPE = re.compile(r"\\u\{?([0-9A-Fa-f]{4,6})\}?|\\x([0-9A-Fa-f]{2})")
 _TAGS = re.compile(f"[{chr(TAG_FIRST)}-{chr(TAG_LAST)}]{{4,}}")
 _NESTED = re.compile(r"[0-9A-Fa-f\s]+|[A-Za-z0-9+/=\s]+|[01\s]+")
-_WORD = re.compile(r"[A-Za-z]+")
+WORD = re.compile(r"[A-Za-z]+")
 
 _TELLING = (
     "ignore", "instruction", "prompt", "disregard", "forget", "previous", "system", "password", "reveal",
     "rules", "filter", "refuse", "limits", "safety", "request", "assistant", "unfiltered", "comply",
     "pretend", "bypass", "secret", "jailbreak", "restriction", "override", "guideline", "unrestricted",
 )  # fmt: skip
-"""Words by which it is seen that a text is a cipher: no language has them enciphered."""
-_ATBASH = str.maketrans(string.ascii_letters, string.ascii_lowercase[::-1] + string.ascii_uppercase[::-1])
+"""Words that show that a text is a cipher: no language has them enciphered."""
+ATBASH = str.maketrans(string.ascii_letters, string.ascii_lowercase[::-1] + string.ascii_uppercase[::-1])
 
 
 def _cipher_pattern(cipher: Mapping[int, str | int] | None) -> str:
-    """An expression that finds telling words in their enciphered form."""
+    """Return an expression that finds telling words in their enciphered form, or reversed."""
     if cipher is None:
         return "|".join(word[::-1] for word in _TELLING)
     words = [word.translate(cipher) for word in _TELLING]
@@ -52,11 +49,7 @@ def _cipher_pattern(cipher: Mapping[int, str | int] | None) -> str:
 
 
 _ROT13_TABLE = str.maketrans(string.ascii_letters, codecs.encode(string.ascii_letters, "rot13"))
-IN_ROT13, IN_ATBASH, BACKWARDS = (
-    _cipher_pattern(_ROT13_TABLE),
-    _cipher_pattern(_ATBASH),
-    _cipher_pattern(None),
-)
+IN_ROT13, IN_ATBASH, BACKWARDS = map(_cipher_pattern, (_ROT13_TABLE, ATBASH, None))
 IN_PIG_LATIN = r"\b(?:ignoreway|instructions?way|omptpray|eviouspray|ystemsay|asswordpay|evealray|ecretsay)\b"
 
 _TWO_LETTER_ONSETS = frozenset({"st", "tr", "pr", "th", "sh", "ch", "cr", "pl", "wh", "gr", "br", "cl", "fr"})
@@ -76,13 +69,13 @@ _MORSE_LETTERS = dict(zip(_MORSE_SIGNS.split(), string.ascii_lowercase + string.
 
 
 def read_tags(text: str) -> str | None:
-    """ASCII in tag characters, which no font shows."""
+    """Decode runs of tag characters in `text`: ASCII that no font shows."""
     found = _TAGS.findall(text)
     return " ".join("".join(chr(ord(each) - 0xE0000) for each in part) for part in found) or None
 
 
 def read_percent(text: str) -> str | None:
-    """`%69%67…`, where it says other than punctuation."""
+    """Decode `%69%67…` in `text`, where it says other than punctuation."""
     if text.count("%") < 4:
         return None
     said = unquote(text, errors="replace")
@@ -90,7 +83,7 @@ def read_percent(text: str) -> str | None:
 
 
 def read_entities(text: str) -> str | None:
-    """`&#105;&#103;…`"""
+    """Decode `&#105;&#103;…` in `text`."""
     if text.count("&#") < 4:
         return None
     said = html.unescape(text)
@@ -98,7 +91,7 @@ def read_entities(text: str) -> str | None:
 
 
 def read_escapes(text: str) -> str | None:
-    r"""`\u0069\u0067…`, `\x69…`"""
+    r"""Decode `\u0069\u0067…` and `\x69…` in `text`."""
     if text.count("\\") < 4 or ("\\u" not in text and "\\x" not in text):
         return None
 
@@ -132,34 +125,9 @@ def read_morse(text: str) -> str | None:
     return _decode_matches(text, _IN_MORSE, _from_morse)
 
 
-def read_rot13(text: str) -> str:
-    """The whole text; for texts in which `IN_ROT13` is found, like the other ciphers'."""
-    return codecs.encode(text, "rot13")
-
-
-def read_atbash(text: str) -> str:
-    """Return `text` with each Latin letter replaced by its mirror in the alphabet."""
-    return text.translate(_ATBASH)
-
-
-def read_backwards(text: str) -> str:
-    """The whole text from its end."""
-    return text[::-1]
-
-
-def read_words_backwards(text: str) -> str:
-    """Reverse the letters of each word of `text` and keep the order of the words."""
-    return _WORD.sub(lambda word: word[0][::-1], text)
-
-
-def read_word_by_word_backwards(text: str) -> str:
-    """Reverse the order of the words of `text`."""
-    return " ".join(reversed(text.split()))
-
-
 def read_pig_latin(text: str) -> str:
-    """`ignoreway allway eviouspray`: vowels as they are, of other words the guess that is likeliest."""
-    return _WORD.sub(_from_pig_latin, text)
+    """Decode `ignoreway allway eviouspray` in `text`; words that began with consonants are guessed."""
+    return WORD.sub(_from_pig_latin, text)
 
 
 def _decode_matches(text: str, pattern: re.Pattern[str], decode: Callable[[str], str | None]) -> str | None:
@@ -206,7 +174,7 @@ def _from_pig_latin(word: re.Match[str]) -> str:
 
 
 def _as_text(data: bytes) -> str | None:
-    """None unless it reads like text: UTF-8, nearly all of it letters, spaces and punctuation."""
+    """Decode `data` if it reads like text: nearly all of it letters, spaces and punctuation."""
     for encoding in ("utf-8", "utf-16-le") if b"\0" in data else ("utf-8",):
         try:
             said = data.decode(encoding)

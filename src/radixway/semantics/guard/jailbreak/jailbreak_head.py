@@ -13,6 +13,7 @@ closer    [0 1] [1 2] [2 3] …          where there are more than two
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, log
@@ -22,16 +23,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 import radixway.bundled
-from radixway.semantics.encoders import EncoderError, TextEncoder, TextEncoding
+from radixway.semantics.encoders import EncoderError, EncoderService, TextEncoder, TextEncoding
 from radixway.semantics.encoders.base import Floats, Ints
 from radixway.semantics.encoders.heads import HeadFile
 from radixway.semantics.encoders.heads.domain_head import weighted_ngrams
-from radixway.semantics.encoders.heads.ngrams import TextFeatures, text_features
-from radixway.semantics.guard.jailbreak.attack_reader import AttackReading
-from radixway.semantics.guard.step_executor import Steps, run_steps_inline
+from radixway.semantics.encoders.heads.ngrams import text_features
+from radixway.semantics.guard.jailbreak.attack_reader import KINDS, LONG, AttackReader, AttackReading
+from radixway.semantics.guard.step_executor import Steps, run_steps
+
+_log = logging.getLogger(__name__)
 
 JAILBREAK_HEAD = Path(radixway.bundled.__file__).parent / "heads" / "jailbreak.npz"
 """The one that ships."""
+PASSAGES = 4
+"""Of a long text, as many are read by the encoder: those whose n-grams are likeliest to attack."""
 _PASSAGES_A_STEP = 32
 HAN_ALONE = 0.5
 """Share of Chinese among a text's characters from which the encoder's states say nothing."""
@@ -39,7 +44,7 @@ HAN_ALONE = 0.5
 
 @dataclass(slots=True, frozen=True)
 class NgramReading:
-    """Logits that the n-grams give a text, passage by passage."""
+    """Logits of the n-grams of a text, passage by passage."""
 
     passages: Sequence[str]
     logits: Floats
@@ -49,12 +54,12 @@ class NgramReading:
 
     @property
     def most_likely_attack(self) -> Floats:
-        """[1 + kinds], of the passage that is likeliest to attack."""
+        """The logits, [1 + kinds], of the passage that is likeliest to attack."""
         row: Floats = self.logits[int(self.logits[:, 0].argmax())]
         return row
 
     def most_suspicious(self, count: int) -> list[str]:
-        """Passages, the likeliest to attack first."""
+        """Return the `count` passages that are likeliest to attack, in that order."""
         order = np.argsort(-self.logits[:, 0], kind="stable")
         return [self.passages[at] for at in order[:count]]
 
@@ -73,7 +78,7 @@ class ReaderWeights:
     """Of the evidence that known wordings are: -Σ log(1 - confidence)."""
 
     def logit(self, states: float, words: float, han: float, evidence: float) -> float:
-        """`han`: how far the text counts as Chinese, in [0, 1]."""
+        """Weigh the logits `states` and `words`. `han`: how far the text counts as Chinese, in [0, 1]."""
         latin = self.bias + self.states * states + self.words * words
         chinese = self.han_bias + self.han_words * words
         return (1 - han) * latin + han * chinese + self.wordings * evidence
@@ -103,7 +108,7 @@ class JailbreakHead:
 
     @classmethod
     def load_file(cls, path: Path, encoder: TextEncoder) -> JailbreakHead:
-        """Raises EncoderError for no jailbreak head, or one trained with other weights than `encoder`'s."""
+        """Load `path`. Raises EncoderError for no jailbreak head, or one of another `encoder`."""
         head = HeadFile.load_file(path, kind="jailbreak")
         head.check_encoder(encoder)
         return cls(head)
@@ -111,13 +116,12 @@ class JailbreakHead:
     def classify_steps(
         self, text: str, encoding: TextEncoding, hits: Mapping[str, float]
     ) -> Steps[AttackReading]:
-        """Do `classify_text` in steps, so that a long `text` does not block others."""
+        """Read `text`, whose encoding is `encoding`, in steps, so that a long one does not block others.
+
+        `hits`: see `AttackReader.read_attack`.
+        """
         words = yield from self.classify_ngrams_steps(text)
         return self.combine_readings(words, [encoding], hits)
-
-    def classify_text(self, text: str, encoding: TextEncoding, hits: Mapping[str, float]) -> AttackReading:
-        """Read `text`, whose encoding is `encoding`; `hits`: see `AttackReader.read_attack`."""
-        return self.combine_readings(self.classify_ngrams(text), [encoding], hits)
 
     def combine_readings(
         self, read: NgramReading, encodings: Sequence[TextEncoding], hits: Mapping[str, float]
@@ -125,22 +129,20 @@ class JailbreakHead:
         """Combine the n-grams `read` of a text with `encodings` of it or of its passages, and `hits`."""
         words, han = read.most_likely_attack, read.han
         said = [self._read_states(encoding) for encoding in encodings] if han < 1 else []
-        states = max((logits for logits, _ in said), key=_attack_share, default=np.zeros_like(words))
+        states = max(
+            (logits for logits, _ in said), key=lambda logits: float(logits[0]), default=np.zeros_like(words)
+        )
         evidence = -sum(log(1 - min(confidence, 0.99)) for confidence in hits.values())
         logit = self._weights.logit(float(states[0]), float(words[0]), han, evidence)
         risk = 1 / (1 + exp(-max(-30.0, min(30.0, logit))))
-        parts = sum(count for _, count in said)
-        return AttackReading(
-            risk, self._kind_shares((1 - han) * states + words, risk), max(parts, len(read.passages))
-        )
-
-    def _kind_shares(self, logits: Floats, risk: float) -> dict[str, float]:
-        """The likeliest kind is as likely as an attack at all, the others in proportion."""
-        likely = np.exp(logits[1:] - logits[1:].max())
-        return {kind: risk * float(share) for kind, share in zip(self.labels, likely, strict=True)}
+        # The likeliest kind is as likely as an attack at all, the others in proportion.
+        logits = ((1 - han) * states + words)[1:]
+        shares = np.exp(logits - logits.max())
+        kinds = {kind: risk * float(share) for kind, share in zip(self.labels, shares, strict=True)}
+        return AttackReading(risk, kinds, max(sum(count for _, count in said), len(read.passages)))
 
     def _read_states(self, encoding: TextEncoding) -> tuple[Floats, int]:
-        """Logits of the part that is likeliest to attack, and how many parts there are."""
+        """Return the logits of the part that is likeliest to attack, and the number of parts."""
         if not len(encoding.block_tokens):
             return np.zeros(len(self._states_bias), np.float32), 1
         windows, closer = segment_spans(len(encoding.block_tokens))
@@ -149,30 +151,19 @@ class JailbreakHead:
         logits[len(windows) :, 0] += self._closer_bias
         return logits[int(logits[:, 0].argmax())], len(windows)
 
-    def classify_ngrams(self, text: str) -> NgramReading:
-        """Read `text` by its n-grams alone, without an encoder."""
-        return run_steps_inline(self.classify_ngrams_steps(text))
-
     def classify_ngrams_steps(self, text: str) -> Steps[NgramReading]:
-        """Do `classify_ngrams` in steps, so that a long `text` does not block others."""
+        """Read `text` by its n-grams alone, without an encoder, in steps."""
         passages = split_passages(text)
         rows, han_share = [], 0.0
         for at, passage in enumerate(passages):
             if at and at % _PASSAGES_A_STEP == 0:
                 yield
             features = text_features(passage, self._buckets)
-            rows.append(self._ngram_logits(features))
+            columns, values = weighted_ngrams(features, self._rarity)
+            weights = self._ngrams[columns].astype(np.float32)
+            rows.append(self._ngrams_bias + (values @ weights) * self._scale)
             han_share += features.han_share / len(passages)
         return NgramReading(passages, np.stack(rows), min(1.0, han_share / HAN_ALONE))
-
-    def _ngram_logits(self, features: TextFeatures) -> Floats:
-        columns, values = weighted_ngrams(features, self._rarity)
-        logits: Floats = self._ngrams_bias + (values @ self._ngrams[columns].astype(np.float32)) * self._scale
-        return logits
-
-
-def _attack_share(logits: Floats) -> float:
-    return float(logits[0])
 
 
 def _read_array(head: HeadFile, name: str, *shape: int) -> Floats:
@@ -192,7 +183,7 @@ Spans = NDArray[np.int64]
 
 
 def segment_spans(blocks: int) -> tuple[Spans, Spans]:
-    """[n, 2] and [m, 2]: the first block and one after the last, of each window and each closer look."""
+    """Return [n, 2] and [m, 2]: begin and end, in blocks, of each window and each closer look."""
     begins = np.arange(0, max(blocks - WINDOW, 0) + STEP, STEP) if blocks > WINDOW else np.zeros(1, np.int64)
     windows = np.stack([begins, np.minimum(begins + WINDOW, blocks)], axis=1)
     if blocks <= CLOSER:
@@ -202,7 +193,7 @@ def segment_spans(blocks: int) -> tuple[Spans, Spans]:
 
 
 def pool_segments(blocks: Floats, tokens: Ints, parts: Spans) -> Floats:
-    """[n, 5 · size]: of each part what `blocks` has of each block: means by tokens, and maxima."""
+    """Return [n, 5 · size]: of each part what `blocks` has of each block, means by `tokens` and maxima."""
     fifth = blocks.shape[1] // 5
     means = np.r_[0 : 2 * fifth, 4 * fifth : 5 * fifth]
     totals = np.zeros((len(blocks) + 1, len(means)), np.float32)
@@ -218,8 +209,56 @@ def pool_segments(blocks: Floats, tokens: Ints, parts: Spans) -> Floats:
 
 
 def split_passages(text: str) -> list[str]:
-    """The text in parts of at most `CHARACTERS`, each repeating the end of the one before it."""
+    """Split `text` into parts of at most `CHARACTERS`, each repeating the end of the one before it."""
     if len(text) <= CHARACTERS:
         return [text]
     step = CHARACTERS - OVERLAP
     return [text[at : at + CHARACTERS] for at in range(0, len(text) - OVERLAP, step)]
+
+
+class HeadReader(AttackReader):
+    """Reads with the shipped head, loaded with the first text, and the encoding that all heads share."""
+
+    def __init__(
+        self, encoders: EncoderService, path: Path = JAILBREAK_HEAD, *, in_part_from: int | None = None
+    ) -> None:
+        """`in_part_from`: characters from which of a text only `PASSAGES` are read by the encoder."""
+        self._encoders = encoders
+        self.in_part_from = in_part_from
+        self._path = path
+        self._head: JailbreakHead | None = None
+        self._failure: str | None = None
+
+    @property
+    def attack_kinds(self) -> tuple[str, ...]:
+        return KINDS if self._head is None else self._head.labels
+
+    async def read_attack(self, text: str, hits: Mapping[str, float]) -> AttackReading:
+        head = self._head or await self._load_head()
+        is_long = self.in_part_from is not None and len(text) >= self.in_part_from
+        if is_long and not self._encoders.is_asked_for(text):
+            return await self._read_in_part(head, text, hits)
+        encoding = await self._encoders.encode(text)
+        return await run_steps(head.classify_steps(text, encoding, hits), inline=len(text) <= LONG)
+
+    async def _read_in_part(self, head: JailbreakHead, text: str, hits: Mapping[str, float]) -> AttackReading:
+        words = await run_steps(head.classify_ngrams_steps(text))
+        passages = words.most_suspicious(PASSAGES) if words.han < 1 else []
+        return head.combine_readings(words, [await self._encoders.encode(each) for each in passages], hits)
+
+    def describe(self) -> dict[str, object]:
+        told: dict[str, object] = {"reads": self._path.name}
+        return told if self._failure is None else told | {"failure": self._failure}
+
+    async def _load_head(self) -> JailbreakHead:
+        """Load the head, unless that failed before. Raises EncoderError."""
+        encoder = await self._encoders.wait_until_ready()
+        if self._failure is not None:
+            raise EncoderError(self._failure)
+        try:
+            self._head = JailbreakHead.load_file(self._path, encoder)
+        except EncoderError as error:
+            self._failure = str(error)
+            _log.error("only known wordings tell attacks: %s", error)
+            raise
+        return self._head

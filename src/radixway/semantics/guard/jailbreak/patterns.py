@@ -1,21 +1,26 @@
 """Known wordings of attacks, looked for in linear time (RE2).
 
 All at once would need an automaton that grows with every text (measured: 8 ms for a prompt of 1,500
-characters). `EntryFilter` looks for the words that each expression cannot do without, and tries those alone
+characters). `re2.Filter` looks for the words that each expression cannot do without, and tries those alone
 that have them (0.2 ms). The patterns themselves are data: `bundled/attack_patterns/*.toml`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import groupby
 
 import re2
 
 from radixway.bundled import read_toml
-from radixway.semantics.guard.jailbreak.attack_kinds import Kind
+from radixway.semantics.guard.jailbreak.attack_reader import Kind
+from radixway.semantics.guard.jailbreak.encodings import LONGEST_PART
+from radixway.semantics.guard.jailbreak.text_normalization import MOST_VIEWS, NormalizedView, normalized_views
+from radixway.semantics.guard.step_executor import Steps, run_steps_inline
 
 _MEMORY = 128 << 20
 _GAP = r"[^a-z0-9]+"
@@ -23,26 +28,24 @@ _GAP_SIGN = " "
 _SENTENCE = r"[^.!?。！？\n]*"
 _SENTENCE_SIGN = "…"
 _FRAGMENT = re.compile(r"\{\{(\w+)\}\}")
-_MENTIONED = 0.7
-"""What one counts, quoted or not, where the text is plainly about attacks or about somebody's prompts: the
-encoder decides."""
-_QUOTED = 0.15
-"""What a wording counts that is quoted where somebody writes about attacks."""
+_MENTIONED, _QUOTED = 0.7, 0.15
+"""Factors for a wording in a text that is plainly about attacks or prompts, so that the encoder decides, and
+for one that is quoted where somebody writes about attacks."""
 
 
 @dataclass(slots=True, frozen=True)
 class AttackPattern:
-    """One wording."""
+    """A known wording of attacks."""
 
     name: str
     kind: Kind
     confidence: float
-    """How sure it alone makes one that a text attacks, in [0, 1]; .7 and more is enough by default."""
+    """Probability that a text with it attacks, in [0, 1]; 0.7 and more is enough by default."""
     source: str
     """RE2, without regard to case. A space stands for what is no Latin letter or digit, `…` for the rest of a
     sentence up to what follows."""
     in_data_only: bool = False
-    """Whether it is harmless from whoever asks, and an attack only in what tools and documents say."""
+    """Whether it is an attack only in what tools and documents say."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -67,14 +70,14 @@ class PatternSet:
         self._filter.Compile()
 
     def find_hits(self, text: str, *, may_quote: bool = True) -> list[PatternHit]:
-        """Each pattern that stands in the text, once.
+        """Return a hit for each pattern that stands in `text`.
 
         `may_quote`: whether one that is quoted by somebody who writes about attacks counts less.
         """
         found = self._filter.Match(text)
         if not found:
             return []
-        about = may_quote and _writes_about_attacks(text)
+        about = may_quote and _compiled(_benign_context()["may_quote"]).search(text) is not None
         return [self._match_pattern(index, text, about) for index in sorted(found)]
 
     def _match_pattern(self, index: int, text: str, about: bool) -> PatternHit:
@@ -98,7 +101,7 @@ def combine_confidence(hits: Iterable[PatternHit]) -> float:
 
 
 def load_patterns(name: str) -> tuple[AttackPattern, ...]:
-    """Read `bundled/attack_patterns/NAME.toml`, in its order."""
+    """Read the patterns of `bundled/attack_patterns/{name}.toml`, in its order."""
     data = read_toml(f"attack_patterns/{name}.toml")
     fragments = {key: _source(parts, {}) for key, parts in data.get("fragments", {}).items()}
     return tuple(
@@ -113,7 +116,7 @@ def _source(parts: str | list[str], fragments: Mapping[str, str]) -> str:
 
 @cache
 def known_patterns() -> tuple[AttackPattern, ...]:
-    """Every single wording that is an attack."""
+    """Return all patterns that are an attack by themselves."""
     return tuple(each for name in ("english", "others", "data") for each in load_patterns(name))
 
 
@@ -124,19 +127,19 @@ def _benign_context() -> Mapping[str, str]:
 
 @cache
 def patterns_for_any_text() -> PatternSet:
-    """Patterns that are an attack no matter who speaks."""
+    """Return the patterns that are an attack no matter who speaks."""
     return PatternSet([each for each in known_patterns() if not each.in_data_only])
 
 
 @cache
 def patterns_for_data() -> PatternSet:
-    """Patterns that are an attack only in the output of a tool or in a document."""
+    """Return the patterns that are an attack only in the output of a tool or in a document."""
     return PatternSet([each for each in known_patterns() if each.in_data_only])
 
 
 @cache
 def patterns_without_spaces() -> PatternSet:
-    """Patterns for texts without spaces between words: only those that are sure even there."""
+    """Return the patterns that are sure even in texts without spaces between words."""
     sure = [each for each in known_patterns() if not each.in_data_only and each.confidence >= 0.8]
     return PatternSet([each for each in sure if _GAP_SIGN in each.source], squashed=True)
 
@@ -159,15 +162,11 @@ def _compiled(source: str) -> re2._Regexp:
     return re2.compile(source, _re2_options())
 
 
-def _writes_about_attacks(text: str) -> bool:
-    return _compiled(_benign_context()["may_quote"]).search(text) is not None
-
-
 _REACH = 80
 
 
 def _is_quoted(text: str, begin: int, end: int) -> bool:
-    """Whether a quotation opens a little before and closes a little after, with nothing of it in between."""
+    """Return whether a quotation opens a little before `begin` and closes a little after `end`."""
     before, after = text[max(0, begin - _REACH) : begin], text[end : end + _REACH]
     for opening, closing in zip("\"'“‘«「『`", "\"'”’»」』`", strict=True):
         if opening == closing:
@@ -176,3 +175,157 @@ def _is_quoted(text: str, begin: int, end: int) -> bool:
         elif before.rfind(opening) > before.rfind(closing) and closing in after:
             return True
     return False
+
+
+_SUSPICIOUS, _SURE = 10, 16
+"""Times that a word stands in a row; of 7,000 harmless texts none has the same word eight times."""
+
+
+def find_repetition(text: str) -> PatternHit | None:
+    """Find one word said over and over in `text`, which leads models away from what they were told (Nasr et
+    al. 2023). It begins with a letter: rows of numbers, rules and dots are tables.
+    """
+    words = text.lower().split()
+    if len(words) < _SUSPICIOUS or max(Counter(words).values()) < _SUSPICIOUS:
+        return None
+    longest = max((sum(1 for _ in run) for word, run in groupby(words) if word[0].isalpha()), default=0)
+    if longest < _SUSPICIOUS:
+        return None
+    return PatternHit("repeated_word", "prompt_injection", 0.75 if longest >= _SURE else 0.6)
+
+
+WINDOW, OVERLAP = 262_144, LONGEST_PART
+"""Characters of a window, and those that the next one repeats, so that each encoded part is whole in one."""
+_KEPT = 4_096
+"""Characters up to which a view of one of several windows is kept: the encoder reads no longer ones."""
+_HIDDEN = 0.05
+"""Added to the confidence of a wording that somebody disguised."""
+_OPEN_VIEWS = frozenset({"plain", "folded", "spacing", "leetspeak"})
+"""Views that change harmless texts, too."""
+
+
+@dataclass(slots=True, frozen=True)
+class PatternFindings:
+    """The known wordings in a text."""
+
+    hits: Mapping[str, PatternHit]
+    """By the pattern's name, with the view's behind an `@` where it is not plain."""
+    views: tuple[NormalizedView, ...]
+
+    @property
+    def risk(self) -> float:
+        """The probability that the text is an attack, as far as wordings tell."""
+        return combine_confidence(self._best_hits().values())
+
+    @property
+    def kinds(self) -> dict[Kind, float]:
+        """Return the risk for each kind of attack."""
+        best = self._best_hits().values()
+        return {
+            kind: combine_confidence(hit for hit in best if hit.kind == kind)
+            for kind in {h.kind for h in best}
+        }
+
+    @property
+    def confidences(self) -> dict[str, float]:
+        """The confidence by pattern, in the view in which it is surest."""
+        return {name: hit.confidence for name, hit in self._best_hits().items()}
+
+    def _best_hits(self) -> dict[str, PatternHit]:
+        best: dict[str, PatternHit] = {}
+        for hit in self.hits.values():
+            if hit.name not in best or best[hit.name].confidence < hit.confidence:
+                best[hit.name] = hit
+        return best
+
+
+def find_patterns(text: str, *, data: bool = False) -> PatternFindings:
+    """Find patterns in all views of `text`. `data`: it is what a tool or a document says."""
+    return run_steps_inline(find_patterns_steps(text, data=data))
+
+
+def find_patterns_steps(text: str, *, data: bool = False) -> Steps[PatternFindings]:
+    """Do `find_patterns` in steps, one for each window, so that a long `text` does not block others.
+
+    Of a text of several windows, `views` are the text and the latest short ones, which the encoder reads.
+    """
+    seen: deque[NormalizedView] = deque(maxlen=MOST_VIEWS)
+    hits: dict[str, PatternHit] = {}
+    several = len(text) > WINDOW
+    for begin in range(0, max(len(text) - OVERLAP, 1), WINDOW - OVERLAP):
+        if begin:
+            yield
+        window = text[begin : begin + WINDOW] if several else text
+        here = normalized_views(window)
+        for name, hit in _hits_in_window(window, here, data):
+            if name not in hits or hits[name].confidence < hit.confidence:
+                hits[name] = hit
+        seen.extend(view for view in here if not several or len(view.text) <= _KEPT)
+    plain = {hit.name for name, hit in hits.items() if "@" not in name}
+    return PatternFindings(
+        {name: hit for name, hit in hits.items() if "@" not in name or hit.name not in plain},
+        (NormalizedView("plain", text), *seen) if several else tuple(seen),
+    )
+
+
+def compile_patterns() -> None:
+    """Compile all patterns; otherwise the first text has to wait for it."""
+    for patterns in (patterns_for_any_text(), patterns_for_data(), patterns_without_spaces()):
+        patterns.find_hits("")
+    normalized_views("")
+
+
+def _hits_in_window(
+    text: str, seen: Iterable[NormalizedView], data: bool
+) -> Iterator[tuple[str, PatternHit]]:
+    for view in seen:
+        for hit in _hits_in_view(view, data):
+            yield hit.name if view.how == "plain" else f"{hit.name}@{view.how}", hit
+    if repeated := find_repetition(text):
+        yield repeated.name, repeated
+
+
+def _hits_in_view(view: NormalizedView, data: bool) -> Iterable[PatternHit]:
+    if view.is_squashed:
+        yield from patterns_without_spaces().find_hits(view.text)
+        return
+    found = patterns_for_any_text().find_hits(view.text, may_quote=not data)
+    if data:
+        found += patterns_for_data().find_hits(view.text, may_quote=False)
+    for hit in found:
+        sure = hit.confidence if view.how in _OPEN_VIEWS else min(0.99, hit.confidence + _HIDDEN)
+        yield PatternHit(hit.name, hit.kind, sure)
+
+
+LAST_TURNS = 4
+LONGEST = 4096
+"""Characters of the last turns that are judged together."""
+
+
+def join_last_turns(texts: Sequence[str]) -> str:
+    """Join the last of `texts`, up to `LONGEST` characters, as if they had been said at once."""
+    kept: list[str] = []
+    room = LONGEST
+    for text in reversed(texts[-LAST_TURNS:]):
+        if room <= 0:
+            break
+        kept.append(text[-room:])
+        room -= len(text)
+    return " ".join(reversed(kept))
+
+
+def find_build_up(joined: str, texts: Sequence[str]) -> PatternFindings:
+    """Find wordings in `joined`, the last of `texts`, and from the third turn on signs of a build-up.
+
+    An attack may be split over turns, or build up step by step (Russinovich et al., Crescendo, 2024).
+    """
+    found = find_patterns(joined)
+    if len(texts) < 3:
+        return found
+    signs: dict[str, PatternHit] = {hit.name: hit for hit in _patterns_of_build_up().find_hits(joined)}
+    return PatternFindings({**found.hits, **signs}, found.views)
+
+
+@cache
+def _patterns_of_build_up() -> PatternSet:
+    return PatternSet(load_patterns("build_up"))

@@ -1,64 +1,31 @@
-"""Letters of other scripts that look like Latin ones, and characters that nobody sees.
+"""Undoes spellings that a filter does not know: other letters, digits for letters, gaps within words.
 
-The pairs are facts of Unicode's confusables (UTS #39); what NFKC folds (full width, mathematical, circled
-letters) is not repeated here.
-
-Words spelt so that a filter does not know them: other letters, digits for letters, gaps within words.
-
-All functions return None where there is nothing of the kind.
+Letters of other scripts may look like Latin ones, and some characters nobody sees. All functions return None
+where there is nothing of the kind.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
+import string
 import unicodedata
 
-_LOOKALIKES = {
-    "a": "аɑαаⱥ",
-    "b": "ЬƅḃɓВβ",
-    "c": "сϲᴄ",
-    "d": "ԁɗđ",
-    "e": "еєɛэЕΕεё",
-    "f": "ƒғ",
-    "g": "ɡցģ",
-    "h": "һհнНΗħ",
-    "i": "іıɩιїΙІ",
-    "j": "јϳ",
-    "k": "κкКΚ",
-    "l": "ӏɭłⅼ",
-    "m": "мМΜṃ",
-    "n": "пոηΝŋ",
-    "o": "оοօОΟσøθ",
-    "p": "рρРΡ",
-    "q": "ԛգ",
-    "r": "гᴦɾя",
-    "s": "ѕʂꜱЅ",
-    "t": "тτТΤŧ",
-    "u": "υսцџʋ",
-    "v": "ѵνᴠ",
-    "w": "ԝωшѡ",
-    "x": "хχХΧ",
-    "y": "уүγуΥ",
-    "z": "ᴢʐΖ",
-    "A": "АΑ",
-    "B": "В",
-    "C": "СϹ",
-    "I": "Ӏ",
-    "S": "Ѕ",
-    "Y": "Ү",
-    "J": "Ј",
-    "Z": "Ζ",
+from radixway.bundled import read_toml
+
+LOOKALIKES: dict[int, str] = {
+    ord(other): latin
+    for latin, others in read_toml("attack_patterns/lookalikes.toml").items()
+    for other in others
 }
-LOOKALIKES = {ord(other): latin for latin, others in _LOOKALIKES.items() for other in others}
 """Code point → Latin letter."""
 
 _SMALL_CAPITALS = dict(zip(map(ord, "ᴀʙᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘʀᴛᴜʏ"), "abdefghijklmnoprtuy", strict=True))
-_REGIONAL = {0x1F1E6 + at: chr(ord("a") + at) for at in range(26)}
-_SQUARED = {0x1F130 + at: chr(ord("a") + at) for at in range(26)}
-_DARK_CIRCLED = {0x1F150 + at: chr(ord("a") + at) for at in range(26)}
-_DARK_SQUARED = {0x1F170 + at: chr(ord("a") + at) for at in range(26)}
-LOOKALIKES |= _SMALL_CAPITALS | _REGIONAL | _SQUARED | _DARK_CIRCLED | _DARK_SQUARED
+_ALPHABETS = (0x1F1E6, 0x1F130, 0x1F150, 0x1F170)
+"""First letters of regional indicators, and of letters in squares, dark circles and dark squares."""
+LOOKALIKES |= _SMALL_CAPITALS | {
+    first + at: letter for first in _ALPHABETS for at, letter in enumerate(string.ascii_lowercase)
+}
 
 UNSEEN_RANGES = (
     r"\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f"
@@ -130,13 +97,13 @@ _MIXED = re.compile(
 
 
 def undo_leetspeak(text: str) -> str | None:
-    """`1gn0r3` → `ignore`."""
+    """Replace digits for letters in `text`: `1gn0r3` → `ignore`."""
     plain = _LEET_WORD.sub(_plain_word, text)
     return plain if plain != text else None
 
 
 def join_split_words(text: str) -> str | None:
-    """`i g n o r e`, `ig-no-re` → `ignore`; where every letter stands alone, words stay together."""
+    """Join `i g n o r e` and `ig-no-re` to `ignore`; where every letter stands alone, words stay together."""
     joined = _SINGLE_LETTERS.sub(lambda run: _letters_to_words(run[0]), text)
     joined = _HAN_GAPS.sub(lambda run: _NOT_LETTERS.sub("", run[0]), joined)
     hyphened = _HYPHENS.findall(joined)
@@ -146,7 +113,7 @@ def join_split_words(text: str) -> str | None:
 
 
 def squash_spaces(text: str) -> str | None:
-    """Letters and digits only, of the runs in which letters stand alone: there no gap tells words apart."""
+    """Return the letters and digits of the runs in which letters stand alone: no gap tells words apart."""
     runs = [found[0] for found in itertools.islice(_SINGLE_LETTERS.finditer(text), 64)]
     runs = [run for run in runs if len(run) >= 12]
     if not runs:
@@ -176,12 +143,12 @@ def _plain_word(word: re.Match[str]) -> str:
 
 
 def _known_number(said: str) -> str:
-    """`411` → `all`; numbers that spell no word of `WORDS` stay as they are."""
+    """Replace `411` by `all`; numbers that spell no word of `WORDS` stay as they are."""
     plain = said.translate(_LEET_LETTERS)
     return next((word for word in (plain.replace("1", "l"), plain.replace("1", "i")) if word in WORDS), said)
 
 
 def _letters_to_words(run: str) -> str:
-    """Single letters as words: two signs or more between letters part words, one does not."""
+    """Join single letters to words: two signs or more between letters part words, one does not."""
     words = re.split(rf"(?:{_GAP}){{2,3}}", run)
     return " ".join(_NOT_LETTERS.sub("", word) for word in words)

@@ -1,4 +1,4 @@
-"""A text as a model may read it once what disguises it is undone: each way of undoing makes one view.
+"""Views of a text as a model may read it: each undoes one way of disguising it.
 
 Deterministic; every step takes time linear in the text, and what may be decoded is bounded. A step that the
 text gives no reason for costs one look.
@@ -6,6 +6,7 @@ text gives no reason for costs one look.
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -15,9 +16,9 @@ import re2
 from radixway.semantics.guard.jailbreak import encodings, spelling_folds
 
 DEPTH = 2
-"""How often what was decoded is decoded again: base64 of base64."""
+"""Rounds of decoding: base64 of base64."""
 LONGEST_DECODED = 65_536
-"""Characters of what encoded parts say that are kept, over all views."""
+"""Characters of decoded parts that are kept, over all views."""
 MOST_VIEWS = 16
 SHORT = 4096
 """Characters up to which words spelt anew are looked at again for other disguises: `1.g.n.0.r.3`."""
@@ -26,17 +27,17 @@ _SPELLINGS = frozenset({"leetspeak", "spacing"})
 
 @dataclass(slots=True, frozen=True)
 class NormalizedView:
-    """One reading of a text."""
+    """A text with some disguises undone."""
 
     how: str
     """`plain`, or what was undone, the outermost first: `base64`, `url+base64` …"""
     text: str
     is_squashed: bool = False
-    """Whether its words stand without anything between them."""
+    """Whether nothing stands between its words."""
 
 
 def normalized_views(text: str) -> list[NormalizedView]:
-    """The text itself first, then every view that differs from those before it."""
+    """Return `text` itself first, then every view that differs from those before it."""
     found = [NormalizedView("plain", text)]
     seen = {(text, False)}
     room = LONGEST_DECODED
@@ -78,11 +79,15 @@ _STEPS = (
     _Step("hex", encodings.read_hex, r"(?:[0-9a-f]{2}[ ,:\n]{0,2}(?:0x|\\x)?){8}"),
     _Step("binary", encodings.read_binary, r"[01]{8}[ ,\n]?[01]{8}"),
     _Step("morse", encodings.read_morse, r"(?:[.\-·–−]{1,6} +/? *){4}"),
-    _Step("rot13", encodings.read_rot13, encodings.IN_ROT13),
-    _Step("atbash", encodings.read_atbash, encodings.IN_ATBASH),
-    _Step("reversed", encodings.read_backwards, encodings.BACKWARDS),
-    _Step("words reversed", encodings.read_words_backwards, encodings.BACKWARDS),
-    _Step("word order", encodings.read_word_by_word_backwards, encodings.WORD_ORDER),
+    _Step("rot13", lambda text: codecs.encode(text, "rot13"), encodings.IN_ROT13),
+    _Step("atbash", lambda text: text.translate(encodings.ATBASH), encodings.IN_ATBASH),
+    _Step("reversed", lambda text: text[::-1], encodings.BACKWARDS),
+    _Step(
+        "words reversed",
+        lambda text: encodings.WORD.sub(lambda word: word[0][::-1], text),
+        encodings.BACKWARDS,
+    ),
+    _Step("word order", lambda text: " ".join(reversed(text.split())), encodings.WORD_ORDER),
     _Step("pig latin", encodings.read_pig_latin, encodings.IN_PIG_LATIN),
     _Step("leetspeak", spelling_folds.undo_leetspeak, spelling_folds.LEET),
     _Step("spacing", spelling_folds.join_split_words, spelling_folds.SPLIT),

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from radixway.semantics.encoders.base import EncoderError, Floats
 from radixway.semantics.encoders.heads.head_file import HeadFile
 from radixway.semantics.guard.pii.gazetteers import read_list, word_kinds
-from radixway.semantics.guard.pii.sequence_tagger import TaggerConvolutions
+from radixway.semantics.guard.pii.sequence_tagger import TaggerConvolutions, feature_matrix
 
 CHARACTERS, PAIRS = 1 << 13, 1 << 14
 """Rows that characters, and pairs of them, are hashed into."""
@@ -26,19 +26,11 @@ CHARACTERS, PAIRS = 1 << 13, 1 << 14
 _UNIT = re.compile(r"[^\W\d_\u2e80-\u9fff\uf900-\ufaff]+|\d+|\S")
 _WORD = re.compile(r"[^\W\d_\u2e80-\u9fff\uf900-\ufaff]+")
 _HAN = re.compile("[\u3400-\u9fff\uf900-\ufaff]")
-_KINDS = (
-    *(
-        "surnames",
-        "double_surnames",
-        "given",
-        "provinces",
-        "cities",
-        "countries",
-        "suffixes",
-        "organisations",
-    ),
-    *("address", "honorifics", "before_names", "time", "places", "nrp"),
-)
+_WORD_LISTS = """
+surnames double_surnames given provinces cities countries suffixes organisations
+address honorifics before_names time places nrp
+"""
+_KINDS = _WORD_LISTS.split()
 """Lists of words: each marks where one begins, and where it goes on."""
 _SHAPES = (
     *("han", "latin", "digit 1", "digit 2", "digit 4", "digit 6", "digits", "space before", "line before"),
@@ -64,7 +56,7 @@ _PRIME = 0x9E3779B1
 
 @dataclass(slots=True, frozen=True)
 class CharacterUnits:
-    """A text's characters; words of other scripts and numbers are one each."""
+    """The characters of a text; words of other scripts and numbers are one each."""
 
     begin: list[int]
     end: list[int]
@@ -77,14 +69,6 @@ class CharacterUnits:
 
     def __len__(self) -> int:
         return len(self.begin)
-
-    def matrix(self) -> Floats:
-        """[units, features]"""
-        unpacked = np.unpackbits(
-            self.bits.astype("<i8").view(np.uint8).reshape(-1, 8), axis=1, bitorder="little"
-        )
-        marks: Floats = unpacked[:, : len(FEATURES)].astype(np.float32)
-        return marks
 
 
 class WritingScript(Enum):
@@ -132,7 +116,7 @@ def split_units(text: str, begin: int = 0, end: int | None = None) -> CharacterU
 
 @dataclass(slots=True, frozen=True)
 class ChineseTagger:
-    """Tags of units."""
+    """Tags the units of a text."""
 
     characters: Floats
     """[CHARACTERS, hidden]"""
@@ -147,7 +131,7 @@ class ChineseTagger:
 
     @classmethod
     def from_head(cls, head: HeadFile) -> ChineseTagger:
-        """Raises EncoderError for shapes that do not fit, KeyError where an array is missing."""
+        """Read `head`. Raises EncoderError for shapes that do not fit, KeyError where an array is missing."""
         characters, pairs = (
             head.arrays[f"han_{name}"].astype(np.float32)
             * head.arrays[f"han_{name}_scale"].astype(np.float32)
@@ -162,9 +146,9 @@ class ChineseTagger:
         return read
 
     def likelihoods(self, units: CharacterUnits) -> Floats:
-        """[units, tags]"""
+        """Return [units, tags], rows adding up to 1."""
         seen = self.characters[units.characters] + self.pairs[units.pairs] @ self.mix
-        seen += units.matrix() @ self.features + self.bias
+        seen += feature_matrix(units.bits, len(FEATURES)) @ self.features + self.bias
         return self.convolutions.likelihoods(np.maximum(seen, 0))
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Protocol
 
@@ -17,18 +18,17 @@ from radixway.semantics.encoders import (
     EncoderBusyError,
     EncoderError,
     EncoderService,
-    TextEncoder,
-    TextEncoding,
 )
 from radixway.semantics.encoders.classifiers import TokenReading, load_token_classifier
 from radixway.semantics.encoders.classifiers.lazy_classifier import LazyClassifier
 from radixway.semantics.guard.pii.labels import SOFT_TYPES, published_type
-from radixway.semantics.guard.pii.partial_scan import scan_partially
-from radixway.semantics.guard.pii.pii_head import LAYERS, PII_HEAD, WORDS_HEAD, PiiHead
-from radixway.semantics.guard.pii.recognisers import STRUCTURED_TYPES, find_structured, find_structured_steps
+from radixway.semantics.guard.pii.pii_head import LAYERS, PII_HEAD, WORDS_HEAD, PiiHead, scan_partially
+from radixway.semantics.guard.pii.recognisers import STRUCTURED_TYPES, find_structured_steps
 from radixway.semantics.guard.step_executor import run_in_thread, run_steps
 
 log = logging.getLogger(__name__)
+
+_span_begin: Callable[[PersonalDataSpan], int] = attrgetter("begin")
 
 THRESHOLD = 0.7
 """Confidence from which the published figures count a finding."""
@@ -42,7 +42,7 @@ _FEW = 1_000
 
 
 class SoftTypeFinder(Protocol):
-    """Finds types that have no form."""
+    """Finds the types of personal data that have no form."""
 
     @property
     def types(self) -> tuple[str, ...]:
@@ -77,7 +77,7 @@ class DefaultPersonalDataFinder:
         `in_part_from`: see `HeadFinder`.
         """
         self.path = model or head
-        """What finds the types that have no form."""
+        """The file or directory of what finds the types that have no form."""
         self.threshold = threshold
         self.in_part_from = in_part_from
         """Characters from which a text is read in part; None for never."""
@@ -86,11 +86,11 @@ class DefaultPersonalDataFinder:
             if model is None
             else ClassifierFinder(encoders, model, mapping)
         )
-        self._told: str | None = None
+        self._logged_failure: str | None = None
 
     @property
     def types(self) -> tuple[str, ...]:
-        """See `PersonalDataFinder`; those of the recognisers in any case."""
+        """Types that can be found: those of the recognisers in any case."""
         return tuple(dict.fromkeys((*self._soft.types, *STRUCTURED_TYPES)))
 
     @property
@@ -99,32 +99,29 @@ class DefaultPersonalDataFinder:
         return self._soft.failure
 
     def describe(self) -> dict[str, object]:
-        """For `/health`: what reads beside the recognisers, and why it cannot."""
+        """Return what `/health` shows: what reads beside the recognisers, and why it cannot."""
         told: dict[str, object] = {"reads": self.path.name}
         return told if self.failure is None else told | {"failure": self.failure}
 
     async def find(self, text: str) -> Sequence[PersonalDataSpan]:
-        """See `PersonalDataFinder`. Raises EncoderBusyError where too many texts wait."""
+        """Return all findings in `text`. Raises GuardUnavailableError, and EncoderBusyError."""
         try:
             soft = await self._soft.find_soft_types(text)
         except EncoderBusyError:
             raise
         except EncoderError as error:
-            if self.failure != self._told:
-                self._told = self.failure
+            if self.failure != self._logged_failure:
+                self._logged_failure = self.failure
                 log.error("only recognisers find personal data: %s", self.failure)
             raise GuardUnavailableError(str(error)) from error
-        if len(text) <= _INLINE:
-            structured = find_structured(text)
-        else:
-            structured = await run_steps(find_structured_steps(text))
+        structured = await run_steps(find_structured_steps(text), inline=len(text) <= _INLINE)
         if len(structured) + len(soft) <= _FEW:
             return merge_findings(structured, soft, text, self.threshold)
         return await run_in_thread(merge_findings, structured, soft, text, self.threshold)
 
 
 class HeadFinder:
-    """The shipped head, over the encoder's pass that all readers share."""
+    """Finds with the shipped head, over the encoder's pass that all readers share."""
 
     types = SOFT_TYPES
 
@@ -150,7 +147,6 @@ class HeadFinder:
         self.failure: str | None = None
 
     async def find_soft_types(self, text: str) -> list[PersonalDataSpan]:
-        """See `SoftTypeFinder`."""
         head = self._head or await self._load_head()
         words = await self._long_text_head(text)
         found: list[PersonalDataSpan] = []
@@ -165,15 +161,15 @@ class HeadFinder:
         return found
 
     async def _find_in_text(self, head: PiiHead, text: str, *, is_whole: bool) -> list[PersonalDataSpan]:
-        """Of a text, or of a part of one that is too long to be kept while the request lasts."""
+        """Read all of a text, or of a part of one that is too long to be kept while the request lasts."""
         read = self._encoders.encode if is_whole else self._encoders.encode_unshared
         encoding = await read(text, layers=LAYERS)
         if len(text) <= _INLINE:
             return head.find_spans(text, encoding)
-        return await self._encoders.run_work(partial(_find_steps, head, text, encoding))
+        return await self._encoders.run_work(lambda _: head.find_spans_steps(text, encoding))
 
     async def _long_text_head(self, text: str) -> PiiHead | None:
-        """The head of words, if `text` is for it; a failure is told once, then all texts are read whole."""
+        """Return the head of words, if `text` is for it; after a failure all texts are read whole."""
         if self._in_part_from is None or len(text) < self._in_part_from or self._encoders.is_asked_for(text):
             return None
         if self._words is None:
@@ -188,7 +184,7 @@ class HeadFinder:
         return self._words
 
     async def _load_head(self) -> PiiHead:
-        """What does not fit the encoder is not tried again. Raises EncoderError."""
+        """Load the head, unless that failed before. Raises EncoderError."""
         encoder = await self._encoders.wait_until_ready()
         if self.failure is not None:
             raise EncoderError(self.failure)
@@ -201,7 +197,7 @@ class HeadFinder:
 
 
 class ClassifierFinder:
-    """A token classifier in transformers, its labels under the published names."""
+    """Finds with a token classifier in transformers, its labels under the published names."""
 
     def __init__(self, encoders: EncoderService, path: Path, mapping: Path | None = None) -> None:
         """Loaded with the first text, in a thread of its own."""
@@ -211,18 +207,15 @@ class ClassifierFinder:
 
     @property
     def types(self) -> tuple[str, ...]:
-        """See `SoftTypeFinder`."""
         loaded = self._classifier.loaded
         labels = () if loaded is None else loaded.labels
         return tuple(dict.fromkeys(published_type(each) for each in labels if each not in ("O", "NO_PII")))
 
     @property
     def failure(self) -> str | None:
-        """See `SoftTypeFinder`."""
         return self._classifier.failure
 
     async def find_soft_types(self, text: str) -> list[PersonalDataSpan]:
-        """See `SoftTypeFinder`."""
         reading = await self._classifier.classify_text(text)
         return [
             PersonalDataSpan(published_type(span.label), span.begin, span.end, span.confidence)
@@ -231,16 +224,10 @@ class ClassifierFinder:
         ]
 
 
-def _find_steps(
-    head: PiiHead, text: str, encoding: TextEncoding, _: TextEncoder
-) -> Generator[None, None, list[PersonalDataSpan]]:
-    return head.find_spans_steps(text, encoding)
-
-
 def merge_findings(
     structured: Sequence[PersonalDataSpan], soft: Sequence[PersonalDataSpan], text: str, threshold: float
 ) -> list[PersonalDataSpan]:
-    """In order, none overlapping another. What has a form and is sure of it comes first, then the surer one.
+    """Merge findings in order without overlap: first what is sure of its form counts, then the surer one.
 
     Of a soft span that a sure structured one cuts, the longer rest stays: a name before an address of mail.
     Streets and postal codes within an address that the head is sure of are parts of it.
@@ -252,7 +239,7 @@ def merge_findings(
         reverse=True,
     )
     sure = [each for each in ranked if each.confidence >= threshold]
-    others = sorted([*ranked[len(sure) :], *soft], key=_confidence, reverse=True)
+    others = sorted([*ranked[len(sure) :], *soft], key=attrgetter("confidence"), reverse=True)
     return _without_overlap([*sure, *others], text)
 
 
@@ -265,7 +252,7 @@ def _is_part_of_address(found: PersonalDataSpan, addresses: list[PersonalDataSpa
 
 
 def _without_overlap(ranked: Sequence[PersonalDataSpan], text: str) -> list[PersonalDataSpan]:
-    """The earlier in `ranked` stays; O(n log n) comparisons, however many there are."""
+    """Drop overlaps: the earlier in `ranked` stays. Makes O(n log n) comparisons."""
     kept: list[PersonalDataSpan] = []
     for each in ranked:
         rest: PersonalDataSpan | None = each
@@ -277,14 +264,14 @@ def _without_overlap(ranked: Sequence[PersonalDataSpan], text: str) -> list[Pers
 
 
 def _overlapped(kept: list[PersonalDataSpan], span: PersonalDataSpan) -> PersonalDataSpan | None:
-    """Of spans in order, none overlapping another, one that overlaps `span`."""
+    """Return one of `kept`, in order and without overlap, that overlaps `span`."""
     after = bisect_left(kept, span.end, key=_span_begin)
     before = kept[after - 1] if after else None
     return before if before is not None and before.end > span.begin else None
 
 
 def _remaining_span(span: PersonalDataSpan, other: PersonalDataSpan, text: str) -> PersonalDataSpan | None:
-    """The longer part of `span` that `other` leaves; None where it has no letter."""
+    """Return the longer part of `span` that `other` leaves; None where it has no letter."""
     before, after = (span.begin, min(span.end, other.begin)), (max(span.begin, other.end), span.end)
     begin, end = max(before, after, key=lambda part: part[1] - part[0])
     while begin < end and not text[begin].isalnum():
@@ -296,16 +283,8 @@ def _remaining_span(span: PersonalDataSpan, other: PersonalDataSpan, text: str) 
     return replace(span, begin=begin, end=end)
 
 
-def _span_begin(found: PersonalDataSpan) -> int:
-    return found.begin
-
-
-def _confidence(found: PersonalDataSpan) -> float:
-    return found.confidence
-
-
-def _split_long_text(text: str) -> Generator[tuple[int, int], None, None]:
-    """Of a long text, parts that end before a blank where there is one."""
+def _split_long_text(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the parts of a long text, which end before a blank where there is one."""
     begin = 0
     while len(text) - begin > SHARED_CHARACTERS:
         latest = begin + SHARED_CHARACTERS

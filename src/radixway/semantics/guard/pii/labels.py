@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 SOFT_TYPES = ("PERSON", "ORGANIZATION", "GPE", "NRP", "AGE", "STREET_ADDRESS", "DATE_TIME", "ZIP_CODE")
-"""What no pattern tells: types of which a head is asked. Half of all questions have one that is nobody's."""
+"""Types without a form, which a head finds. Half of all questions have one that is nobody's."""
 
 _FOLDED = {
     "PERSON": "PERSON PER NAME FIRSTNAME LASTNAME MIDDLENAME FULLNAME GIVENNAME SURNAME FIRST_NAME LAST_NAME",
@@ -27,6 +27,6 @@ _PUBLISHED = {label: name for name, labels in _FOLDED.items() for label in label
 
 
 def published_type(label: str) -> str:
-    """`B-PER`, `GIVENNAME`, `person` → `PERSON`; what is not known stays as it is, in capitals."""
+    """Fold `label` (`B-PER`, `GIVENNAME`, `person`) to `PERSON`; an unknown one stays, in capitals."""
     bare = label.upper().replace("-", "_").replace(" ", "_").removeprefix("B_").removeprefix("I_")
     return _PUBLISHED.get(bare, bare)

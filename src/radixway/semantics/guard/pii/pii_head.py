@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,6 @@ import radixway.bundled
 from radixway.core.pipeline import PersonalDataSpan
 from radixway.semantics.encoders.base import EncoderError, Floats, TextEncoder, TextEncoding
 from radixway.semantics.encoders.heads.head_file import HeadFile
-from radixway.semantics.guard.pii.address_parts import join_address_parts
 from radixway.semantics.guard.pii.chinese_tagger import (
     ChineseTagger,
     WritingScript,
@@ -20,8 +19,16 @@ from radixway.semantics.guard.pii.chinese_tagger import (
     has_chinese,
     split_units,
 )
-from radixway.semantics.guard.pii.sequence_tagger import TAGS, TaggedSpan, TaggerConvolutions, decode_spans
-from radixway.semantics.guard.pii.word_features import FEATURES, WordSpans, as_matrix, split_words, word_bits
+from radixway.semantics.guard.pii.sequence_tagger import (
+    TAGS,
+    TaggedSpan,
+    TaggerConvolutions,
+    decode_spans,
+    feature_matrix,
+    join_address_parts,
+)
+from radixway.semantics.guard.pii.word_features import FEATURES, WordSpans, split_words, word_bits
+from radixway.semantics.guard.step_executor import Steps, run_steps_inline
 
 PII_HEAD = Path(radixway.bundled.__file__).parent / "heads" / "pii.npz"
 """The one that ships."""
@@ -38,6 +45,13 @@ _HALO = 8
 _CHARACTERS = 4000
 """Of Chinese, read at a time."""
 
+MOST_READ = 8
+"""Stretches of a text that the encoder reads."""
+STRETCH, MARGIN = 220, 16
+"""Pieces."""
+_WORTH_IT = 0.3
+"""Doubt below which reading would change nothing."""
+
 
 @dataclass(slots=True, frozen=True)
 class LatinTagger:
@@ -53,7 +67,7 @@ class LatinTagger:
 
     @classmethod
     def from_head(cls, head: HeadFile) -> LatinTagger:
-        """Raises EncoderError for shapes that do not fit, KeyError where an array is missing."""
+        """Read `head`. Raises EncoderError for shapes that do not fit, KeyError for a missing array."""
         layers = head.settings.get("layers", LAYERS)
         states = {layer: head.arrays[f"latin_states_{layer}"].astype(np.float32) for layer in layers}
         features = head.arrays["latin_features"].astype(np.float32)
@@ -65,14 +79,15 @@ class LatinTagger:
     def likelihoods(
         self, text: str, encoding: TextEncoding, words: WordSpans, begin: int, end: int
     ) -> Floats:
-        """[end - begin, tags], of the words from `begin` to `end`."""
+        """Return [end - begin, tags], of the words from `begin` to `end`."""
         part = words.slice_words(begin, end)
         first = int(words.starts[begin])
         last = int(words.starts[end]) if end < len(words) else encoding.tokens
         read = np.zeros((last - first, len(self.bias)), np.float32)
         for layer, weights in self.states.items():
             read += encoding.states[layer][first:last] @ weights
-        seen = part.pool_states(read) + as_matrix(word_bits(text, part, last - first)) @ self.features
+        marks = feature_matrix(word_bits(text, part, last - first), len(FEATURES))
+        seen = part.pool_states(read) + marks @ self.features
         return self.convolutions.likelihoods(np.maximum(seen + self.bias, 0))
 
 
@@ -92,8 +107,10 @@ class PiiHead:
 
     @classmethod
     def load_file(cls, path: Path, encoder: TextEncoder, chinese: Path | None = None) -> PiiHead:
-        """`chinese`: the file of a head for it, as above. Raises EncoderError where a file is damaged, or was
-        trained with another encoder."""
+        """Load the head at `path`; `chinese`: the file of a head for it, as above.
+
+        Raises EncoderError where a file is damaged, or was trained with another encoder.
+        """
         head = HeadFile.load_file(path, kind="pii")
         head.check_encoder(encoder)
         return cls(head, None if chinese is None else HeadFile.load_file(chinese, kind="pii"))
@@ -104,18 +121,13 @@ class PiiHead:
         return tuple(self._latin.states)
 
     def find_spans(self, text: str, encoding: TextEncoding) -> list[PersonalDataSpan]:
-        """In order, none overlapping another; of any confidence. `encoding` has the states of `layers`."""
-        steps = self.find_spans_steps(text, encoding)
-        while True:
-            try:
-                next(steps)
-            except StopIteration as done:
-                found: list[PersonalDataSpan] = done.value
-                return found
+        """Find spans in `text`, in order, none overlapping another, of any confidence.
 
-    def find_spans_steps(
-        self, text: str, encoding: TextEncoding
-    ) -> Generator[None, None, list[PersonalDataSpan]]:
+        `encoding` is that of `text`, with the states of `layers`.
+        """
+        return run_steps_inline(self.find_spans_steps(text, encoding))
+
+    def find_spans_steps(self, text: str, encoding: TextEncoding) -> Steps[list[PersonalDataSpan]]:
         """Do `find_spans` in steps, so that a long `text` does not block others; `encoding`: see there."""
         script = detect_script(text)
         found: list[PersonalDataSpan] = []
@@ -127,13 +139,11 @@ class PiiHead:
             if script is WritingScript.MOSTLY_LATIN:
                 chinese = [each for each in chinese if has_chinese(text[each.begin : each.end])]
             else:
-                found = [each for each in found if _has_letter(text[each.begin : each.end])]
+                found = [each for each in found if any(map(str.isalpha, text[each.begin : each.end]))]
             found = _keep_surest(found + chinese)
         return found
 
-    def _latin_steps(
-        self, text: str, encoding: TextEncoding
-    ) -> Generator[None, None, list[PersonalDataSpan]]:
+    def _latin_steps(self, text: str, encoding: TextEncoding) -> Steps[list[PersonalDataSpan]]:
         words = split_words(text, encoding.offsets)
         if not len(words):
             return []
@@ -149,7 +159,7 @@ class PiiHead:
         found = [_to_personal_data(span, begins, ends) for span in decode_spans(np.concatenate(parts))]
         return join_address_parts(found, text)
 
-    def _chinese_steps(self, text: str) -> Generator[None, None, list[PersonalDataSpan]]:
+    def _chinese_steps(self, text: str) -> Steps[list[PersonalDataSpan]]:
         found: list[PersonalDataSpan] = []
         for begin, end in _split_lines(text):
             if begin:
@@ -166,7 +176,7 @@ def _to_personal_data(span: TaggedSpan, begins: list[int], ends: list[int]) -> P
 
 
 def _keep_surest(found: list[PersonalDataSpan]) -> list[PersonalDataSpan]:
-    """In order; of two that overlap the surer one. Those of one tagger never do."""
+    """Return `found` in order; of two that overlap the surer one. Those of one tagger never do."""
     kept: list[PersonalDataSpan] = []
     for each in sorted(found, key=lambda each: each.begin):
         if kept and kept[-1].end > each.begin:
@@ -177,12 +187,8 @@ def _keep_surest(found: list[PersonalDataSpan]) -> list[PersonalDataSpan]:
     return kept
 
 
-def _has_letter(text: str) -> bool:
-    return any(character.isalpha() for character in text)
-
-
-def _split_lines(text: str) -> Generator[tuple[int, int], None, None]:
-    """Parts of a few thousand characters that end at a line's end or a sentence's, where there is one."""
+def _split_lines(text: str) -> Iterator[tuple[int, int]]:
+    """Yield parts of a few thousand characters that end with a line or a sentence, where there is one."""
     begin = 0
     while len(text) - begin > _CHARACTERS:
         latest = begin + _CHARACTERS
@@ -191,3 +197,47 @@ def _split_lines(text: str) -> Generator[tuple[int, int], None, None]:
         yield begin, end
         begin = end
     yield begin, len(text)
+
+
+def scan_partially(
+    words: PiiHead, whole: PiiHead, text: str, encoder: TextEncoder
+) -> Steps[list[PersonalDataSpan]]:
+    """Find soft types in a `text` too long to read whole: nearly as `whole` would find them.
+
+    `words`, a head that reads no states, looks at all of it; the encoder reads where that leaves most doubt.
+
+    pieces    0 ────────── 220 ────────── 440 ────────── 660 …
+    read           [204 ──────────── 456)                       16 more on either side make it one window
+    kept               [220 ────────── 440)
+    """
+    pieces = yield from encoder.split_pieces(text)
+    yield
+    found = yield from words.find_spans_steps(text, pieces)
+    for stretch in most_doubtful_stretches(found, pieces):
+        yield
+        begin, end = _characters(pieces, stretch, 0)
+        left, right = _characters(pieces, stretch, MARGIN)
+        encoding = yield from encoder.encode_steps(text[left:right], layers=LAYERS)
+        again = yield from whole.find_spans_steps(text[left:right], encoding)
+        found = [each for each in found if not begin <= each.begin < end]
+        moved = (replace(each, begin=each.begin + left, end=each.end + left) for each in again)
+        found += (each for each in moved if begin <= each.begin < end)
+    return sorted(found, key=lambda each: each.begin)
+
+
+def most_doubtful_stretches(found: list[PersonalDataSpan], pieces: TextEncoding) -> list[int]:
+    """Return the stretches of `pieces` where `found` leaves most doubt: at most `MOST_READ`, in order."""
+    if not found:
+        return []
+    at = np.searchsorted(pieces.offsets[:, 0], [each.begin for each in found], side="right") - 1
+    doubt = [min(each.confidence, 1 - each.confidence) for each in found]
+    by_stretch = np.bincount(at // STRETCH, doubt)
+    most = np.argsort(-by_stretch, kind="stable")[:MOST_READ]
+    return sorted(int(each) for each in most if by_stretch[each] >= _WORTH_IT)
+
+
+def _characters(pieces: TextEncoding, stretch: int, margin: int) -> tuple[int, int]:
+    """Return the characters of a stretch, with `margin` pieces more on either side."""
+    first = max(0, stretch * STRETCH - margin)
+    last = min(pieces.tokens, (stretch + 1) * STRETCH + margin)
+    return int(pieces.offsets[first, 0]), int(pieces.offsets[last - 1, 1])

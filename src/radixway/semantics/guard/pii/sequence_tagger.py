@@ -1,17 +1,19 @@
-"""Tags of words to spans: `B-` begins one, `I-` goes on (Ramshaw and Marcus 1995).
+"""A tagger over words: convolutions over their vectors (Collobert et al. 2011), and from tags to spans.
 
-A tagger over words: each one's vector, then convolutions over its neighbours (Collobert et al. 2011).
+Tags: `B-` begins a span, `I-` goes on (Ramshaw and Marcus 1995).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import log
 
 import numpy as np
 from numpy.typing import NDArray
 
+from radixway.core.pipeline import PersonalDataSpan
 from radixway.semantics.encoders.base import EncoderError, Floats
 from radixway.semantics.guard.pii.labels import SOFT_TYPES
 
@@ -36,7 +38,7 @@ class TaggedSpan:
 
 
 def decode_spans(likely: Floats) -> list[TaggedSpan]:
-    """The likeliest sequence's spans (Viterbi's algorithm), of [words, tags]."""
+    """Return the spans of the likeliest sequence (Viterbi's algorithm). `likely`: [words, tags]."""
     open_words = np.flatnonzero(likely[:, 0] < 1 - _WORTH_A_LOOK)
     rows = likely[open_words].tolist()
     found: list[TaggedSpan] = []
@@ -51,7 +53,7 @@ def decode_spans(likely: Floats) -> list[TaggedSpan]:
 
 
 def _decode_run(run: list[list[float]], offset: int) -> list[TaggedSpan]:
-    """Of words in a row, the first of which is the `offset`th."""
+    """Return the spans of words in a row, the first of which is the `offset`th."""
     kinds = [
         kind
         for kind in range(len(SOFT_TYPES))
@@ -74,7 +76,7 @@ def _decode_run(run: list[list[float]], offset: int) -> list[TaggedSpan]:
 
 
 def _likeliest_path(logs: list[list[float]]) -> list[int]:
-    """Of [words, 1 + 2 · types]: an I, at an even place, follows the B before it or itself."""
+    """Return the tags. `logs`: [words, 1 + 2 · types]; an I, at an even place, follows its B or itself."""
     beginnings = range(1, len(logs[0]), 2)
     score = [*logs[0]]
     for begin in beginnings:
@@ -93,6 +95,13 @@ def _likeliest_path(logs: list[list[float]]) -> list[int]:
     for came in reversed(back):
         path.append(came[path[-1]])
     return path[::-1]
+
+
+def feature_matrix(bits: NDArray[np.int64], features: int) -> Floats:
+    """Return [rows, features]: the lowest `features` of each of `bits` as 0 or 1."""
+    unpacked = np.unpackbits(bits.astype("<i8").view(np.uint8).reshape(-1, 8), axis=1, bitorder="little")
+    matrix: Floats = unpacked[:, :features].astype(np.float32)
+    return matrix
 
 
 WIDTH = 5
@@ -115,7 +124,7 @@ class TaggerConvolutions:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[np.generic]], prefix: str) -> TaggerConvolutions:
-        """Arrays named `{prefix}_first` …. Raises EncoderError for shapes that do not fit, KeyError."""
+        """Read arrays named `{prefix}_first` …. Raises EncoderError for shapes that do not fit, KeyError."""
         names = ("first", "first_bias", "second", "second_bias", "out", "out_bias")
         read = cls(*(arrays[f"{prefix}_{name}"].astype(np.float32) for name in names))
         hidden = len(read.first_bias)
@@ -125,7 +134,7 @@ class TaggerConvolutions:
         return read
 
     def likelihoods(self, hidden: Floats) -> Floats:
-        """[words, tags], rows adding up to 1, of [words, hidden]."""
+        """Return [words, tags], rows adding up to 1, of [words, hidden]."""
         seen = hidden + _positive(_convolve(hidden, self.first, self.first_bias))
         seen = seen + _positive(_convolve(seen, self.second, self.second_bias))
         logits = seen @ self.out + self.out_bias
@@ -147,3 +156,48 @@ def _convolve(rows: Floats, weights: Floats, bias: Floats) -> Floats:
 def _positive(values: Floats) -> Floats:
     result: Floats = np.maximum(values, 0)
     return result
+
+
+_PARTS = frozenset(["STREET_ADDRESS", "GPE", "ZIP_CODE"])
+_BETWEEN = re.compile(r"[\s,>]*(?:[A-Z]{2,3}[\s,>]*)?")
+"""Including the letters of a state or an army's post."""
+_STREET = re.compile(
+    r" (?:street|road|avenue|lane|drive|boulevard|court|square|terrace|crescent|highway|parkway)\b",
+    re.IGNORECASE,
+)
+"""The end of a street's name, where the head took it for something else."""
+_HAN = re.compile("[\u3400-\u9fff]")
+
+
+def join_address_parts(found: Sequence[PersonalDataSpan], text: str) -> list[PersonalDataSpan]:
+    """Join what belongs to a street to it in `found`, which is in order; as sure as its surest street.
+
+    Parts have nothing but commas between them. A place on a line of its own stands for itself, as in the data
+    that the head was trained on. In Chinese the place comes first, with nothing between.
+    """
+    joined: list[PersonalDataSpan] = []
+    begins = [*(each.begin for each in found), len(text)][1:]
+    for each, free in zip(found, begins, strict=True):
+        last = joined[-1] if joined else None
+        if each.type == "STREET_ADDRESS" and (more := _STREET.match(text, each.end, free)):
+            each = replace(each, end=more.end())
+        if (
+            last is not None
+            and last.type == "STREET_ADDRESS"
+            and each.type in _PARTS
+            and _BETWEEN.fullmatch(text, last.end, each.begin)
+            and (each.type != "GPE" or "\n" not in text[last.end : each.begin])
+        ):
+            sure = max(last.confidence, each.confidence if each.type == last.type else 0.0)
+            joined[-1] = PersonalDataSpan(last.type, last.begin, each.end, sure)
+        elif (
+            last is not None
+            and last.type == "GPE"
+            and each.type == "STREET_ADDRESS"
+            and last.end == each.begin
+            and _HAN.match(text, each.begin)
+        ):
+            joined[-1] = PersonalDataSpan(each.type, last.begin, each.end, each.confidence)
+        else:
+            joined.append(each)
+    return joined

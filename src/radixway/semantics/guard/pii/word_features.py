@@ -1,4 +1,4 @@
-"""A text's word pieces as words, and what can be seen of a word without reading the others.
+"""The words of a text, and the features of a word that show without reading the others.
 
 MiniLM reads lower case and nothing else of a word's form: whether it is written large, has digits, stands at
 the beginning of a line, or is known as a name, must be told to the head.
@@ -68,12 +68,12 @@ class WordSpans:
         return len(self.starts)
 
     def slice_words(self, begin: int, end: int) -> WordSpans:
-        """The words from `begin` to `end`; pieces are counted from the first one's."""
+        """Return the words from `begin` to `end`; pieces are counted from the first one's."""
         starts = self.starts[begin:end]
         return WordSpans(starts - starts[0], self.begin[begin:end], self.end[begin:end])
 
     def pool_states(self, states: Floats) -> Floats:
-        """[words, …]: the mean over each word's pieces, of [pieces, …]."""
+        """Return [words, …], the mean over each word's pieces. `states`: [pieces, …]."""
         if len(self.starts) == len(states):
             return states
         counts = np.append(self.starts[1:], len(states)) - self.starts
@@ -86,7 +86,7 @@ class WordSpans:
 
 
 def split_words(text: str, offsets: Ints) -> WordSpans:
-    """Letters and digits that follow without a gap are one word; a Chinese character is one alone."""
+    """Join the pieces at `offsets` to words: letters and digits without a gap, or one Chinese character."""
     if not len(offsets):
         nothing = np.zeros(0, np.int32)
         return WordSpans(np.zeros(0, np.int64), nothing, nothing)
@@ -100,7 +100,7 @@ def split_words(text: str, offsets: Ints) -> WordSpans:
 
 
 def word_bits(text: str, words: WordSpans, pieces: int) -> NDArray[np.int64]:
-    """[words]: the sum of each one's `FEATURES`. `pieces`: how many word pieces the text has."""
+    """Return [words], the sum of each one's `FEATURES`. `pieces`: how many word pieces the text has."""
     known = word_gazetteer()
     counts = (np.append(words.starts[1:], pieces) - words.starts).tolist()
     begins, ends = words.begin.tolist(), words.end.tolist()
@@ -132,16 +132,9 @@ def word_bits(text: str, words: WordSpans, pieces: int) -> NDArray[np.int64]:
     return np.array(bits, np.int64) | _text_bits(text[begins[0] : last_end])
 
 
-def as_matrix(bits: NDArray[np.int64]) -> Floats:
-    """[words, features]"""
-    unpacked = np.unpackbits(bits.astype("<i8").view(np.uint8).reshape(-1, 8), axis=1, bitorder="little")
-    matrix: Floats = unpacked[:, : len(FEATURES)].astype(np.float32)
-    return matrix
-
-
 @cache
 def word_gazetteer() -> WordGazetteer:
-    """Everything that words are looked up in; read with the first text."""
+    """Return all lists that words are looked up in; read with the first text."""
     lists = {
         BIT["first name"]: read_list("first_names"),
         BIT["surname"]: read_list("last_names"),

@@ -17,7 +17,7 @@ LONGEST_BOUNDED = 500
 ENTERED_ONCE = {
     # These scan a text by themselves. They are a single set of characters, or what precedes their beginning
     # keeps them from being entered within a run.
-    "emails._EMAIL",
+    "domains._EMAIL",
     "domains._NAME",
     "ip_addresses._V6",
     "plain_text._DIGITS",

@@ -1,4 +1,4 @@
-"""Lists of names and places: what a word is known as."""
+"""Lists of words that are known as names, places, or parts of addresses."""
 
 from __future__ import annotations
 
@@ -10,12 +10,20 @@ from typing import Literal
 FOLDER = Path(__file__).parent
 
 List = Literal[
-    "first_names", "last_names", "places", "nrp", "groups", "eponyms", "places_zh", "top_level_domains"
+    "first_names",
+    "last_names",
+    "places",
+    "nrp",
+    "groups",
+    "eponyms",
+    "places_zh",
+    "top_level_domains",
+    "card_issuers",
 ]
 
 
 def read_list(name: List) -> Iterator[str]:
-    """The lines of a list, comments apart."""
+    """Yield the lines of the list `name`, comments apart."""
     for line in (FOLDER / f"{name}.txt").read_text("utf-8").splitlines():
         if line and not line.startswith("#"):
             yield line
@@ -32,7 +40,7 @@ class WordGazetteer:
 
     @classmethod
     def from_lists(cls, lists: Mapping[int, Iterator[str]]) -> WordGazetteer:
-        """`lists`: entries by their bit."""
+        """Build it from `lists`: entries by their bit."""
         bits: dict[str, int] = {}
         phrases: dict[str, list[tuple[tuple[str, ...], int]]] = {}
         for bit, lines in lists.items():
@@ -42,24 +50,14 @@ class WordGazetteer:
                     phrases.setdefault(first, []).append((tuple(rest), bit))
                 else:
                     bits[first] = bits.get(first, 0) | bit
-        longest_first = {
-            first: tuple(sorted(found, key=_length, reverse=True)) for first, found in phrases.items()
-        }
-        return cls(bits, longest_first)
+        for found in phrases.values():
+            found.sort(key=lambda phrase: len(phrase[0]), reverse=True)
+        return cls(bits, {first: tuple(found) for first, found in phrases.items()})
 
 
 def word_kinds(name: Literal["en", "zh"]) -> Iterator[tuple[str, list[str]]]:
-    """Kinds of words, and those of each kind."""
-    return read_kinds(FOLDER / f"{name}.txt")
-
-
-def read_kinds(path: Path) -> Iterator[tuple[str, list[str]]]:
-    """Lines of a kind, a colon and words."""
-    for line in path.read_text("utf-8").splitlines():
+    """Yield the kinds of words in `name`, whose lines are a kind, a colon and words."""
+    for line in (FOLDER / f"{name}.txt").read_text("utf-8").splitlines():
         kind, colon, words = line.partition(":")
         if colon and not line.startswith("#"):
             yield kind, words.split()
-
-
-def _length(phrase: tuple[tuple[str, ...], int]) -> int:
-    return len(phrase[0])

@@ -2,8 +2,8 @@
 
 No model and no network: a text is read in time linear in its length.
 
-To add one, write a module here with a `find_…` generator and a tuple `RECOGNISERS` (see `emails.py`), and its
-test in `tests/semantics/guard/pii/recognisers/`. `structured.py` finds the module by itself.
+To add one, write a module here with a `find_…` generator and a tuple `RECOGNISERS` (see `ip_addresses.py`),
+and its test in `tests/semantics/guard/pii/recognisers/`. `structured.py` finds the module by itself.
 """
 
 from radixway.semantics.guard.pii.recognisers.structured import (

@@ -9,6 +9,7 @@ from functools import cache
 from stdnum import iban, luhn, numdb
 
 from radixway.core.pipeline import PersonalDataSpan
+from radixway.semantics.guard.pii.gazetteers import read_list
 from radixway.semantics.guard.pii.recognisers.plain_text import (
     ContextWords,
     PlainText,
@@ -37,24 +38,9 @@ _MOST_GROUPS = 5
 _ONE_BY_ONE = range(13, 20)
 
 _ANY = range(12, 20)
-_ISSUERS = (
-    # beginnings from and to, lengths: as the networks publish them under ISO/IEC 7812
-    ("34", "34", (15,)),  # American Express
-    ("37", "37", (15,)),
-    ("4", "4", (13, 16, 19)),  # Visa
-    ("51", "55", (16,)),  # Mastercard
-    ("2221", "2720", (16,)),
-    ("6011", "6011", (16, 19)),  # Discover
-    ("644", "659", (16, 19)),
-    ("300", "305", (14, 16)),  # Diners Club
-    ("3095", "3095", (14, 16)),
-    ("36", "36", (14, 16)),
-    ("38", "39", (14, 16)),
-    ("3528", "3589", (16,)),  # JCB
-    ("2131", "2131", (15,)),
-    ("1800", "1800", (15,)),
-    ("2200", "2204", (16,)),  # Mir
-    ("9792", "9792", (16,)),  # Troy
+_ISSUERS = tuple(
+    (low, high, tuple(map(int, lengths.split(","))))
+    for low, high, lengths, *_ in map(str.split, read_list("card_issuers"))
 )
 _RARER_ISSUERS = (
     ("50", "50", _ANY),  # Maestro
@@ -75,7 +61,7 @@ _FIELD = re.compile(r"(\d{1,2})!")
 
 
 def find_cards(reading: PlainText) -> Iterator[PersonalDataSpan]:
-    """Numbers that Luhn's check digit agrees with, in an issuer's range and a card's groups.
+    """Find CREDIT_CARD and CN_BANK_CARD by Luhn's check digit, an issuer's range and a card's groups.
 
     0.97, and 0.99 beside a word for cards; where the range says little (Maestro) 0.6 and 0.95; where it is
     nobody's 0.3 and 0.8. Less as well for digits one by one and beside a letter.
@@ -120,7 +106,7 @@ def _is_of(number: str, issuers: Iterable[tuple[str, str, Container[int]]]) -> b
 
 
 def find_ibans(reading: PlainText) -> Iterator[PersonalDataSpan]:
-    """0.99: the check digits agree (ISO 7064, mod 97), and the country's length and structure."""
+    """Find IBAN_CODE, 0.99: check digits agree (ISO 7064, mod 97), and the country's length and structure."""
     text = reading.text
     for digits, _ in reading.runs:
         head = _IBAN_HEAD.match(text, digits - 2) if digits > 1 else None
@@ -140,7 +126,7 @@ def find_ibans(reading: PlainText) -> Iterator[PersonalDataSpan]:
 
 @cache
 def _iban_length(country: str) -> int:
-    """Of the whole number, from the registry's structure of the rest of it; 0: no such country."""
+    """Return the length of a whole number by the registry's structure of its rest; 0: no such country."""
     properties = numdb.get("iban").info(country)[0][1]
     return 4 + sum(map(int, _FIELD.findall(properties["bban"]))) if "bban" in properties else 0
 

@@ -1,4 +1,4 @@
-"""DATE_TIME, in the forms that are nothing else."""
+"""DATE_TIME and AGE, in the forms that are nothing else."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ _LONGEST_RUN = 4
 
 
 def find_dates(reading: PlainText) -> Iterator[PersonalDataSpan]:
-    """A day with its year 0.85; without one, and a time with am or pm, 0.75; a time of 24 hours 0.5."""
+    """Find DATE_TIME: a day with its year 0.85, without one 0.75; a time with am or pm 0.75, without 0.5."""
     text = reading.text
     for begin, end in reading.runs:
-        if end - begin > _LONGEST_RUN or follows_letter(text, begin) or is_within_number(text, begin):
+        if end - begin > _LONGEST_RUN or follows_letter(text, begin) or _is_within_number(text, begin):
             continue
         if found := _date(text, begin, text[end : end + 1], end - begin):
             first, last, confidence = found
@@ -66,7 +66,7 @@ def find_dates(reading: PlainText) -> Iterator[PersonalDataSpan]:
 
 
 def _date(text: str, begin: int, after: str, digits: int) -> tuple[int, int, float] | None:
-    """Of the date that the run of `digits` from `begin` on begins or, after a month's name, goes on."""
+    """Return the date that the run of `digits` from `begin` on begins or, after a month's name, goes on."""
     if after in ("-", "/", ".") and (found := _first(_NUMERIC, text, begin)):
         return found
     if after in (" ", "年", "月") and (chinese := _CHINESE_DATE.match(text, begin)):
@@ -85,9 +85,80 @@ def _first(
     return None
 
 
-def is_within_number(text: str, begin: int) -> bool:
+def _is_within_number(text: str, begin: int) -> bool:
     """Return whether digits and a separator precede the digits at `begin` in `text`."""
     return begin > 1 and text[begin - 1] in ".-/:" and text[begin - 2].isdigit()
 
 
-RECOGNISERS = (Recogniser(("DATE_TIME",), find_dates, fewest_digits=1),)
+_AGE = r"(1[01][0-9]|[1-9]?[0-9])"
+_AGE_FIRST = _compile_form(
+    rf"{_AGE}(?:[ \-](?:years?|yrs?)[ \-](?:olds?|of age)(?![a-z])| ?(?:y/o|y\.o\.|yo)(?![a-z])| ?周?岁)"
+)
+_AGE_LAST = _compile_form(r"(?:(?<![a-z])aged? ?(?:of |is |was |[:=] ?)?|年龄(?:是|为|:)? ?)$")
+_AGE_LAST_WINDOW = 12
+_TURNED = _compile_form(r"(?<![a-z])turn(?:s|ed|ing)? $")
+_AFTER_TURNED = re.compile(r"[.,;!?\n]|$| (?:years|this|next|last|on|in|today|yesterday)")
+_OLDEST = 119
+_IS = _compile_form(r"(?<![a-z])(?:i'm|i am|(?:he|she)(?:'s| is)|who is|just turned) $")
+_AFTER_IS = _compile_form(
+    r"[.!?\n]|$|[,;] (?![0-9])"
+    r"| and (?:i|my|he|she|his|her|work|live|have|has|am|is|was)(?![a-z])| now(?![a-z])"
+)
+_FEWEST_DIGITS_OF_IS = 2
+
+_ONES = "one|two|three|four|five|six|seven|eight|nine"
+_TEENS = "ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen"
+_TENS = "twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety"
+_IN_WORDS = _compile_form(
+    rf"(?<![a-z])((?:{_TENS})(?:[ \-](?:{_ONES}))?|{_TEENS}|{_ONES})"
+    r"[ \-](?:years?|yrs?)[ \-](?:olds?|of age)(?![a-z])"
+)
+_IN_CHINESE_WORDS = re.compile(r"([一二两三四五六七八九十百]{1,5})(?:多|来)?周?岁")
+
+
+def find_ages(reading: PlainText) -> Iterator[PersonalDataSpan]:
+    """Find AGE: the number alone, in digits up to 119 or in words, from 0.75 by what is said with it."""
+    text = reading.text
+    yield from _in_words(text)
+    for begin, end in reading.runs:
+        if (
+            end - begin > len(str(_OLDEST))
+            or int(text[begin:end]) > _OLDEST
+            or _is_within_number(text, begin)
+        ):
+            continue
+        if _AGE_FIRST.match(text, begin) and not follows_letter(text, begin):
+            yield PersonalDataSpan("AGE", begin, end, 0.9)
+        elif _is_quantity(text, end):
+            continue
+        elif _AGE_LAST.search(text, max(0, begin - _AGE_LAST_WINDOW), begin):
+            yield PersonalDataSpan("AGE", begin, end, 0.85)
+        elif _is_said_of_somebody(text, begin, end) or (
+            _TURNED.search(text, max(0, begin - _AGE_LAST_WINDOW), begin) and _AFTER_TURNED.match(text, end)
+        ):
+            yield PersonalDataSpan("AGE", begin, end, 0.75)
+
+
+def _is_quantity(text: str, end: int) -> bool:
+    """Return whether `text[:end]` ends within a number, or one of percents."""
+    return text[end : end + 1] == "%" or (
+        text[end : end + 1] in (".", ",") and text[end + 1 : end + 2].isdigit()
+    )
+
+
+def _is_said_of_somebody(text: str, begin: int, end: int) -> bool:
+    if end - begin < _FEWEST_DIGITS_OF_IS or not _AFTER_IS.match(text, end):
+        return False
+    return _IS.search(text, max(0, begin - _AGE_LAST_WINDOW), begin) is not None
+
+
+def _in_words(text: str) -> Iterator[PersonalDataSpan]:
+    for word, pattern in (("year", _IN_WORDS), ("岁", _IN_CHINESE_WORDS)):
+        for match in pattern.finditer(text) if word in text else ():
+            yield PersonalDataSpan("AGE", match.start(1), match.end(1), 0.9)
+
+
+RECOGNISERS = (
+    Recogniser(("AGE",), find_ages, fewest_digits=0),
+    Recogniser(("DATE_TIME",), find_dates, fewest_digits=1),
+)

@@ -1,6 +1,6 @@
-"""Top-level domains: countries' (ISO 3166, IANA) and the generic ones that people have addresses under.
+"""DOMAIN_NAME and EMAIL_ADDRESS: names under a top-level domain.
 
-DOMAIN_NAME: hosts of addresses on the web, and names under a known top-level domain.
+Those known are countries' (ISO 3166, IANA) and the generic ones that people have addresses under.
 """
 
 from __future__ import annotations
@@ -16,22 +16,16 @@ _MOST_LABELS = 127
 _KNOWN = frozenset(label for line in read_list("top_level_domains") for label in line.split())
 
 
-def is_top_level(label: str) -> bool:
-    """Return whether `label`, in any case, is a top-level domain; names in punycode are."""
-    label = label.lower()
-    return label in _KNOWN or label.startswith("xn--")
-
-
 def known_length(name: str) -> int:
     """Return the length of `name` up to a top-level domain: `host.com` of `host.com.Thanks`; 0: none.
 
-    Linear: only as many labels are looked at as a name may have.
+    Names in punycode are top-level domains. Linear: only as many labels are looked at as a name may have.
     """
     for _ in range(_MOST_LABELS):
         head, dot, last = name.rpartition(".")
         if not dot:
             return 0
-        if is_top_level(last):
+        if last.lower() in _KNOWN or last[:4].lower() == "xn--":
             return len(name)
         name = head
     return 0
@@ -72,8 +66,8 @@ _SITE_WORDS = ContextWords(
 
 
 def find_domains(reading: PlainText) -> Iterator[PersonalDataSpan]:
-    """After `://` or with `www.` 0.95; under an ending that is nothing else 0.85; under another one 0.8
-    beside a word for it, else 0.4.
+    """Find DOMAIN_NAME: after `://` or with `www.` 0.95; under an ending that is nothing else 0.85; under
+    another one 0.8 beside a word for it, else 0.4.
     """
     text = reading.text
     if _ENDING.search(text) is None:
@@ -84,20 +78,19 @@ def find_domains(reading: PlainText) -> Iterator[PersonalDataSpan]:
         if not length or length > _LONGEST:
             continue
         end = begin + length
-        confidence = _domain_confidence(text, begin, end)
-        if confidence:
+        if confidence := _domain_confidence(text, begin, end):
             yield PersonalDataSpan("DOMAIN_NAME", *_with_scheme(text, begin, end), confidence)
 
 
 def _with_scheme(text: str, begin: int, end: int) -> tuple[int, int]:
-    """With scheme and slash where the address is nothing but a host's."""
+    """Widen the span by scheme and slash where the address is nothing but a host's."""
     scheme = _SCHEME_BEFORE.search(text, max(0, begin - _LONGEST_SCHEME), begin)
     bare = _NOTHING_AFTER.match(text, end)
     return (scheme.start(), bare.end(1)) if scheme and bare else (begin, end)
 
 
 def _domain_confidence(text: str, begin: int, end: int) -> float:
-    """0: a mailbox, a path, a call, a framework."""
+    """Return 0 for a mailbox, a path, a call or a framework."""
     name, before, after = text[begin:end], text[begin - 1 : begin], text[end : end + 1]
     if text[begin - 3 : begin] == _SCHEME:
         return 0.95
@@ -108,13 +101,70 @@ def _domain_confidence(text: str, begin: int, end: int) -> float:
     owner, _, ending = name.rpartition(".")
     if ending.lower() in _PLAIN and (ending.islower() or name.isupper()) and len(owner) > 1:
         return 0.85
-    if ending in _PROSE and len(owner) > 2 and not _is_in_code(text, begin, end):
-        return 0.75
+    if ending in _PROSE and len(owner) > 2:
+        is_in_code = _CODE.search(text, max(0, begin - _CODE_WINDOW), end + _CODE_WINDOW)
+        if not is_in_code:
+            return 0.75
     return 0.8 if _SITE_WORDS.near(text, begin, end) and ending.islower() else 0.4
 
 
-def _is_in_code(text: str, begin: int, end: int) -> bool:
-    return _CODE.search(text, max(0, begin - _CODE_WINDOW), end + _CODE_WINDOW) is not None
+# Nothing here is tried twice: a run of a local part's characters is entered at its beginning only, and every
+# quantifier keeps what it took.
+_EMAIL = re.compile(
+    r"(?<![A-Za-z0-9._%+'\-\u00c0-\u024f])[A-Za-z0-9._%+'\-\u00c0-\u024f]++@" + rf"({_LABEL}(?:\.{_LABEL})++)"
+)
+_LONGEST_LOCAL = 64
+
+_BRACKETED_AT = r" ?[\[({<] ?(?:at|@) ?[\])}>] ?"
+_BRACKETED_DOT = r" ?[\[({<] ?(?:dot|\.) ?[\])}>] ?"
+_SPELT_AT = re.compile(rf"{_BRACKETED_AT}| at ", re.IGNORECASE)
+_SPELT_DOMAIN = re.compile(
+    rf"[A-Za-z0-9\-]{{1,63}}(?:(?:{_BRACKETED_DOT}| dot |\.)[A-Za-z0-9\-]{{1,63}}){{1,4}}", re.IGNORECASE
+)
+_SPELT_DOT = re.compile(rf"{_BRACKETED_DOT}| dot ", re.IGNORECASE)
+_SPELT_LOCAL = re.compile(r"(?<![A-Za-z0-9._%+\-])[A-Za-z0-9._%+\-]{1,64}$")
 
 
-RECOGNISERS = (Recogniser(("DOMAIN_NAME",), find_domains, fewest_digits=0),)
+def find_emails(reading: PlainText) -> Iterator[PersonalDataSpan]:
+    """Find EMAIL_ADDRESS: under a known top-level domain 0.99, another 0.6; `name (at) host dot com` 0.85."""
+    if "@" in reading.text:
+        yield from _find_plain(reading.text)
+    lower = reading.text.lower()
+    if "dot" in lower or "at)" in lower or "at]" in lower:
+        yield from _find_spelt(reading.text)
+
+
+def _find_plain(text: str) -> Iterator[PersonalDataSpan]:
+    for match in _EMAIL.finditer(text):
+        begin, at = match.start(), match.start(1) - 1
+        while text[begin] in ".'-%+":
+            begin += 1
+        if begin == at or at - begin > _LONGEST_LOCAL or _is_repository(text, begin, match.end()):
+            continue
+        length = known_length(match[1])
+        if length or not match[1][-1].isdigit():
+            yield PersonalDataSpan(
+                "EMAIL_ADDRESS", begin, at + 1 + (length or len(match[1])), 0.99 if length else 0.6
+            )
+
+
+def _is_repository(text: str, begin: int, end: int) -> bool:
+    """`git@github.com:owner/name` is nobody's mailbox."""
+    return text.startswith("git@", begin) and text[end : end + 1] == ":"
+
+
+def _find_spelt(text: str) -> Iterator[PersonalDataSpan]:
+    for at in _SPELT_AT.finditer(text):
+        local = _SPELT_LOCAL.search(text, max(0, at.start() - _LONGEST_LOCAL - 1), at.start())
+        domain = _SPELT_DOMAIN.match(text, at.end())
+        if local is None or domain is None or not (at[0].strip() != "at" or _SPELT_DOT.search(domain[0])):
+            continue
+        name = _SPELT_DOT.sub(".", domain[0])
+        if known_length(name) == len(name):
+            yield PersonalDataSpan("EMAIL_ADDRESS", local.start(), domain.end(), 0.85)
+
+
+RECOGNISERS = (
+    Recogniser(("DOMAIN_NAME",), find_domains, fewest_digits=0),
+    Recogniser(("EMAIL_ADDRESS",), find_emails, fewest_digits=0),
+)

@@ -37,7 +37,7 @@ _SMALL = 20
 
 
 def find_ips(reading: PlainText) -> Iterator[PersonalDataSpan]:
-    """0.9, 0.97 beside a word for it; what may be a chapter, and what names no machine, from 0.3."""
+    """Find IP_ADDRESS: 0.9, 0.97 beside a word for it; what may be a chapter or no machine, from 0.3."""
     yield from _find_v4(reading)
     if reading.text.count(":") > 1:
         yield from _find_v6(reading.text)
@@ -64,25 +64,18 @@ def _find_v4(reading: PlainText) -> Iterator[PersonalDataSpan]:
 
 
 def _is_network(text: str, address: IPv4Address, end: int) -> bool:
-    """Whether a prefix follows that leaves nothing for a machine: `10.0.0.0/8`."""
+    """Return whether a prefix follows that leaves nothing for a machine: `10.0.0.0/8`."""
     prefix = _NETWORK.match(text, end)
-    bits = address.max_prefixlen
-    return (
-        prefix is not None and int(prefix[1]) < bits and not int(address) & (1 << (bits - int(prefix[1]))) - 1
-    )
+    bits = address.max_prefixlen - int(prefix[1]) if prefix else 0
+    return bits > 0 and not int(address) & (1 << bits) - 1
 
 
 def _confidence(address: IPv4Address, beside: bool) -> float:
-    if _names_no_machine(address):
-        return 0.5 if beside else 0.3
+    if address.is_unspecified or address.is_loopback or address.is_multicast or address.packed[0] in (0, 255):
+        return 0.5 if beside else 0.3  # names no machine
     if max(address.packed) < _SMALL and not address.is_private:
         return 0.85 if beside else 0.5
     return 0.97 if beside else 0.9
-
-
-def _names_no_machine(address: IPv4Address) -> bool:
-    special = address.is_unspecified or address.is_loopback or address.is_multicast
-    return special or address.packed[0] in (0, 255)
 
 
 def _is_version(text: str, begin: int, end: int) -> bool:
@@ -105,7 +98,7 @@ def _find_v6(text: str) -> Iterator[PersonalDataSpan]:
 
 
 def _v6_span(text: str, begin: int, end: int) -> tuple[int, int]:
-    """Without the name in `node:fe80::1`, whose letters may be digits here, and the colon of `fe80::1:`."""
+    """Leave out the name in `node:fe80::1`, whose letters may be digits here, and the colon of `fe80::1:`."""
     if follows_letter(text, begin):
         begin = text.find(":", begin, end) + 1 or end
     elif text[begin] == ":" and text[begin + 1 : begin + 2] != ":":
@@ -121,8 +114,7 @@ def _confidence_v6(address: IPv6Address, written: str, beside: bool) -> float:
         return 0.5 if beside else 0.3
     groups = written.split(":")
     full = len(groups) > _FULL_V6_COLONS and max(map(len, groups)) > len("ff")
-    telling = full or ("::" in written and len(written) >= 8 and any(map(str.isdigit, written)))
-    if telling:
+    if full or ("::" in written and len(written) >= 8 and any(map(str.isdigit, written))):
         return 0.97 if beside else 0.9
     return 0.85 if beside else 0.5
 

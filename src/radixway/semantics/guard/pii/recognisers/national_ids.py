@@ -1,7 +1,4 @@
-"""US_SSN and US_DRIVER_LICENSE.
-
-CN_ID_CARD: numbers of residents' identity cards (GB 11643).
-"""
+"""US_SSN, US_DRIVER_LICENSE, and CN_ID_CARD: numbers of residents' identity cards (GB 11643)."""
 
 from __future__ import annotations
 
@@ -71,7 +68,7 @@ _FEWEST_LICENSE_DIGITS = 4
 
 
 def find_ssns(reading: PlainText) -> Iterator[PersonalDataSpan]:
-    """Numbers that may have been given out: nothing else can be checked.
+    """Find US_SSN: numbers that may have been given out, as nothing else can be checked.
 
     0.8 with hyphens, up to 0.5 otherwise; beside a word for it 0.97, and from 0.85.
     """
@@ -86,7 +83,7 @@ def find_ssns(reading: PlainText) -> Iterator[PersonalDataSpan]:
 
 
 def find_licenses(reading: PlainText) -> Iterator[PersonalDataSpan]:
-    """Only beside a word for them: in a state's form 0.85, in another one right after the word 0.75."""
+    """Find US_DRIVER_LICENSE beside a word for it: in a state's form 0.85, another after it 0.75."""
     text = reading.text
     lower = text.lower()
     if not any(word in lower for word in _ANY_LICENSE_WORD):
@@ -115,7 +112,7 @@ _PROVINCES = frozenset(_CODES.split())
 
 
 def find_cn_ids(reading: PlainText) -> Iterator[PersonalDataSpan]:
-    """18 digits: 0.98 where the check digit agrees, of a province and with a birthday.
+    """Find CN_ID_CARD: 18 digits with a province, a birthday and the right check digit 0.98.
 
     15 digits, which no check digit ends: 0.4, and 0.85 beside a word for it.
     """
@@ -133,15 +130,11 @@ def find_cn_ids(reading: PlainText) -> Iterator[PersonalDataSpan]:
 
 
 def _is_of_somebody(province: str, born: str) -> bool:
-    return province in _PROVINCES and _is_date(born)
-
-
-def _is_date(digits: str) -> bool:
     try:
-        date.fromisoformat(digits)
+        date.fromisoformat(born)
     except ValueError:
         return False
-    return True
+    return province in _PROVINCES
 
 
 RECOGNISERS = (

@@ -73,8 +73,9 @@ _TRUNK_ZERO_REGIONS = ("GB", "DE", "FR", "IT", "AU", "IN", "JP", "NL", "BE", "CH
 
 
 def find_phones(reading: PlainText) -> Iterator[PersonalDataSpan]:
-    """Valid in a country's plan of numbers: from 0.85. In North America's form: from 0.75. Any other: beside
-    a word for it 0.75 or 0.85, without one below 0.7 or not at all.
+    """Find PHONE_NUMBER: valid in a country's plan of numbers from 0.85, in North America's form from 0.75.
+
+    In any other form: beside a word for it 0.75 or 0.85, without one below 0.7 or not at all.
     """
     text = reading.text
     for cluster in reading.iter_clusters(_SHORTEST):
@@ -97,7 +98,7 @@ def _find_forms(text: str, cluster: Sequence[Span]) -> list[_Found]:
 
 
 def _is_another_number(text: str, begin: int, end: int, confidence: float) -> bool:
-    """Whether it is called something else, or stands for any number."""
+    """Return whether the number is called something else, or stands for any."""
     if confidence <= _SURELY_DIALLED:
         digits = _digits(text[begin:end])
         if digits in _PLACEHOLDERS or len(set(digits)) == 1:
@@ -117,7 +118,7 @@ def _of_known_form(text: str, cluster: Sequence[Span]) -> Iterator[_Found]:
 
 
 def _opened(text: str, begin: int) -> int:
-    """Where the bracket stands that a number begins with, if it does."""
+    """Return where the bracket stands that a number begins with, if it does, else `begin`."""
     return begin - (text[begin - 1 : begin] == "(")
 
 
@@ -215,7 +216,7 @@ def _looks_dialled(written: str) -> bool:
 
 
 def _ends(text: str, begin: int, end: int, most: int) -> list[int]:
-    """Where each group of digits ends, as long as there are no more than `most` digits."""
+    """Return where each group of digits ends, as long as there are no more than `most` digits."""
     ends, digits = [], 0
     for number in _NUMBER.finditer(text, begin, end):
         digits += number.end() - number.start()

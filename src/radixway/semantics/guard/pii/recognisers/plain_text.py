@@ -1,6 +1,6 @@
 """A text as the recognisers read it: one form of every digit, hyphen and space, nothing invisible.
 
-Words that make a number near them what it looks like.
+`ContextWords` make a number near them what it looks like.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ class PlainText:
     runs: tuple[Span, ...]
     """Every run of digits, as [begin, end): what most recognisers begin at."""
     digits: int
-    """How many digits there are."""
+    """Number of digits."""
     _dropped: tuple[int, ...] = ()
     """For each invisible character, in order: the position in `text` that it stood before."""
 
     def original_span(self, begin: int, end: int) -> Span:
-        """The original's span of `text[begin:end]`, which is not empty."""
+        """Return the original's span of `text[begin:end]`, which is not empty."""
         if not self._dropped:
             return begin, end
         first = begin + bisect_right(self._dropped, begin)
@@ -71,7 +71,7 @@ class PlainText:
         return first, last + 1
 
     def iter_clusters(self, digits: int) -> Iterator[tuple[Span, ...]]:
-        """Runs with nothing but a separator or a bracket between them, `digits` or more together."""
+        """Yield runs with nothing but a separator or a bracket between them, `digits` or more together."""
         cluster: list[Span] = []
         for run in self.runs:
             if cluster and not self._is_gap(cluster[-1][1], run[0]):
@@ -87,7 +87,7 @@ class PlainText:
 
 
 def to_plain_text(text: str) -> PlainText:
-    """Linear in the text."""
+    """Read `text`, in time linear in its length."""
     dropped: tuple[int, ...] = ()
     if not text.isascii():
         dropped = tuple(match.start() - number for number, match in enumerate(_INVISIBLE.finditer(text)))

@@ -1,4 +1,4 @@
-"""Every recogniser over one text, and which of their findings stand."""
+"""Runs every recogniser over a text, and chooses between findings that overlap."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ def _find_in_window(text: str) -> list[PersonalDataSpan]:
 
 
 def drop_overlaps(found: Iterable[PersonalDataSpan]) -> list[PersonalDataSpan]:
-    """Of findings that overlap, the surest stands; of equally sure ones the longest; then the first.
+    """Return `found` in order; of those that overlap the surest, of equally sure ones the longest, the first.
 
-    In the order of the text, in O(n log n).
+    Takes O(n log n).
     """
     standing: list[PersonalDataSpan] = []
     covered: set[int] = set()

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from radixway.core.pipeline import PersonalDataSpan
-from radixway.semantics.guard.placeholders import PlaceholderVault, mask_text, replace_spans
+from radixway.semantics.guard.redaction import PlaceholderRestorer, PlaceholderVault, mask_text, replace_spans
 
 EMAIL = re.compile(r"[\w.]+@[\w.]+\w")
 PERSON = re.compile(r"Anna Weber|ANNA WEBER|Jo Li|李雷")
@@ -110,7 +110,7 @@ def test_arguments_of_tool_calls_stay_json_both_ways():
 def test_a_vault_is_bounded_and_says_nothing_of_what_it_holds():
     texts, vault = redacted("Anna Weber, Jo Li, 李雷, Anna Weber", most=2)
     assert texts == ["[PERSON_1], [PERSON_2], <PERSON>, [PERSON_1]"]
-    assert repr(vault) == "<Vault of 2>"
+    assert repr(vault) == "<PlaceholderVault of 2>"
 
 
 def test_a_type_of_any_name_makes_a_placeholder():
@@ -131,7 +131,7 @@ WORDS = st.sampled_from(
 @given(st.lists(WORDS, max_size=12).map("".join), st.data())
 def test_however_an_answer_is_divided_the_same_is_restored(answer, data):
     vault = VAULT
-    restorer, said, at = vault.stream_restorer(), "", 0
+    restorer, said, at = PlaceholderRestorer(vault), "", 0
     while at < len(answer):
         end = data.draw(st.integers(at + 1, len(answer)))
         parts = restorer.restore_delta(answer[at:end])
@@ -148,7 +148,7 @@ def test_every_split_of_a_placeholder_restores_it():
     assert isinstance(VAULT, PlaceholderVault)
     text = "ask [PERSON_1] today"
     for cut in range(len(text)):
-        restorer = VAULT.stream_restorer()
+        restorer = PlaceholderRestorer(VAULT)
         parts = [
             *restorer.restore_delta(text[:cut]),
             *restorer.restore_delta(text[cut:]),
@@ -159,6 +159,6 @@ def test_every_split_of_a_placeholder_restores_it():
 
 
 def test_nothing_that_may_be_a_placeholder_leaves_early_and_nothing_else_waits():
-    restorer = VAULT.stream_restorer()
+    restorer = PlaceholderRestorer(VAULT)
     assert [part.text for part in restorer.restore_delta("see [1] and [PERS")] == ["see [1] and "]
     assert [part.text for part in restorer.restore_delta("ONAL]")] == ["[PERSONAL]"]

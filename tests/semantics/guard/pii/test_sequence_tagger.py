@@ -1,5 +1,5 @@
 from radixway.core.pipeline import PersonalDataSpan
-from radixway.semantics.guard.pii.address_parts import join_address_parts
+from radixway.semantics.guard.pii.sequence_tagger import join_address_parts
 
 
 def joined(text, *parts):

@@ -1,12 +1,17 @@
-"""ZIP_CODE: postal codes by what stands beside them; Britain's and Canada's by their form as well."""
+"""ZIP_CODE and STREET_ADDRESS.
+
+Postal codes are known by what stands beside them, Britain's and Canada's by their form as well; streets where
+house number and name leave no doubt.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 
 from radixway.core.pipeline import PersonalDataSpan
-from radixway.semantics.guard.pii.recognisers.place_names import follows_place, precedes_place
+from radixway.semantics.guard.pii.gazetteers import read_list
 from radixway.semantics.guard.pii.recognisers.plain_text import (
     ContextWords,
     PlainText,
@@ -14,7 +19,6 @@ from radixway.semantics.guard.pii.recognisers.plain_text import (
     follows_letter,
     is_fraction,
 )
-from radixway.semantics.guard.pii.recognisers.streets import match_house
 
 _STATES = (
     "AL|AK|AZ|AR|CA|CO|CT|DE|DC|FL|GA|HI|ID|IL|IN|IA|KS|KY|LA|ME|MD|MA|MI|MN|MS|MO|MT|NE|NV|NH|NJ|NM|NY|NC|ND|OH"
@@ -102,8 +106,8 @@ _LONGEST_CODE = 6
 
 
 def find_zips(reading: PlainText) -> Iterator[PersonalDataSpan]:
-    """Beside a word for it 0.9; beside a state, a place or a street from 0.75; Britain's and Canada's as they
-    are written 0.75. Five digits alone are none.
+    """Find ZIP_CODE: beside a word for it 0.9; beside a state, a place or a street from 0.75; Britain's and
+    Canada's as they are written 0.75. Five digits alone are none.
     """
     text = reading.text
     for begin, end in reading.runs:
@@ -134,7 +138,7 @@ def _find_numeric(text: str, begin: int) -> Iterator[PersonalDataSpan]:
 
 
 def _find_alphanumeric(text: str, digits: int) -> Iterator[PersonalDataSpan]:
-    """Codes whose one or two letters stand before `digits`."""
+    """Yield codes whose one or two letters stand before `digits`."""
     for begin in {digits - 1, max(0, digits - 2)}:
         if follows_letter(text, begin) or not text[begin].isalpha():
             continue
@@ -149,12 +153,8 @@ def _follows_word(text: str, begin: int) -> bool:
     return _WORD_BEFORE.search(text[max(0, begin - _WINDOW) : begin].lower()) is not None
 
 
-def _follows_state(text: str, begin: int, end: int) -> bool:
-    return _STATE_BEFORE.search(text, max(0, begin - _WINDOW), begin) is not None
-
-
-def _follows_australian_state(text: str, begin: int, end: int) -> bool:
-    return _AUSTRALIAN_STATE_BEFORE.search(text, max(0, begin - _WINDOW), begin) is not None
+def _follows(pattern: re.Pattern[str]) -> Callable[[str, int, int], bool]:
+    return lambda text, begin, end: pattern.search(text, max(0, begin - _WINDOW), begin) is not None
 
 
 def _is_where_somebody_lives(text: str, begin: int, end: int) -> bool:
@@ -165,8 +165,8 @@ def _is_where_somebody_lives(text: str, begin: int, end: int) -> bool:
 
 
 def _ends_street(text: str, begin: int, end: int) -> bool:
-    """Soon after a street, and neither another house's number nor one of something else."""
-    if not _follows_name(text, begin) or match_house(text, begin):
+    """Return whether a code is soon after a street, and not the number of a house or something else."""
+    if not _follows_name(text, begin) or _STREET.match(text, begin):
         return False
     if not (_CODE_ENDS.match(text, end) or text[end + 1 : end + 2].isupper()):
         return False
@@ -174,7 +174,7 @@ def _ends_street(text: str, begin: int, end: int) -> bool:
 
 
 def _follows_name(text: str, begin: int) -> bool:
-    """Whether the word before may be a place's."""
+    """Return whether the word before `begin` may be a place's."""
     before = text[max(0, begin - _WINDOW) : begin]
     words = before.rstrip(" ,.\n")
     first = len(words)
@@ -184,13 +184,13 @@ def _follows_name(text: str, begin: int) -> bool:
 
 
 def _is_beside_place(text: str, begin: int, end: int) -> bool:
-    if _CODE_ENDS.match(text, end) and follows_place(text, begin):
+    if _CODE_ENDS.match(text, end) and _follows_place(text, begin):
         return True
-    return text[begin - 2 : begin] in _LISTED and precedes_place(text, end)
+    return text[begin - 2 : begin] in _LISTED and _precedes_place(text, end)
 
 
 def _ends_address(text: str, begin: int, end: int) -> bool:
-    """After a place's name, at the end of a line that belongs to what is called an address."""
+    """Return whether a code is after a place's name, at the end of a line of what is called an address."""
     if not _LINE_ENDS.match(text, end) or not _follows_name(text, begin):
         return False
     return _ADDRESS_BEFORE.search(text[max(0, begin - _ADDRESS_WINDOW) : begin].lower()) is not None
@@ -203,9 +203,9 @@ def _is_beside_chinese_place(text: str, begin: int, end: int) -> bool:
 
 
 _RULES = (
-    (_FIVE_AND_FOUR, _follows_state, 0.85),
-    (_FOUR, _follows_australian_state, 0.8),
-    (_DUTCH, lambda text, begin, end: precedes_place(text, end) or _ends_street(text, begin, end), 0.85),
+    (_FIVE_AND_FOUR, _follows(_STATE_BEFORE), 0.85),
+    (_FOUR, _follows(_AUSTRALIAN_STATE_BEFORE), 0.8),
+    (_DUTCH, lambda text, begin, end: _precedes_place(text, end) or _ends_street(text, begin, end), 0.85),
     (_BY_STREET, _ends_street, 0.8),
     (_BY_PLACE, _is_beside_place, 0.75),
     (_BY_STREET, _ends_address, 0.75),
@@ -225,4 +225,88 @@ def _beside_address(text: str, begin: int, end: int, alone: float) -> PersonalDa
     return PersonalDataSpan("ZIP_CODE", begin, end, 0.9 if _ADDRESS_WORDS.near(text, begin, end) else alone)
 
 
-RECOGNISERS = (Recogniser(("ZIP_CODE",), find_zips, fewest_digits=2),)
+_PLACE_AFTER = re.compile(r" ([^\W\d_]{2,25}(?:[ \-][^\W\d_]{2,25})?)")
+_PLACE_WINDOW = 60
+_MOST_WORDS = 3
+
+
+def _follows_place(text: str, begin: int) -> bool:
+    """Return whether the one to three capitalised words before `begin` in `text` name a place."""
+    before = text[max(0, begin - _PLACE_WINDOW) : begin]
+    name = before.rstrip(" ,")
+    if len(name) == len(before):
+        return False
+    words = name.split(" ")[-_MOST_WORDS:]
+    return any(_is_place(" ".join(words[first:])) for first in range(len(words)))
+
+
+def _precedes_place(text: str, end: int) -> bool:
+    """Return whether the one or two words after `end` in `text` name a place."""
+    match = _PLACE_AFTER.match(text, end)
+    return match is not None and (_is_place(match[1]) or _is_place(match[1].split(" ")[0]))
+
+
+def _is_place(name: str) -> bool:
+    return name[:1].isupper() and name.lower() in _places()
+
+
+@cache
+def _places() -> frozenset[str]:
+    return frozenset(read_list("places"))
+
+
+_STREETS = (
+    r"Street|St|Avenue|Ave|Road|Rd|Boulevard|Blvd|Lane|Ln|Drive|Dr|Court|Ct|Place|Pl|Square|Sq|Terrace|Parkway|Pkwy"
+    r"|Highway|Hwy|Circle|Cir|Crescent|Close|Alley|Trail|Way|Mews|Grove"
+)
+_STREET = re.compile(
+    r"[0-9]{1,5}[A-Za-z]?(?:-[0-9]{1,4})?,? (?:[NSEW]\.? )?"
+    rf"(?:[A-Z][A-Za-z'\-]{{1,20}} |[0-9]{{1,3}}(?:st|nd|rd|th) ){{1,3}}(?:{_STREETS})(?![A-Za-z])\.?"
+    r"(?:,? (?:Apt|Apartment|Suite|Ste|Unit|Room|Rm|Floor|#)\.? ?#?[0-9A-Z][0-9A-Z\-]{0,5}(?![A-Za-z0-9]))?+"
+)
+_BOX_BEFORE = re.compile(r"(?<![A-Za-z])(?:P\. ?O\. ?|P ?O ?)Box $", re.IGNORECASE)
+_BOX_WINDOW = 12
+_LONGEST_HOUSE_NUMBER = 5
+
+_CHINESE_NUMBER = re.compile(
+    r"(?:路|街|大道|巷|胡同|弄|村)[0-9一二三四五六七八九十百]{1,5}(?:号|弄)"
+    r"(?:(?:院|附)?[0-9A-Za-z一二三四五六七八九十]{0,5}(?:号楼|栋|幢|座|单元|楼|层|室|号|房)){0,4}+"
+)
+_CHINESE_NAME = re.compile(r"[\u4e00-\u9fff]{1,24}$")
+_CHINESE_BEFORE = re.compile(r".{0,24}(?:地址|住在|住址|位于|坐落|在|到|是|为|于|至|往|给|从|去)")
+_LONGEST_CHINESE_NAME = 24
+
+
+def find_streets(reading: PlainText) -> Iterator[PersonalDataSpan]:
+    """Find STREET_ADDRESS, 0.85: house number and street, capitalised or Chinese, and post office boxes."""
+    text = reading.text
+    for begin, end in reading.runs:
+        house = _STREET.match(text, begin) if end - begin <= _LONGEST_HOUSE_NUMBER else None
+        if house and text[begin - 1 : begin] not in (".", "$") and not follows_letter(text, begin):
+            yield PersonalDataSpan("STREET_ADDRESS", begin, house.end(), 0.85)
+        elif box := _BOX_BEFORE.search(text, max(0, begin - _BOX_WINDOW), begin):
+            yield PersonalDataSpan("STREET_ADDRESS", box.start(), end, 0.85)
+    if "号" in text or "弄" in text:
+        yield from _find_chinese_streets(text)
+
+
+def _find_chinese_streets(text: str) -> Iterator[PersonalDataSpan]:
+    for match in _CHINESE_NUMBER.finditer(text):
+        begin = _chinese_begin(text, match.start())
+        if begin < match.start():
+            yield PersonalDataSpan("STREET_ADDRESS", begin, match.end(), 0.85)
+
+
+def _chinese_begin(text: str, end: int) -> int:
+    """Return where the name begins that ends before `end`: after the last word that leads to a place."""
+    name = _CHINESE_NAME.search(text, max(0, end - _LONGEST_CHINESE_NAME), end)
+    if name is None:
+        return end
+    lead = _CHINESE_BEFORE.match(text, name.start(), end)
+    return lead.end() if lead else name.start()
+
+
+RECOGNISERS = (
+    Recogniser(("STREET_ADDRESS",), find_streets, fewest_digits=1),
+    Recogniser(("ZIP_CODE",), find_zips, fewest_digits=2),
+)
