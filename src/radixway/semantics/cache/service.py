@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from time import time
 from typing import Any
 
+from radixway.core.circuit_breaker import ConsecutiveFailureBreaker
 from radixway.core.component import CannotErase, Component, Subject
 from radixway.core.config import ConfigError, SemanticCacheConfig
 from radixway.core.net.task_cancellation import cancel_tasks
@@ -19,7 +20,7 @@ from radixway.semantics.cache.cache_question import NotCacheableError
 from radixway.semantics.cache.memory import MemoryStore
 from radixway.semantics.cache.middleware import SemanticCache
 from radixway.semantics.cache.store import CacheStore, EntryFilter
-from radixway.semantics.cache.store_fallback import FallbackStore, StoreBreaker
+from radixway.semantics.cache.store_fallback import FallbackStore
 from radixway.semantics.cache.stored_answers import CHAT, NotStorableError
 from radixway.semantics.cache.verifier import Verify, verify_blind
 from radixway.semantics.cache.warm_up import KnownAnswer, load_cache_file, read_known_answers, save_cache_file
@@ -166,7 +167,8 @@ def build_semantic_cache(
     behind: FallbackStore | None = None
     remote = _build_remote_store(config)
     if remote is not None:
-        behind = FallbackStore(remote, memory, StoreBreaker(config.failures_in_row, config.open_s))
+        breaker = ConsecutiveFailureBreaker(config.failures_in_row, config.open_s)
+        behind = FallbackStore(remote, memory, breaker)
         behind.on_failure = lambda: counts.count_failure("store")
         store = behind
     if config.encryption_key is not None:

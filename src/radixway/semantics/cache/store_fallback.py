@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from time import monotonic
 from typing import TypeVar
 
+from radixway.core.circuit_breaker import ConsecutiveFailureBreaker
 from radixway.semantics.cache.memory import MemoryStore
 from radixway.semantics.cache.store import (
     CacheEntry,
@@ -26,42 +27,6 @@ _MOST_PENDING = 1000
 """Removals that a store away still has to hear of; beyond them it is emptied when it comes back."""
 
 
-class StoreBreaker:
-    """Closed until `failures_in_row`; then open for `open_s`, after which one call tries again.
-
-    Pure: the caller tells the time, in monotonic seconds.
-    """
-
-    def __init__(self, failures_in_row: int, open_s: float) -> None:
-        self._limit = failures_in_row
-        self._open_s = open_s
-        self._failures = 0
-        self._until = 0.0
-
-    @property
-    def tripped(self) -> bool:
-        """Open, or trying again."""
-        return self._failures >= self._limit
-
-    def allows_call(self, now: float) -> bool:
-        """Whether the store may be asked now. While tripped, a call that is admitted is the only one."""
-        if not self.tripped:
-            return True
-        if now < self._until:
-            return False
-        self._until = now + self._open_s
-        return True
-
-    def record_success(self) -> None:
-        """The store answered."""
-        self._failures = 0
-
-    def record_failure(self, now: float) -> None:
-        """It did not."""
-        self._failures += 1
-        self._until = now + self._open_s
-
-
 class FallbackStore:
     """Asks `store`; whatever it cannot answer, the memory does.
 
@@ -69,12 +34,7 @@ class FallbackStore:
     the store misses while it is away are made good before anything is read from it again.
     """
 
-    def __init__(
-        self,
-        store: CacheStore,
-        memory: MemoryStore,
-        breaker: StoreBreaker,
-    ) -> None:
+    def __init__(self, store: CacheStore, memory: MemoryStore, breaker: ConsecutiveFailureBreaker) -> None:
         self.store = store
         self.memory = memory
         self.breaker = breaker
@@ -143,7 +103,7 @@ class FallbackStore:
 
     async def _call_store(self, call: Callable[[], Awaitable[T]]) -> tuple[bool, T | None]:
         """Whether the store answered, and what."""
-        if not self.breaker.allows_call(monotonic()):
+        if not self.breaker.admits(monotonic()):
             return False, None
         try:
             if not self._opened or self._pending:
