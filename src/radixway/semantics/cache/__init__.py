@@ -14,10 +14,9 @@ from radixway.semantics.cache.answer_cache import (
     exact_digest,
     least_similarity,
 )
-from radixway.semantics.cache.encoder_adapter import embedder_for, verifier_for
 from radixway.semantics.cache.memory import MemoryStore
 from radixway.semantics.cache.middleware import SemanticCache
-from radixway.semantics.cache.service import CacheRoom, build_semantic_cache
+from radixway.semantics.cache.service import CacheRoom, build_semantic_cache, embedder_for, verifier_for
 from radixway.semantics.cache.store import CacheEntry, CacheStore, EntryFilter, StoreFailedError
 from radixway.semantics.cache.verifier import VerifierVerdict, Verify, verify
 from radixway.semantics.cache.warm_up import KnownAnswer

@@ -14,16 +14,17 @@ from radixway.core.config import ConfigError, SemanticCacheConfig
 from radixway.core.net.task_cancellation import cancel_tasks
 from radixway.core.telemetry import MetricsRegistry
 from radixway.semantics.cache import stored_answers
-from radixway.semantics.cache.answer_cache import AnswerCache, Embed
+from radixway.semantics.cache.answer_cache import AnswerCache, Embed, EmbeddingUnavailableError
 from radixway.semantics.cache.cache_metrics import CacheMetrics
 from radixway.semantics.cache.cache_question import NotCacheableError
 from radixway.semantics.cache.memory import MemoryStore
 from radixway.semantics.cache.middleware import SemanticCache
-from radixway.semantics.cache.store import CacheStore, EntryFilter
+from radixway.semantics.cache.store import CacheStore, EntryFilter, Vector
 from radixway.semantics.cache.store_fallback import FallbackStore
 from radixway.semantics.cache.stored_answers import CHAT, NotStorableError
-from radixway.semantics.cache.verifier import Verify, verify_blind
+from radixway.semantics.cache.verifier import VerifierVerdict, Verify, bundled_head, verify, verify_blind
 from radixway.semantics.cache.warm_up import KnownAnswer, load_cache_file, read_known_answers, save_cache_file
+from radixway.semantics.encoders import EncoderError, EncoderService
 
 log = logging.getLogger(__name__)
 
@@ -167,8 +168,9 @@ def build_semantic_cache(
     behind: FallbackStore | None = None
     remote = _build_remote_store(config)
     if remote is not None:
-        breaker = ConsecutiveFailureBreaker(config.failures_in_row, config.open_s)
-        behind = FallbackStore(remote, memory, breaker)
+        behind = FallbackStore(
+            remote, memory, ConsecutiveFailureBreaker(config.failures_in_row, config.open_s)
+        )
         behind.on_failure = lambda: counts.count_failure("store")
         store = behind
     if config.encryption_key is not None:
@@ -212,3 +214,27 @@ def _build_remote_store(config: SemanticCacheConfig) -> CacheStore | None:
             f"pip install 'radixway[{'milvus' if config.backend == 'milvus' else 'redis'}]'"
         ) from None
     return None
+
+
+def embedder_for(service: EncoderService) -> Embed:
+    """A text's vector by way of `service`; where that is busy or broken, only literal repeats are found."""
+
+    async def embed(text: str) -> Vector:
+        try:
+            return (await service.encode(text)).vector
+        except EncoderError as error:
+            raise EmbeddingUnavailableError(str(error)) from None
+
+    return embed
+
+
+def verifier_for(service: EncoderService) -> Verify:
+    """The verifier for cosines of `service`: where another model runs than its head was trained with, it
+    judges by the words alone. Raises EncoderError where the head cannot be read."""
+    trained_with = bundled_head().weights
+
+    def judge(one: str, other: str, cosine: float) -> VerifierVerdict:
+        known = service.encoder is None or service.encoder.weights == trained_with
+        return verify(one, other, cosine) if known else verify_blind(one, other, cosine)
+
+    return judge

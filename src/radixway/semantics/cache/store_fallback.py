@@ -27,7 +27,7 @@ _MOST_PENDING = 1000
 """Removals that a store away still has to hear of; beyond them it is emptied when it comes back."""
 
 
-class FallbackStore:
+class FallbackStore(CacheStore):
     """Asks `store`; whatever it cannot answer, the memory does.
 
     The memory is told of every entry that passes here, so that it has something to answer with. Removals that
@@ -49,33 +49,31 @@ class FallbackStore:
 
     async def open_store(self) -> None:
         """A store that is away at the start is tried again like one that goes away later."""
-        await self._call_store(self._no_operation)
+        await self._call_store(_do_nothing)
 
     async def find_exact(self, scope: str, exact: str, now: float) -> CacheEntry | None:
-        """See `CacheStore`. Never raises StoreFailed, like everything here."""
+        """Never raises StoreFailed, like everything here."""
         answered, entry = await self._call_store(lambda: self.store.find_exact(scope, exact, now))
         return entry if answered else await self.memory.find_exact(scope, exact, now)
 
     async def find_nearest(self, scope: str, vector: Vector, k: int, now: float) -> list[EntryMatch]:
-        """See `CacheStore`."""
         answered, matches = await self._call_store(lambda: self.store.find_nearest(scope, vector, k, now))
         if answered and matches is not None:
             return matches
         return await self.memory.find_nearest(scope, vector, k, now)
 
     async def put_entry(self, entry: CacheEntry, now: float) -> None:
-        """See `CacheStore`."""
         await self.memory.put_entry(entry, now)
         await self._call_store(lambda: self.store.put_entry(entry, now))
 
     async def mark_used(self, entry: CacheEntry) -> None:
-        """See `CacheStore`. Only the memory evicts by use, and what reaches no server must not close a
+        """Only the memory evicts by use, and what reaches no server must not close a
         breaker.
         """
         await self.memory.mark_used(entry)
 
     async def remove_entries(self, which: EntryFilter) -> int:
-        """See `CacheStore`. What the store could not be told is made good later; see `pending_removals`."""
+        """What the store could not be told is made good later; see `pending_removals`."""
         here = await self.memory.remove_entries(which)
         answered, there = await self._call_store(lambda: self.store.remove_entries(which))
         if not answered and which not in self._pending:
@@ -90,12 +88,10 @@ class FallbackStore:
         return len(self._pending)
 
     async def count_entries(self) -> int:
-        """See `CacheStore`."""
         answered, count = await self._call_store(self.store.count_entries)
         return count if answered and count is not None else await self.memory.count_entries()
 
     async def close_store(self) -> None:
-        """See `CacheStore`."""
         try:
             await self.store.close_store()
         except StoreFailedError as error:
@@ -129,5 +125,6 @@ class FallbackStore:
                 await self.store.remove_entries(self._pending[0])
                 self._pending.pop(0)
 
-    async def _no_operation(self) -> None:
-        return None
+
+async def _do_nothing() -> None:
+    return None
