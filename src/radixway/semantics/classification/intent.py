@@ -69,7 +69,7 @@ class TextIntent:
             "category": verdict.category,
             "confidence": verdict.confidence,
             "reason": verdict.reason,
-            "rule": verdict.rule.name if verdict.rule else None,
+            "rule": verdict.rule_name,
             "model": self.model,
         }
         if plan is not None:
@@ -97,9 +97,7 @@ async def read_intent(
     )
     plan = None
     if verdict.action == "route":
-        wish = SelectionPreferences(
-            snapshot.section.preference.default, "", snapshot.section.preference.completion_tokens
-        )
+        wish = SelectionPreferences.usual(snapshot.section)
         plan = make_plan(snapshot, question, decided, verdict, wish, states, feedback, tuple(failed))
     every, _, _ = await reader.read_signals(snapshot, question, _require_all_kinds(snapshot))
     return TextIntent(snapshot, every.domain, every, verdict, plan)

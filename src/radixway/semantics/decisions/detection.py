@@ -50,8 +50,7 @@ class BlockedDecision:
 
     def explain(self) -> dict[str, Any]:
         """Names and figures only."""
-        rule = self.verdict.rule.name if self.verdict.rule else None
-        return {"blocked": True, "rule": rule, "signals": self.signals.explain()}
+        return {"blocked": True, "rule": self.verdict.rule_name, "signals": self.signals.explain()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +68,9 @@ class BlockCheck:
 
     def explain(self) -> dict[str, Any]:
         """Names and figures only."""
-        verdict = self.verdict
         return {
             "model": self.model,
-            "rule": verdict.rule.name if verdict and verdict.rule else None,
+            "rule": self.verdict.rule_name if self.verdict else None,
             "signals": self.signals.explain(),
             "failed": list(self.failed),
         }
@@ -142,7 +140,7 @@ async def find_meaning(snapshot: SemanticSnapshot, reader: SignalReader, request
         raise _blocked_error(snapshot, verdict)
     request.semantics = meaning = RequestMeaning(
         verdict.category,
-        verdict.rule.name if verdict.rule else None,
+        verdict.rule_name,
         snapshot,
         question,
         signals,
@@ -165,8 +163,7 @@ def _time_signals(request: Request, signals: SignalSet) -> None:
 
 
 def _blocked_error(snapshot: SemanticSnapshot, verdict: DecisionVerdict) -> RuleBlockedError:
-    name = verdict.rule.name if verdict.rule else ""
-    said = verdict.rule.message if verdict.rule else ""
+    message = verdict.rule.message if verdict.rule else ""
     return RuleBlockedError(
-        said or f"the rule {name!r} blocks this request", status=snapshot.section.block.status
+        message or f"the rule {verdict.rule_name!r} blocks this request", status=snapshot.section.block.status
     )

@@ -1,7 +1,4 @@
-"""System prompts put into a conversation, once, without touching its other messages.
-
-Categories' system prompts, shown and switched while the gateway runs.
-"""
+"""Categories' system prompts: injected into conversations, shown and switched while the gateway runs."""
 
 from __future__ import annotations
 
@@ -10,12 +7,14 @@ from typing import Any
 
 import msgspec
 
+from radixway.bundled import read_toml
 from radixway.core.config.semantic import BilingualText, CategoryConfig
 from radixway.core.config.semantic.categories import PromptMode
-from radixway.semantics.decisions.shipped_prompts import SHIPPED
 from radixway.semantics.decisions.snapshot import SemanticSnapshot
 from radixway.semantics.signals.question import content_text
 
+SHIPPED_PROMPTS = {name: BilingualText(**texts) for name, texts in read_toml("system_prompts.toml").items()}
+"""By category."""
 _SYSTEM_ROLES = ("system", "developer")
 _split = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
@@ -53,6 +52,13 @@ def _encode_message(message: dict[str, Any]) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode(message))
 
 
+def category_prompt(category: CategoryConfig, shipped: bool) -> str | BilingualText:
+    """Return the prompt of `category`; where it has none and `shipped` ones are wanted, the shipped one."""
+    if category.system_prompt or not shipped:
+        return category.system_prompt
+    return SHIPPED_PROMPTS.get(category.labels()[0], BilingualText())
+
+
 def describe_prompts(snapshot: SemanticSnapshot) -> list[dict[str, Any]]:
     """Every category with its prompt, whether it is given to models, and how."""
     return [_describe_prompt(each, snapshot.section.shipped_prompts) for each in snapshot.categories.values()]
@@ -83,9 +89,7 @@ def switch_prompts(
 
 
 def _describe_prompt(category: CategoryConfig, shipped: bool) -> dict[str, Any]:
-    given: str | BilingualText = category.system_prompt
-    if not given and shipped:
-        given = SHIPPED.get(category.labels()[0], BilingualText())
+    given = category_prompt(category, shipped)
     told: dict[str, Any] = {
         "category": category.name,
         "prompt": given if isinstance(given, str) else given.text_in("en"),

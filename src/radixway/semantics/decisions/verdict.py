@@ -62,6 +62,11 @@ class DecisionVerdict:
     agreeing: tuple[str, ...] = ()
     """Kinds of signals that name the same category."""
 
+    @property
+    def rule_name(self) -> str | None:
+        """The name of the rule that won, if one did."""
+        return None if self.rule is None else self.rule.name
+
 
 @dataclass(frozen=True, slots=True)
 class MissingSignals:
