@@ -51,7 +51,7 @@ def build_semantic_service(
 
     async def load_head() -> DomainClassifier | None:
         from radixway.semantics.encoders import EncoderError
-        from radixway.semantics.encoders.domain_classifier import load_domain_classifier
+        from radixway.semantics.encoders.classifiers.category_head import load_domain_classifier
 
         try:
             return await load_domain_classifier(encoders)

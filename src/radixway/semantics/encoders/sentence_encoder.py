@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from radixway.semantics.encoders.base import BLOCK, Floats, Ints, TextEncoding
+from radixway.semantics.encoders.base import BLOCK, Floats, Ints, TextEncoding, run_steps
 from radixway.semantics.encoders.model_files import BertConfig
 from radixway.semantics.encoders.word_pieces import WordPieces
 
@@ -53,7 +53,7 @@ class SentenceEncoder:
 
     def encode(self, texts: Sequence[str], *, layers: Sequence[int] = ()) -> list[TextEncoding]:
         """See `Encoder`."""
-        return [_run_steps(self.encode_steps(text, layers=layers)) for text in texts]
+        return [run_steps(self.encode_steps(text, layers=layers)) for text in texts]
 
     def encode_steps(self, text: str, *, layers: Sequence[int] = ()) -> Generator[None, None, TextEncoding]:
         """See `Encoder`."""
@@ -140,12 +140,3 @@ class _Blocks:
     def tokens(self) -> Ints:
         """[n]"""
         return np.array(self._counts, np.int32)
-
-
-def _run_steps(steps: Generator[None, None, TextEncoding]) -> TextEncoding:
-    while True:
-        try:
-            next(steps)
-        except StopIteration as done:
-            encoding: TextEncoding = done.value
-            return encoding

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import tokenizers
 
-from radixway.semantics.encoders.base import EncoderError, Ints
+from radixway.semantics.encoders.base import EncoderError, Ints, run_steps
 
 OVERLAP = 32
 """Pieces that a window has in common with the next."""
@@ -72,13 +72,7 @@ class WordPieces:
 
     def split_text(self, text: str) -> TextPieces:
         """The pieces of `text`; what is not valid Unicode in it counts as U+FFFD."""
-        steps = self.split_text_steps(text)
-        while True:
-            try:
-                next(steps)
-            except StopIteration as done:
-                pieces: TextPieces = done.value
-                return pieces
+        return run_steps(self.split_text_steps(text))
 
     def split_text_steps(self, text: str) -> Generator[None, None, TextPieces]:
         """The same, with pauses in which others may go on: a megabyte takes seconds.

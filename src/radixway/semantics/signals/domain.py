@@ -11,30 +11,14 @@ from radixway.semantics.signals.base import DomainValue, SignalValue
 
 if TYPE_CHECKING:
     from radixway.semantics.encoders import TextEncoding
+    from radixway.semantics.encoders.heads.domain_head import DomainReading
     from radixway.semantics.signals.question import RequestQuestion
-
-
-class DomainEstimate(Protocol):
-    """What a domain head says of a text."""
-
-    @property
-    def label(self) -> str: ...
-
-    @property
-    def confidence(self) -> float:
-        """Calibrated probability of the label."""
-        ...
-
-    @property
-    def distribution(self) -> Mapping[str, float]:
-        """Probability by label."""
-        ...
 
 
 class DomainClassifier(Protocol):
     """Reads a text with the vector an encoder made of it."""
 
-    def classify_domain(self, text: str, encoding: TextEncoding) -> DomainEstimate: ...
+    def classify_domain(self, text: str, encoding: TextEncoding) -> DomainReading: ...
 
 
 class DomainDetector:
