@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from radixway.semantics.classification.service import ClassificationService
-from radixway.semantics.classification.tasks import map_concurrently
+from radixway.semantics.classification.tasks import Answer, elapsed_ms, map_concurrently
 
 if TYPE_CHECKING:
     from radixway.semantics.encoders import TextEncoder
-
-Answer = dict[str, Any]
 
 
 class TextSimilarity:
@@ -47,12 +45,12 @@ class TextSimilarity:
                 "embedding": encoding.vector.tolist(),
                 "dimension": len(encoding.vector),
                 "model_used": self._model_name(),
-                "processing_time_ms": self._elapsed_ms(started),
+                "processing_time_ms": elapsed_ms(started),
             }
 
         with self._room.read_once():
             made = await map_concurrently(texts, one, self._at_once)
-        total = self._elapsed_ms(began)
+        total = elapsed_ms(began)
         return {
             "embeddings": made,
             "total_count": len(made),
@@ -67,7 +65,7 @@ class TextSimilarity:
         return {
             "model_used": self._model_name(),
             "similarity": near,
-            "processing_time_ms": self._elapsed_ms(began),
+            "processing_time_ms": elapsed_ms(began),
         }
 
     async def rank_candidates(self, query: str, candidates: Sequence[str], top_k: int) -> Answer:
@@ -81,7 +79,7 @@ class TextSimilarity:
             ],
             "total_candidates": len(candidates),
             "model_used": self._model_name(),
-            "processing_time_ms": self._elapsed_ms(began),
+            "processing_time_ms": elapsed_ms(began),
         }
 
     async def _cosines(self, query: str, candidates: Sequence[str]) -> list[float]:
@@ -94,6 +92,3 @@ class TextSimilarity:
     def _model_name(self) -> str:
         encoder = self.encoder
         return "" if encoder is None else encoder.id
-
-    def _elapsed_ms(self, began: float) -> int:
-        return round((perf_counter() - began) * 1e3)

@@ -39,14 +39,14 @@ class ClassificationTasks:
         try:
             if task == "intent":
                 intent = await self.room.read_intent(text)
-                return intent_answer(intent, options.intent, self._elapsed_ms(began))
+                return intent_answer(intent, options.intent, elapsed_ms(began))
             if task == "pii":
                 found = await self.room.find_personal_data(text)
                 assert self.room.finder is not None
-                return pii_answer(text, found, self.room.finder, options.pii, self._elapsed_ms(began))
+                return pii_answer(text, found, self.room.finder, options.pii, elapsed_ms(began))
             attack = await self.room.judge_attack(text)
             assert self.room.judge is not None
-            return security_answer(attack, self.room.judge, options.security, self._elapsed_ms(began))
+            return security_answer(attack, self.room.judge, options.security, elapsed_ms(began))
         finally:
             self.answered += 1
             self.spent_s += perf_counter() - began
@@ -75,7 +75,7 @@ class ClassificationTasks:
             told["unavailable"] = {
                 task: {"missing": error.missing, "message": str(error)} for task, error in missing.items()
             }
-        return told | {"total_processing_time_ms": self._elapsed_ms(began)}
+        return told | {"total_processing_time_ms": elapsed_ms(began)}
 
     async def classify_batch(
         self, texts: Sequence[str], task: Task | Literal["all"], options: ClassificationOptions, at_once: int
@@ -93,12 +93,14 @@ class ClassificationTasks:
         return {
             "results": results,
             "total_count": len(results),
-            "processing_time_ms": self._elapsed_ms(began),
+            "processing_time_ms": elapsed_ms(began),
             "statistics": _statistics(results, task),
         }
 
-    def _elapsed_ms(self, began: float) -> int:
-        return round((perf_counter() - began) * 1e3)
+
+def elapsed_ms(began: float) -> int:
+    """Return the milliseconds since `began`, a `perf_counter()`."""
+    return round((perf_counter() - began) * 1e3)
 
 
 async def map_concurrently(items: Sequence[T], work: Callable[[T], Awaitable[R]], at_once: int) -> list[R]:
