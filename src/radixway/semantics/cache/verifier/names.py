@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from radixway.semantics.cache.verifier.lexicon import LANGUAGES, SYNONYMS
-from radixway.semantics.cache.verifier.parsed_text import ParsedText
-from radixway.semantics.cache.verifier.residual_words import is_spelt_alike
-from radixway.semantics.cache.verifier.stems import strip_ending
+from radixway.semantics.cache.verifier.lexicon import LANGUAGES, SYNONYMS, strip_ending
+from radixway.semantics.cache.verifier.parsed_text import ParsedText, is_spelt_alike
 
 _CAPITALISED = re.compile(r"(?<![\w'’])(?:[A-Z][\w’'-]*[^\W_]|[A-Z])")
 _SENTENCE_START = re.compile(r"(?:^|[.!?:;\n(\"“'•-]\s*|\d\.\s)$")

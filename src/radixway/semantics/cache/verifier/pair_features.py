@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radixway.semantics.cache.verifier import names, question_type, word_rules
-from radixway.semantics.cache.verifier.parsed_text import ParsedText
-from radixway.semantics.cache.verifier.residual_words import compare_content, is_spelt_alike
+from radixway.semantics.cache.verifier.parsed_text import ParsedText, compare_content, is_spelt_alike
 
 Floats = NDArray[np.float32]
 

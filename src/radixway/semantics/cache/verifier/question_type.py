@@ -5,19 +5,12 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from radixway.semantics.cache.verifier.lexicon import ENGLISH
 from radixway.semantics.cache.verifier.parsed_text import ParsedText
 
-_KINDS = (
-    ("quantity", r"how (?:many|much)|what (?:number|amount|quantity|percentage|price)|number of|what does \w+ cost|cost of|price of"),
-    ("duration", r"how long|how old|what age|age of|duration"),
-    ("distance", r"how (?:far|high|tall|deep|big|large|heavy|hot|cold|fast|often|wide|thick)"),
-    ("place", r"where|what (?:place|location|country|city)|in which (?:country|city|place)|which (?:country|city|place)|location of"),
-    ("time", r"when|what (?:time|year|date|day|month)|in which year|which (?:year|day|date)|date of"),
-    ("reason", r"why|how come|what (?:is|are|was|were) the (?:\w+ )?(?:reasons?|causes?)|reasons? (?:for|why|that|behind)|what (?:makes|made|causes?|caused)|for what reason|causes? of"),
-    ("person", r"who(?:se|m)?|which (?:person|man|woman|author|president|scientist)|name of the (?:person|man|woman|author|inventor)"),
-    ("manner", r"how (?:do|does|did|can|could|should|would|to|is|are|was|were|will|might|shall|may|i|you|we|one)|what (?:is|are) (?:the |an |a |some )?(?:\w+ )?(?:ways?|steps?|methods?|process|procedure|tips?)|(?:best|easiest|fastest|good|any|better|effective) (?:ways?|methods?|steps|tips)|is there (?:a|any|some)(?: \w+)? ?ways?|anyway|ways? (?:to|of)|steps? (?:to|for)|tips (?:for|on|to)|what (?:should|can|do|must) (?:i|you|we|one) do|(?:can|could) (?:i|we|one|someone)"),
-)  # fmt: skip
-_FINDERS = tuple((kind, re.compile(rf"\b(?:{pattern})\b")) for kind, pattern in _KINDS)
+_FINDERS = tuple(
+    (kind, re.compile(rf"\b(?:{pattern})\b")) for kind, pattern in ENGLISH["question_kinds"].items()
+)
 _WHETHER = re.compile(
     r"^(?:and |but |so )?(?:is|are|was|were|do|does|did|has|have|had|will|would|should|shall|must|may|might|am)\b"
 )
