@@ -61,10 +61,10 @@ class CacheMetrics:
         self._tally[f"not_kept_{reason}"] += 1
         self._not_kept(reason).inc()
 
-    def observe_operation(self, operation: str, seconds: float, *, ok: bool = True) -> None:
+    def observe_operation(self, operation: str, seconds: float) -> None:
         """One operation, as published: `lookup`, `store`, `purge`, `report`."""
         self._tally[f"{operation}s"] += 1
-        self._operations(self._backend, operation, "success" if ok else "error").inc()
+        self._operations(self._backend, operation, "success").inc()
         self._durations(self._backend, operation).observe(seconds)
 
     def count_failure(self, what: str) -> None:

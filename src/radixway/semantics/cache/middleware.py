@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from time import time
 from typing import Any
 
@@ -31,18 +30,12 @@ _STREAM_OVERHEAD = 64
 class SemanticCache:
     """A `pipeline.Middleware` for endpoints whose answers may be kept."""
 
-    def __init__(
-        self,
-        cache: AnswerCache,
-        *,
-        clock: Callable[[], float] = time,
-    ) -> None:
+    def __init__(self, cache: AnswerCache) -> None:
         self.cache = cache
         self._config: SemanticCacheConfig = cache.config
         self._counts: CacheMetrics = cache.counts
         self.encoder = ""
         """The id of what makes the vectors, part of every scope."""
-        self._clock = clock
         self._keeping: set[asyncio.Task[None]] = set()
 
     def applies_to(self, endpoint: Endpoint) -> bool:
@@ -118,7 +111,7 @@ class SemanticCache:
             said |= {
                 "entry": entry.id,
                 "similarity": round(found.match.similarity, 4),
-                "age_s": round(self._clock() - entry.created_at, 3),
+                "age_s": round(time() - entry.created_at, 3),
                 "questions": [question.exact, entry.exact],
             }
         elif found.refused is not None:
@@ -126,7 +119,7 @@ class SemanticCache:
         request.journal.add("semantic_cache", **said)
 
     def _cached_reply(self, request: Request, match: EntryMatch) -> Reply:
-        stored, now = match.entry.answer, self._clock()
+        stored, now = match.entry.answer, time()
         request.routing.metrics_model = match.entry.model or request.routing.metrics_model
         headers = [(b"x-vsr-cache-hit", b"true")]
         if not request.stream:

@@ -38,13 +38,7 @@ class CacheRoom(Component):
     name = "semantic_cache"
     erasable_by = frozenset({"tenant", "user", "request"})
 
-    def __init__(
-        self,
-        middleware: SemanticCache,
-        memory: MemoryStore,
-        behind: FallbackStore | None,
-        clock: Callable[[], float] = time,
-    ) -> None:
+    def __init__(self, middleware: SemanticCache, memory: MemoryStore, behind: FallbackStore | None) -> None:
         self.encoder_id: Callable[[], Awaitable[str]] = _no_encoder
         """Says what makes the vectors, once it is loaded."""
         self.namespace_of: Callable[[str], str] = str
@@ -57,7 +51,6 @@ class CacheRoom(Component):
         self.behind = behind
         """The store that is not memory, where there is one."""
         self._config = self.cache.config
-        self._clock = clock
         self._warming: asyncio.Task[int]
         self.warmed_up = asyncio.Event()
         """Set when the file has been read in, or there is none."""
@@ -67,7 +60,7 @@ class CacheRoom(Component):
         self.middleware.encoder = await self.encoder_id()
         known = read_known_answers(self._config.warm_up) if self._config.warm_up is not None else []
         if self._config.persist is not None:
-            now = self._clock()
+            now = time()
             for entry in await asyncio.to_thread(load_cache_file, self._config.persist):
                 await self.memory.put_entry(entry, now)
         await self.cache.store.open_store()

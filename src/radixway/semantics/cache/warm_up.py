@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from math import inf
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import msgspec
 import numpy as np
 
+from radixway.core.atomic_file import write_atomically
 from radixway.core.config import ConfigError
 from radixway.semantics.cache.store import ENTRY_FIELDS, CacheEntry
 
@@ -100,14 +99,7 @@ def save_cache_file(entries: Iterator[CacheEntry], path: Path) -> None:
     """Write entries to a file that only its owner can read, all or nothing. Raises OSError."""
     rows = [[getattr(entry, name) for name in ENTRY_FIELDS] for entry in entries]
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f"{path.name}.{uuid4().hex}")
-    try:
-        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(msgspec.msgpack.encode(rows, enc_hook=np.ndarray.tobytes))
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    write_atomically(path, msgspec.msgpack.encode(rows, enc_hook=np.ndarray.tobytes))
 
 
 def load_cache_file(path: Path) -> list[CacheEntry]:

@@ -56,7 +56,8 @@ class SnapshotStore:
         self.files_changed = asyncio.Event()
         """`files` are others than they were; whoever watches them clears it."""
         self._loaded_at = 0.0
-        self._error: str | None = None
+        self.error: str | None = None
+        """Why the last reload was refused, if it was."""
 
     @property
     def current(self) -> SemanticSnapshot:
@@ -68,11 +69,6 @@ class SnapshotStore:
     def file(self) -> Path | None:
         """Where rules stand that may change while the gateway runs."""
         return self._section.config
-
-    @property
-    def error(self) -> str | None:
-        """What the last reload said against the file, if it was not taken."""
-        return self._error
 
     @property
     def files(self) -> frozenset[Path]:
@@ -101,13 +97,13 @@ class SnapshotStore:
             try:
                 await self._compile_current()
             except ConfigError as error:
-                self._error = str(error)
+                self.error = str(error)
                 log.error("semantic: the last good configuration stays: %s", error)
                 return ReloadResult(False, str(error))
             except Exception as error:  # whatever a file made go wrong, the next edit must be read
-                self._error = f"internal error ({type(error).__name__})"
+                self.error = f"internal error ({type(error).__name__})"
                 log.exception("semantic: the last good configuration stays")
-                return ReloadResult(False, self._error)
+                return ReloadResult(False, self.error)
             log.info("semantic: configuration %s is in force", self.describe()["checksum"])
             return ReloadResult(True, f"configuration {self.describe()['checksum']} is in force")
 
@@ -127,13 +123,13 @@ class SnapshotStore:
         watched, self._current, self.text = self.files, snapshot, text
         if self.files != watched:
             self.files_changed.set()
-        self._loaded_at, self._error = time(), None
+        self._loaded_at, self.error = time(), None
 
     def describe(self) -> dict[str, Any]:
         """Which configuration is in force, since when, and what the last reload said against it."""
         section, tools = self.current.section, self.current.tools
         digest = sha256(section.model_dump_json().encode()).hexdigest()[:12]
-        told = {"checksum": digest, "loaded_at": self._loaded_at, "error": self._error}
+        told = {"checksum": digest, "loaded_at": self._loaded_at, "error": self.error}
         return told if tools is None else told | {"tools": len(tools)}
 
 

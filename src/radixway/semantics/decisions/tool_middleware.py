@@ -56,13 +56,11 @@ class ToolSelection:
         snapshot: Callable[[], SemanticSnapshot],
         encode: Encode | None,
         lists: ClientToolIndexes | None,
-        clock: Callable[[], float] = perf_counter,
     ) -> None:
         """`encode` and `lists` None: nothing can be selected."""
         self._snapshot = snapshot
         self._encode = encode
         self._lists = lists
-        self._clock = clock
 
     def applies_to(self, endpoint: Endpoint) -> bool:
         """Where tools may be listed."""
@@ -83,7 +81,7 @@ class ToolSelection:
         return await call_next(request)
 
     async def _offer_tools(self, request: Request, section: ClassicTools, database: ToolIndex | None) -> None:
-        began = self._clock()
+        began = perf_counter()
         offer: ToolOffer | None = None
         client = section.client_tools
         if not request.body.get("tools"):
@@ -94,7 +92,7 @@ class ToolSelection:
             if own is not None and len(own.raw) >= client.at_least:
                 offer = await self._reduce_client_tools(request, own, section)
         if offer is not None:
-            offer.took_s = self._clock() - began
+            offer.took_s = perf_counter() - began
             request.journal.add("tools", offer)
 
     def _is_too_long(self, tools: Any) -> bool:

@@ -1,7 +1,4 @@
-"""Files that are made once from a model and kept, with a checksum beside each.
-
-Where a sentence model lies, and what its files say about it.
-"""
+"""Where a sentence model lies, what its files say about it, and files that are made from it once and kept."""
 
 from __future__ import annotations
 
@@ -9,14 +6,13 @@ import hashlib
 import importlib.metadata
 import json
 import logging
-import os
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from radixway.core.atomic_file import write_atomically
 from radixway.semantics.encoders.base import EncoderError
 
 log = logging.getLogger(__name__)
@@ -34,8 +30,8 @@ def prepare_file(path: Path, what: str, make: Callable[[], bytes]) -> Path | byt
     made = make()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _write_with_checksum(path, made)
-        _write_with_checksum(_checksum_path(path), f"{file_checksum(path)}  {path.name}\n".encode())
+        write_atomically(path, made)
+        write_atomically(_checksum_path(path), f"{file_checksum(path)}  {path.name}\n".encode())
     except OSError as error:
         log.warning("%s is prepared anew at every start: %s cannot be kept: %s", what, path, error.strerror)
         return made
@@ -56,17 +52,6 @@ def _matches_checksum(path: Path) -> bool:
 
 def _checksum_path(path: Path) -> Path:
     return path.with_name(path.name + ".sha256")
-
-
-def _write_with_checksum(path: Path, content: bytes) -> None:
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-        Path(name).replace(path)
-    except OSError:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"

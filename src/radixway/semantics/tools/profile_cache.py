@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import tempfile
 import zipfile
 from collections import OrderedDict
 from collections.abc import Sequence
 from hashlib import blake2b
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 
+from radixway.core.atomic_file import write_atomically
 from radixway.semantics.tools.tool_definition import ToolDefinition
 from radixway.semantics.tools.tool_index import ToolProfile, build_profile, tool_texts
 
@@ -108,10 +108,9 @@ def _write_profiles(file: Path, digests: Sequence[bytes], profiles: Sequence[Too
     }
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
-        with os.fdopen(descriptor, "wb") as opened:
-            np.savez(opened, **arrays)
-        Path(name).replace(file)
+        written = BytesIO()
+        np.savez(written, **arrays)
+        write_atomically(file, written.getvalue())
     except OSError as error:
         log.warning("semantic: tools are read anew at every start: %s: %s", file, error.strerror)
 
