@@ -62,9 +62,9 @@ class TextIntent:
         return found
 
     def decision_summary(self) -> dict[str, Any]:
-        """The fused decision, in words and figures."""
+        """Return the fused decision, in words and figures."""
         verdict, plan = self.verdict, self.plan
-        told: dict[str, Any] = {
+        entry: dict[str, Any] = {
             "action": verdict.action,
             "category": verdict.category,
             "confidence": verdict.confidence,
@@ -73,15 +73,15 @@ class TextIntent:
             "model": self.model,
         }
         if plan is not None:
-            told |= {"reasoning": plan.reasoning.on, "reasoning_reason": plan.reasoning.reason}
-        return told
+            entry |= {"reasoning": plan.reasoning.on, "reasoning_reason": plan.reasoning.reason}
+        return entry
 
     def explain(self) -> dict[str, Any]:
-        """Every signal and candidate, and why the winner won; no text."""
-        told: dict[str, Any] = {"signals": self.signals.explain()}
+        """Return every signal and candidate, and why the winner won; no text."""
+        entry: dict[str, Any] = {"signals": self.signals.explain()}
         if self.plan is not None:
-            told = self.plan.explain() | told
-        return told
+            entry = self.plan.explain() | entry
+        return entry
 
 
 async def read_intent(

@@ -41,17 +41,17 @@ _COMPATIBLE = frozenset(
 
 
 def ask_differently(one: ParsedText, other: ParsedText) -> bool:
-    """Whether the texts ask for different things about the same."""
+    """Return whether the texts ask for different things about the same."""
     mine, theirs = question_kinds(one), question_kinds(other)
     if not mine & theirs and not any(frozenset((a, b)) in _COMPATIBLE for a in mine for b in theirs):
         return True
     return _asks_for_advice(one) != _asks_for_advice(other) and bool(
-        _is_strict_task(one) or "whether" in mine | theirs
+        "task" in mine or "whether" in mine | theirs
     )
 
 
 def ask_opposites(one: ParsedText, other: ParsedText) -> bool:
-    """Whether one text asks for one particular thing and the other for another: when, and where."""
+    """Return whether one text asks for one particular thing and the other for another: when, and where."""
     mine, theirs = question_kinds(one), question_kinds(other)
     if not (mine <= NARROW and theirs <= NARROW) or mine & theirs:
         return False
@@ -59,7 +59,7 @@ def ask_opposites(one: ParsedText, other: ParsedText) -> bool:
 
 
 def question_kinds(text: ParsedText) -> frozenset[str]:
-    """What is asked for, by the words that ask; several where it could be either."""
+    """Return what is asked for, by the words that ask; several where it could be either."""
     return _question_kinds(" ".join(text.words))
 
 
@@ -77,10 +77,6 @@ def _question_kinds(lower: str) -> frozenset[str]:
     if found:
         return frozenset(found | ({"what"} if _GENERIC.search(lower) else set()))
     return frozenset({"what"}) if _GENERIC.search(lower) else frozenset({"statement"})
-
-
-def _is_strict_task(text: ParsedText) -> bool:
-    return "task" in question_kinds(text)
 
 
 def _asks_for_advice(text: ParsedText) -> bool:
