@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,14 +11,12 @@ from radixway.core.config.semantic import SemanticConfig, file_mistakes_at, pars
 from radixway.core.config.yaml_file import Place
 from radixway.semantics.decisions.expression_parser import parse_expression
 
-log = logging.getLogger(__name__)
-
 _HEADS = "the shipped head is used"
 _GUARD = "the shipped guard is used"
 
 
 def find_missing_models(section: SemanticConfig) -> Iterator[tuple[str, str]]:
-    """What is named and not there, and what happens instead. Looks at files; no hub is asked."""
+    """Yield what is named and not there, and what happens instead. Looks at files; no hub is asked."""
     classifier, guard = section.classifier, section.prompt_guard
     named = [
         (classifier.category_model.model_id, _HEADS),
@@ -41,20 +38,6 @@ def find_missing_models(section: SemanticConfig) -> Iterator[tuple[str, str]]:
     ):
         if given:
             yield f"signals.{kind}", f"signals.{kind} are not read here: conditions on them never hold"
-
-
-class MissingModelWarnings:
-    """Warns of each once, however often the configuration is read."""
-
-    def __init__(self) -> None:
-        self._told: set[str] = set()
-
-    def warn_once(self, section: SemanticConfig) -> None:
-        """Say what is missing that was not said before."""
-        for name, text in find_missing_models(section):
-            if name not in self._told:
-                self._told.add(name)
-                log.warning("semantic: %s", text)
 
 
 def _tools_database(section: SemanticConfig) -> str:
@@ -79,8 +62,7 @@ def find_compile_errors(section: SemanticConfig) -> Iterator[tuple[Place, str]]:
         if mistake := _compile_error(parse_expression, policy.condition):
             yield ("policy_rules", index, "condition"), mistake
     try:
-        from radixway.semantics.signals.keyword import KeywordDetector
-        from radixway.semantics.signals.regex import RegexDetector
+        from radixway.semantics.signals.keyword import KeywordDetector, RegexDetector
     except ImportError:
         return
     lists: list[tuple[Place, Sequence[Any], Callable[[Any], object], str]] = [

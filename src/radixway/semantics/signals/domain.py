@@ -42,7 +42,7 @@ class DomainDetector:
         self._threshold = threshold
 
     def map_domain(self, text: str, encoding: TextEncoding) -> tuple[DomainValue, str]:
-        """The domain in this configuration's categories, and the head's own label."""
+        """Return the domain in this configuration's categories, and the head's own label."""
         reading = self._head.classify_domain(text, encoding)
         distribution: dict[str, float] = {}
         for label, probability in reading.distribution.items():
@@ -55,7 +55,7 @@ class DomainDetector:
     def detect_signals(
         self, question: RequestQuestion, encoding: TextEncoding | None
     ) -> Iterator[SignalValue]:
-        """The category under the empty name, then every name that its label goes by."""
+        """Yield the category under the empty name, then every name that its label goes by."""
         if encoding is None or not question.text.strip():
             return
         domain, label = self.map_domain(question.text, encoding)

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from radixway.semantics.signals.question import RequestQuestion
 
 _LONGEST = 4000
-"""Characters that are looked at."""
 
 _SCRIPTS = {
     "ja": re.compile(r"[\u3040-\u30ff]"),
@@ -38,7 +37,7 @@ for _code, _words in read_toml("common_words.toml").items():
 
 
 def detect_language(text: str) -> tuple[str, float]:
-    """The code and how sure it is; ("", 0) for text without letters of a script known here.
+    """Return the code and how sure it is; ("", 0) for text without letters of a script known here.
 
     Japanese is told from Chinese by its kana. Among Latin languages the common words decide, and English is
     what a text with none of them is taken for.
@@ -68,7 +67,7 @@ class LanguageDetector:
     def detect_signals(
         self, question: RequestQuestion, encoding: TextEncoding | None = None
     ) -> Iterator[SignalValue]:
-        """One language, if any."""
+        """Yield one language, if any."""
         code, confidence = detect_language(question.text)
         if code:
             yield SignalValue("language", "", code, True, confidence)
