@@ -111,7 +111,7 @@ class VectorMatrix:
             self._rows[last] = row
 
     def find_nearest(self, vector: Vector, k: int) -> list[tuple[str, float]]:
-        """At most `k` (id, cosine), nearest first."""
+        """Return at most `k` (id, cosine), nearest first."""
         count = len(self._ids)
         if vector.shape != (self._matrix.shape[1],) or not count:
             return []

@@ -225,7 +225,6 @@ def _decode_row(row: dict[str, Any]) -> CacheEntry:
 
 
 def _column_value(name: str, value: str) -> str:
-    """As a column holds it."""
     return blake_digest(value.encode("utf-8", "replace")) if name in _SHARED else value
 
 

@@ -148,7 +148,7 @@ def _no_entry(request_id: str, tenant: str) -> str | None:
 def build_semantic_cache(
     config: SemanticCacheConfig, embed: Embed, metrics: MetricsRegistry, verifier: Verify = verify_blind
 ) -> CacheRoom:
-    """The middleware over the configured store, and all that stands behind it.
+    """Build the middleware over the configured store, and all that stands behind it.
 
     `verifier`: what judges matches of the vectors that `embed` makes.
 
@@ -191,7 +191,6 @@ def build_semantic_cache(
 
 
 def _build_remote_store(config: SemanticCacheConfig) -> CacheStore | None:
-    """Raises ConfigError."""
     try:
         if config.backend == "milvus" and config.milvus is not None:
             from radixway.semantics.cache.milvus import MilvusStore

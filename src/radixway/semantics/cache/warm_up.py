@@ -28,7 +28,6 @@ class KnownAnswer(msgspec.Struct, forbid_unknown_fields=True):
     request: dict[str, Any] | None = None
     """A whole body of `/v1/chat/completions`."""
     response: dict[str, Any] | None = None
-    """And its answer."""
 
     def request_and_response(self) -> tuple[dict[str, Any], bytes]:
         """The request's body and the answer's. Raises ValueError."""
@@ -59,7 +58,7 @@ _known = msgspec.json.Decoder(KnownAnswer)
 
 
 def read_known_answers(path: Path) -> list[KnownAnswer]:
-    """The lines of a file. Raises ConfigError naming the line at fault."""
+    """Read the lines of a file. Raises ConfigError naming the line at fault."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -103,7 +102,7 @@ def save_cache_file(entries: Iterator[CacheEntry], path: Path) -> None:
 
 
 def load_cache_file(path: Path) -> list[CacheEntry]:
-    """What `save` wrote, nothing where there is no file. Raises ConfigError for another file."""
+    """Read what `save_cache_file` wrote; nothing where there is no file. Raises ConfigError."""
     try:
         rows = _saved.decode(path.read_bytes())
     except FileNotFoundError:

@@ -65,7 +65,7 @@ class DecisionPlan:
     failed: tuple[str, ...] = ()
 
     def explain(self) -> dict[str, Any]:
-        """Every signal, who won, and why. Names and figures only."""
+        """Return every signal, who won, and why. Names and figures only."""
         verdict, choice = self.verdict, self.choice
         entry: dict[str, Any] = {
             "model": choice.best.model if choice else None,

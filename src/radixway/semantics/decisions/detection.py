@@ -37,7 +37,6 @@ class RequestMeaning(SemanticContext):
     verdict: DecisionVerdict
     failed: tuple[str, ...]
     took_s: float
-    """To find it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +110,6 @@ class Detect:
         return await call_next(request)
 
     def _depends_on_category(self, snapshot: SemanticSnapshot) -> bool:
-        """Whether the cache does."""
         return self._cache is not None and (self._cache.by_category or bool(snapshot.cache_rules))
 
     async def _check_blocks(self, snapshot: SemanticSnapshot, request: Request) -> None:

@@ -51,7 +51,7 @@ class _Token(NamedTuple):
 
 
 def parse_expression(text: str, where: str = "condition") -> ConditionNode:
-    """The condition that an expression says.
+    """Return the condition that an expression says.
 
     Raises:
         ConfigError: what is wrong, and at which character. `where` stands before it.

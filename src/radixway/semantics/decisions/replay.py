@@ -126,7 +126,7 @@ class SignalReplay:
         }
 
     def reusable_signals(self, signals: SignalSet) -> SignalSet:
-        """Those of one request; of the other kinds nothing is known."""
+        """Return those of one request; of the other kinds nothing is known."""
         kept = SignalSet()
         for kind in self._silent:
             kept.add_signals(kind, ())  # nothing is configured: it says nothing, whatever the text
@@ -181,7 +181,7 @@ def _is_wanted(signal: SignalValue, names: Collection[str]) -> bool:
 
 
 def find_decision_entry(journal: Journal) -> Recorded | None:
-    """The entry that tells what was decided on a request, the last there is."""
+    """Return the entry that tells what was decided on a request, the last there is."""
     for step, _, said in reversed(journal.entries):
         if step == "semantic" and isinstance(said, DecisionPlan | BlockedDecision | BlockCheck):
             return said
@@ -204,7 +204,6 @@ class DecisionComparison:
     request_id: str = ""
     began_at: float = 0.0
     signals: SignalSet | None = None
-    """As the new rules read them of a given text."""
 
     @property
     def changed(self) -> tuple[str, ...]:
@@ -224,7 +223,7 @@ class TryoutReport:
     """Whether the new rules would have read them, as some block."""
 
     def count_changes(self) -> Mapping[str, int]:
-        """How many of the recorded requests would differ, and in what."""
+        """Return how many of the recorded requests would differ, and in what."""
         counts = Counter(name for each in self.requests for name in each.changed)
         return {name: counts[name] for name in _OUTCOME_FIELDS}
 

@@ -36,7 +36,7 @@ class RulesVersion:
 
 
 def text_version(text: str) -> str:
-    """Of a text; the same for the same text."""
+    """Return the digest of a text."""
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
@@ -56,7 +56,7 @@ class RulesFile:
         """Put `text` in the place of the version `seen`; both are in the past afterwards.
 
         Raises:
-            Changed: another version stands there.
+            RulesFileChangedError: another version stands there.
             OSError: it cannot be written.
         """
         with self._exclusive_lock():
@@ -71,7 +71,7 @@ class RulesFile:
             self._save_version(text)
 
     def list_versions(self) -> list[RulesVersion]:
-        """The newest first."""
+        """Return the versions of the past, newest first."""
         found = []
         for at_ns, version, file in reversed(self._version_files()):
             with suppress(OSError):
@@ -79,7 +79,7 @@ class RulesFile:
         return found
 
     def find_version(self, version: str) -> str | None:
-        """A text of the past."""
+        """Return the text of a past `version`."""
         for _, known, file in reversed(self._version_files()):
             if known == version:
                 with suppress(ConfigError):

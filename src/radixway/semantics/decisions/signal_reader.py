@@ -38,7 +38,7 @@ class SignalReader:
         question: RequestQuestion,
         judge: Callable[[SignalSet], T | MissingSignals],
     ) -> tuple[SignalSet, T, list[str]]:
-        """The signals that were read, the verdict that `judge` gives of them, and what failed."""
+        """Return the signals that were read, the verdict that `judge` gives of them, and what failed."""
         signals = SignalSet()
         failed: list[str] = []
         encoding: TextEncoding | None = None

@@ -14,7 +14,6 @@ from radixway.semantics.decisions.snapshot import SemanticSnapshot
 from radixway.semantics.signals.question import content_text
 
 SHIPPED_PROMPTS = {name: BilingualText(**texts) for name, texts in read_toml("system_prompts.toml").items()}
-"""By category."""
 _SYSTEM_ROLES = ("system", "developer")
 _split = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
@@ -23,7 +22,7 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 def inject_system_prompt(
     messages: msgspec.Raw | bytes, prompt: str, mode: PromptMode
 ) -> list[msgspec.Raw] | None:
-    """The messages with `prompt` in front; all but the first keep their bytes.
+    """Return the messages with `prompt` in front; all but the first keep their bytes.
 
     `replace`: a system message that begins the conversation becomes the prompt. `insert`: the prompt goes
     before what that message says, after it a blank line. None where nothing is to be done: there is no
@@ -60,14 +59,14 @@ def category_prompt(category: CategoryConfig, shipped: bool) -> str | BilingualT
 
 
 def describe_prompts(snapshot: SemanticSnapshot) -> list[dict[str, Any]]:
-    """Every category with its prompt, whether it is given to models, and how."""
+    """Return every category with its prompt, whether it is given to models, and how."""
     return [_describe_prompt(each, snapshot.section.shipped_prompts) for each in snapshot.categories.values()]
 
 
 def switch_prompts(
     snapshot: SemanticSnapshot, category: str | None, enabled: bool | None, mode: PromptMode | None
 ) -> SemanticSnapshot:
-    """The prompt of one category, or of all, on or off or in another mode; None leaves it as it is.
+    """Switch the prompt of one `category`, or of all, on or off, or its mode; None leaves it as it is.
 
     Raises KeyError for a category that there is not.
     """

@@ -83,9 +83,9 @@ class TextEncoder(Protocol):
         ...
 
     def encode(self, texts: Sequence[str], *, layers: Sequence[int] = ()) -> list[TextEncoding]:
-        """One encoding per text. Raises ValueError for a layer that there is not."""
+        """Return one encoding per text. Raises ValueError for a layer that there is not."""
         ...
 
     def encode_steps(self, text: str, *, layers: Sequence[int] = ()) -> Generator[None, None, TextEncoding]:
-        """The same for one text, pausing after every window, so that a long one lets others pass."""
+        """Encode one text, pausing after every window, so that a long one lets others pass."""
         ...

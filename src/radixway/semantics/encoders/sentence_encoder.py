@@ -26,7 +26,7 @@ class EncoderBackbone(Protocol):
 
 
 class SentenceEncoder:
-    """An `Encoder`. One window at a time, so that a text's vector does not depend on its neighbours."""
+    """A `TextEncoder`. One window at a time, so that a text's vector does not depend on its neighbours."""
 
     def __init__(
         self,
@@ -47,16 +47,13 @@ class SentenceEncoder:
         self._summarised = tuple(layers[max(0, len(layers) * third // 3 - 1)] for third in (1, 2, 3))
 
     def split_pieces(self, text: str) -> Generator[None, None, TextEncoding]:
-        """See `Encoder`."""
         found = yield from self._pieces.split_text_steps(text)
         return TextEncoding(np.zeros(self.size, np.float32), len(found.ids), found.offsets)
 
     def encode(self, texts: Sequence[str], *, layers: Sequence[int] = ()) -> list[TextEncoding]:
-        """See `Encoder`."""
         return [run_steps(self.encode_steps(text, layers=layers)) for text in texts]
 
     def encode_steps(self, text: str, *, layers: Sequence[int] = ()) -> Generator[None, None, TextEncoding]:
-        """See `Encoder`."""
         if unknown := set(layers) - set(self.layers):
             raise ValueError(f"{self.id} has layers {list(self.layers)}, not {sorted(unknown)}")
         wanted = sorted({*self._summarised, *layers})

@@ -38,12 +38,12 @@ class ToolProfileCache:
         self._known: OrderedDict[bytes, ToolProfile] = OrderedDict()
 
     async def profiles_for(self, tools: Sequence[ToolDefinition]) -> list[ToolProfile]:
-        """One per tool. Raises EncoderError."""
+        """Return one profile per tool. Raises EncoderError."""
         identity = (await self._encoder.wait_until_ready()).id
         return [await self._encode_profile(identity, tool) for tool in tools]
 
     async def database_profiles(self, tools: Sequence[ToolDefinition], path: Path) -> list[ToolProfile]:
-        """The same; what an earlier run read of the database at `path` is not read again.
+        """Return one per tool; what an earlier run read of the database at `path` is not read again.
 
         Raises EncoderError.
         """

@@ -36,13 +36,13 @@ _UNITS = tuple(_DATA["units"].split())
 
 
 def is_chinese(text: str) -> bool:
-    """Whether at least a third of the letters are Han, kana or Hangul."""
+    """Return whether at least a third of the letters are Han, kana or Hangul."""
     letters = len(_LETTER.findall(text))
     return letters > 0 and 3 * len(_HAN.findall(text)) >= letters
 
 
 def unify_synonyms(text: str) -> str:
-    """The text with words of one meaning written alike."""
+    """Return the text with words of one meaning written alike."""
     text = unicodedata.normalize("NFKC", text).lower()
     for word, name in _SAME:
         text = text.replace(word, name)
@@ -50,13 +50,13 @@ def unify_synonyms(text: str) -> str:
 
 
 def strip_filler(text: str) -> str:
-    """What remains without filler; the text itself where nothing does."""
+    """Return what remains without filler; the text itself where nothing does."""
     text = unify_synonyms(text)
     return _FILLER.sub("", text) or text
 
 
 def extract_numbers(text: str) -> list[float]:
-    """The numbers, in digits or in Chinese, in order."""
+    """Return the numbers, in digits or in Chinese, in order."""
     return [_numeral_value(found) for found in _NUMBER.findall(_NOT_NUMBERS.sub(" ", text))]
 
 
@@ -131,11 +131,11 @@ def _differ_by_a_swap(one: str, other: str) -> bool:
 
 
 def are_kinds_apart(kind: str, other: str) -> bool:
-    """Whether one thing that is asked for is plainly not the other."""
+    """Return whether one thing that is asked for is plainly not the other."""
     return kind != other and frozenset((kind, other)) not in _COMPATIBLE
 
 
 def question_kind(text: str) -> str:
-    """What is asked for, by the words that ask; `none` where there are none."""
+    """Return what is asked for, by the words that ask; `none` where there are none."""
     text = _WHAT_IS.sub("什么", text)
     return next((kind for kind, words in _DATA["question_kinds"].items() if re.search(words, text)), "none")

@@ -49,7 +49,7 @@ _BARE_UNITS = frozenset(
 
 
 def numbers_differ(one: ParsedText, other: ParsedText) -> bool:
-    """Whether the texts speak of other quantities, or of the same in another unit."""
+    """Return whether the texts speak of other quantities, or of the same in another unit."""
     mine, theirs = _number_values(one.raw), _number_values(other.raw)
     if sorted(mine) != sorted(theirs):
         return True

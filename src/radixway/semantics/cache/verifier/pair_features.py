@@ -33,7 +33,7 @@ class WordVectors:
         self._unit = np.concatenate([unit, np.zeros((1, unit.shape[1]), np.float32)])  # the last: unknown
 
     def word_rarity(self, word: str) -> float:
-        """How much it tells, 0 to 1."""
+        """Return how much `word` tells, 0 to 1."""
         at = self._at.get(word)
         return UNKNOWN_RARITY if at is None else float(self._rarity[at])
 

@@ -108,13 +108,13 @@ def compare_content(one: ParsedText, other: ParsedText) -> ResidualWords:
 
 
 def word_weight(stem: str) -> float:
-    """How much a word tells: short ones less."""
+    """Return how much a word tells: short ones less."""
     return 1.0 if len(stem) > 3 else 0.8
 
 
 @lru_cache(maxsize=8192)
 def is_spelt_alike(one: str, other: str) -> bool:
-    """One slip of the keyboard apart in a word of five letters or more, or of one root (`invest`, `investor`)."""
+    """Return whether two words are of one root (`invest`, `investor`), or, from five letters, one slip apart."""
     short, long = sorted((strip_ending(one), strip_ending(other)), key=len)
     if len(short) < 4 or not (short.isalpha() and long.isalpha()):
         return False

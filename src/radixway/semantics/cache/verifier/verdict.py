@@ -56,11 +56,11 @@ class PairRegression:
     """Likelihood from which on an answer is given."""
 
     def predict_same(self, values: Floats) -> float:
-        """That one answer does for both, 0 to 1."""
+        """Return the likelihood that one answer does for both, 0 to 1."""
         return 1 / (1 + exp(-float(np.clip(values @ self.weights + self.bias, -50, 50))))
 
     def strongest_reason(self, values: Floats) -> str:
-        """What speaks loudest against."""
+        """Return what speaks loudest against one answer for both."""
         against = self.weights * (values - self.usual)
         return _REASONS.get(self.names[int(against.argmin())], "content")
 
@@ -101,7 +101,7 @@ class PairHead:
         )
 
     def judge_chinese(self, one: str, other: str, cosine: float) -> tuple[float, str]:
-        """The same of a Chinese pair; the cosine is that of `ngrams.ngram_vector`."""
+        """Return the same of a Chinese pair; `cosine` is that of `ngram_vectors.ngram_vector`."""
         return self._judge_features(
             "han", chinese_features.chinese_pair_features(one, other, cosine, self.words)
         )
@@ -154,17 +154,17 @@ RULES: tuple[tuple[str, Callable[[ParsedText, ParsedText], bool]], ...] = (
 
 @lru_cache(maxsize=1)
 def bundled_head() -> PairHead:
-    """The head that ships; read once, some 50 ms. Raises EncoderError where it cannot be read."""
+    """Return the head that ships; read once, some 50 ms. Raises EncoderError where it cannot be read."""
     return PairHead.load_file()
 
 
 def verify(one: str, other: str, cosine: float) -> VerifierVerdict:
-    """The verifier that ships, for cosines of the encoder that ships. Symmetric in the texts."""
+    """Verify with the cosine of the encoder that ships. Symmetric in the texts."""
     return _verify_pair(one, other, cosine, cosine)
 
 
 def verify_blind(one: str, other: str, cosine: float) -> VerifierVerdict:
-    """The same for cosines of any other encoder, which the head does not know: it reads words alone."""
+    """Verify with the cosine of any other encoder, which the head does not know: it reads words alone."""
     return _verify_pair(one, other, cosine, None)
 
 

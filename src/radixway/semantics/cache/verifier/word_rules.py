@@ -18,7 +18,7 @@ from radixway.semantics.cache.verifier.parsed_text import ParsedText, is_spelt_a
 
 
 def opposites_differ(one: ParsedText, other: ParsedText) -> bool:
-    """Whether a word of the one text stands as its opposite in the other."""
+    """Return whether a word of the one text stands as its opposite in the other."""
     mine = {*one.stems, *one.words, *map(strip_ending, one.words)}
     theirs = {*other.stems, *other.words, *map(strip_ending, other.words)}
     only_mine, only_theirs = mine - theirs, theirs - mine
@@ -40,7 +40,7 @@ _PREFIXES = ("un", "in", "im", "ir", "il", "dis", "non", "non-", "mis", "de", "a
 
 
 def negations_differ(one: ParsedText, other: ParsedText) -> bool:
-    """Whether one text denies what the other does not."""
+    """Return whether one text denies what the other does not."""
     if _count_negations(one) % 2 != _count_negations(other) % 2:
         return True
     return _is_denied(one, other) or _is_denied(other, one)
@@ -61,7 +61,7 @@ def _is_denied(one: ParsedText, other: ParsedText) -> bool:
 
 
 def frames_differ(one: ParsedText, other: ParsedText) -> bool:
-    """Whether all content is the same, in the same order, but for one word that is another one there.
+    """Return whether all content is the same, in the same order, but for one word that is another one there.
 
     Words of one meaning have one stem by now (`lexicon`); what is left is `violin` and `cello`.
     """
@@ -97,7 +97,7 @@ _NOT_CODE = frozenset({"e.g", "i.e", "a.m", "p.m", "u.s", "u.k", "ph.d", "vs.", 
 
 
 def identifiers_differ(one: ParsedText, other: ParsedText) -> bool:
-    """Whether one text has an identifier, a path, a flag or a version that the other does not have."""
+    """Return whether one text has an identifier, a path, a flag or a version that the other does not have."""
     return _identifiers(one.raw) != _identifiers(other.raw)
 
 
@@ -123,7 +123,7 @@ _REACH = 4
 
 
 def directions_differ(one: ParsedText, other: ParsedText) -> bool:
-    """Whether words that both texts have play opposite parts in them."""
+    """Return whether words that both texts have play opposite parts in them."""
     mine, theirs = _word_roles(one), _word_roles(other)
     for stem in mine.keys() & theirs.keys():
         if {mine[stem], theirs[stem]} == {_FROM, _TO}:
@@ -169,7 +169,6 @@ def _is_reversed(one: ParsedText, other: ParsedText) -> bool:
 
 
 def _first_positions(text: ParsedText) -> dict[str, int]:
-    """Where each content word stands first, in order."""
     content = set(text.content)
     places: dict[str, int] = {}
     for at, stem in enumerate(text.stems):

@@ -50,7 +50,7 @@ class CategoryHead:
     """A domain head that repeats what `CategoryEncoder` found."""
 
     def classify_domain(self, text: str, encoding: TextEncoding) -> DomainReading:
-        """The domain of the text whose encoding is `encoding`."""
+        """Return the domain of the text whose encoding is `encoding`."""
         shares = encoding.categories
         assert shares is not None, "made by another encoder"
         return DomainReading.from_distribution(shares)
@@ -70,13 +70,13 @@ def with_categories(encoder: TextEncoder, path: Path, mapping: Path | None = Non
 
 
 def find_category_classifier(models: Path | None) -> Path | None:
-    """The one in a models folder, if there is one."""
+    """Return the one in a models folder, if there is one."""
     found = discover_classifiers(models).get("category") if models is not None else None
     return None if found is None else found.path
 
 
 async def load_domain_classifier(encoders: EncoderService) -> DomainHead | CategoryHead:
-    """The head that fits the service's encoder, loaded. Raises EncoderError."""
+    """Load the head that fits the encoder of `encoders`. Raises EncoderError."""
     encoder = await encoders.wait_until_ready()
     if isinstance(encoder, CategoryEncoder):
         return CategoryHead()

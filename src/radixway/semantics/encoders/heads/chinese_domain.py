@@ -53,7 +53,7 @@ class ChineseSoftmax:
         )
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """What `read` reads, by the names it has in the file."""
+        """Return what `from_head` reads, by the names it has in the file."""
         return {
             "han_pieces": self.pieces,
             "han_weights": self.weights,

@@ -140,7 +140,7 @@ class DomainHead:
         return cls(head)
 
     def classify_domain(self, text: str, encoding: TextEncoding) -> DomainReading:
-        """The domain of `text`, whose encoding is `encoding`."""
+        """Return the domain of `text`, whose encoding is `encoding`."""
         shares = map(float, self._probabilities(text, encoding))
         return DomainReading.from_distribution(dict(zip(self.labels, shares, strict=True)))
 
