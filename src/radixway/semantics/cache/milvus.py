@@ -16,15 +16,16 @@ from pymilvus import DataType, MilvusClient
 from pymilvus.exceptions import MilvusException
 
 from radixway.core.config import MilvusConfig
-from radixway.semantics.cache.cache_question import blake_digest
 from radixway.semantics.cache.store import (
     ENTRY_FIELDS,
+    HASHED_FIELDS,
     CacheEntry,
     CacheStore,
     EntryFilter,
     EntryMatch,
     StoreFailedError,
     Vector,
+    stored_value,
 )
 
 logging.getLogger("pymilvus").setLevel(logging.CRITICAL)  # it logs every failed call with its traceback
@@ -39,7 +40,6 @@ _NEVER = 1e18
 _OPEN_S = 30.0
 _FIELDS = [name for name in ENTRY_FIELDS if name != "vector"]
 _HAS_VECTOR = "has_vector"
-_SHARED = "tenant", "user", "model"
 
 
 class MilvusStore(CacheStore):
@@ -83,7 +83,7 @@ class MilvusStore(CacheStore):
 
     async def remove_entries(self, which: EntryFilter) -> int:
         terms = [
-            f"{name} == {_quote_string(_column_value(name, value))}"
+            f"{name} == {_quote_string(stored_value(name, value))}"
             for name, value in which.given_fields().items()
         ]
         return await self._run_in_thread(self._delete_rows, " and ".join(terms) or 'id != ""')
@@ -175,7 +175,7 @@ class MilvusStore(CacheStore):
 def _create_collection(client: MilvusClient, name: str) -> None:
     schema = client.create_schema(auto_id=False, enable_dynamic_field=False)
     schema.add_field("id", DataType.VARCHAR, is_primary=True, max_length=64)
-    for field in ("scope", "exact", *_SHARED):
+    for field in ("scope", "exact", *HASHED_FIELDS):
         schema.add_field(field, DataType.VARCHAR, max_length=64)
     for field in ("question", "answer"):
         schema.add_field(field, DataType.VARCHAR, max_length=_LONGEST)
@@ -196,9 +196,9 @@ def _encode_row(entry: CacheEntry) -> dict[str, Any]:
         "exact": entry.exact,
         "question": entry.question,
         "answer": b64encode(entry.answer).decode("ascii"),
-        "tenant": _column_value("tenant", entry.tenant),
-        "user": "" if entry.user is None else _column_value("user", entry.user),
-        "model": _column_value("model", entry.model),
+        "tenant": stored_value("tenant", entry.tenant),
+        "user": "" if entry.user is None else stored_value("user", entry.user),
+        "model": stored_value("model", entry.model),
         "created_at": entry.created_at,
         "expires_at": min(entry.expires_at, _NEVER),
         _HAS_VECTOR: entry.vector is not None,
@@ -222,10 +222,6 @@ def _decode_row(row: dict[str, Any]) -> CacheEntry:
         created_at=float(row["created_at"]),
         expires_at=inf if expires_at >= _NEVER else expires_at,
     )
-
-
-def _column_value(name: str, value: str) -> str:
-    return blake_digest(value.encode("utf-8", "replace")) if name in _SHARED else value
 
 
 def _quote_string(value: str) -> str:

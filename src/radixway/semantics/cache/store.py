@@ -9,6 +9,8 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
+from radixway.semantics.cache.cache_question import blake_digest
+
 Vector = NDArray[np.float32]
 
 
@@ -37,6 +39,13 @@ class CacheEntry:
 
 
 ENTRY_FIELDS = tuple(field.name for field in fields(CacheEntry))
+HASHED_FIELDS = ("tenant", "user", "model")
+"""Names that a database sees as digests alone: they are only compared."""
+
+
+def stored_value(field: str, value: str) -> str:
+    """Return the `value` of a `field` of an entry as databases keep it."""
+    return blake_digest(value.encode("utf-8", "replace")) if field in HASHED_FIELDS else value
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,6 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from radixway.core.config import ValkeyConfig
-from radixway.semantics.cache.cache_question import blake_digest
 from radixway.semantics.cache.store import (
     ENTRY_FIELDS,
     CacheEntry,
@@ -26,6 +25,7 @@ from radixway.semantics.cache.store import (
     EntryMatch,
     StoreFailedError,
     Vector,
+    stored_value,
 )
 
 _BATCH = 500
@@ -166,9 +166,9 @@ def _encode_hash(entry: CacheEntry) -> dict[Any, Any]:
         "question": entry.question.encode("utf-8", "surrogatepass"),
         "vector": b"" if entry.vector is None else entry.vector.astype(np.float32).tobytes(),
         "answer": entry.answer,
-        "tenant": _hash_name(entry.tenant),
-        "user": "" if entry.user is None else _hash_name(entry.user),
-        "model": _hash_name(entry.model),
+        "tenant": stored_value("tenant", entry.tenant),
+        "user": "" if entry.user is None else stored_value("user", entry.user),
+        "model": stored_value("model", entry.model),
         "created_at": repr(entry.created_at),
         "expires_at": repr(entry.expires_at),
     }
@@ -201,12 +201,5 @@ def _decode_hash(row: dict[bytes, bytes]) -> CacheEntry | None:
 
 
 def _matches_filter(which: EntryFilter, row: dict[str, bytes]) -> bool:
-    hashed = ("tenant", "user", "model")
-    return all(
-        row[name].decode() == (_hash_name(value) if name in hashed else value)
-        for name, value in which.given_fields().items()
-    )
-
-
-def _hash_name(name: str) -> str:
-    return blake_digest(name.encode("utf-8", "replace"))
+    given = which.given_fields().items()
+    return all(row[name].decode() == stored_value(name, value) for name, value in given)
