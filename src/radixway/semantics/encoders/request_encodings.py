@@ -7,12 +7,9 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import Protocol, TypeVar
 
 from radixway.semantics.encoders.base import EncoderError, TextEncoding
-
-if TYPE_CHECKING:
-    from radixway.semantics.encoders.service import EncoderService
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -21,6 +18,14 @@ T = TypeVar("T")
 SHARED_CHARACTERS = 100_000
 """Of a text whose states come with every pass: 120 MB, for as long as the request lasts. Whoever wants those
 of a longer one reads it in parts."""
+
+
+class UnsharedEncoder(Protocol):
+    """What `RequestEncodings` asks for a text that it does not have: an `EncoderService`."""
+
+    async def encode_unshared(self, text: str, *, layers: Sequence[int] = ()) -> TextEncoding:
+        """Encode `text` anew, with the states of `layers`."""
+        ...
 
 
 class EncoderTimeoutError(EncoderError):
@@ -44,7 +49,7 @@ class RequestEncodings:
     """
 
     def __init__(
-        self, service: EncoderService, layers: Sequence[int] = (), *, wait_s: float | None = None
+        self, service: UnsharedEncoder, layers: Sequence[int] = (), *, wait_s: float | None = None
     ) -> None:
         """`layers` are those that any head may want: they come with every pass, so that one is enough, unless
         the text has more than `SHARED_CHARACTERS`.
@@ -102,7 +107,7 @@ class EncodeOnceMiddleware:
     step_name = "OnePass"
 
     def __init__(
-        self, service: EncoderService, layers: Sequence[int] = (), *, wait_s: float | None = None
+        self, service: UnsharedEncoder, layers: Sequence[int] = (), *, wait_s: float | None = None
     ) -> None:
         """`layers`, `wait_s`: see `RequestEncodings`."""
         self._service = service
@@ -116,7 +121,7 @@ class EncodeOnceMiddleware:
 
 @contextmanager
 def encode_once(
-    service: EncoderService, layers: Sequence[int] = (), *, wait_s: float | None = None
+    service: UnsharedEncoder, layers: Sequence[int] = (), *, wait_s: float | None = None
 ) -> Iterator[None]:
     """Within it, in this task and those it starts, every text is read once. Within another it does nothing.
 
