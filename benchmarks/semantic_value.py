@@ -47,7 +47,7 @@ from safetensors.torch import load_file, save_file
 import radixway.bundled
 from processes import START_S, cpu_seconds, free_ports, running_radixway
 from radixway.core.config.semantic import CATEGORIES
-from radixway.semantics.decisions.shipped_prompts import SHIPPED
+from radixway.semantics.decisions.system_prompts import SHIPPED_PROMPTS
 from report import print_table, write_json
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
@@ -64,7 +64,10 @@ LEAST_SHARE = 0.7
 BASE, LONG, CHEAPER, CACHE = ARMS = ("one big model", "one prompt for all", "cheaper model", "and the cache")
 AT_ONCE = 4
 ANSWER_TOKENS = 32
-SYSTEM = {BASE: "You are a helpful assistant.", LONG: " ".join(prompt.en for prompt in SHIPPED.values())}
+SYSTEM = {
+    BASE: "You are a helpful assistant.",
+    LONG: " ".join(prompt.en for prompt in SHIPPED_PROMPTS.values()),
+}
 CLAIMED = {"latency": "40–60 %", "cost": "55 %"}
 
 

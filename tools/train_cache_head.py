@@ -33,9 +33,8 @@ from radixway.core.config import EncodersConfig
 from radixway.semantics.cache.ngram_vectors import ngram_vector
 from radixway.semantics.cache.verifier import chinese_features, chinese_rules, pair_features
 from radixway.semantics.cache.verifier.pair_features import WordVectors
-from radixway.semantics.cache.verifier.pair_head import BUNDLED, KIND, SCRIPTS
 from radixway.semantics.cache.verifier.parsed_text import parse_text
-from radixway.semantics.cache.verifier.verdict import RULES
+from radixway.semantics.cache.verifier.verdict import BUNDLED, KIND, RULES, SCRIPTS
 from radixway.semantics.encoders import TextEncoder, load_encoder
 from radixway.semantics.encoders.heads import HeadFile
 from radixway.semantics.encoders.model_files import find_model

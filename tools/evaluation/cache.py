@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from radixway.core.config import SemanticCacheConfig
 from radixway.semantics.cache import Verify, least_similarity
-from radixway.semantics.cache.ngram_vectors import ngram_vector, uses_characters
+from radixway.semantics.cache.ngram_vectors import ngram_vector
+from radixway.semantics.cache.verifier.language import is_latin
 from radixway.semantics.encoders import TextEncoder
 
 _DATA = Path(__file__).parent / "data"
@@ -141,13 +142,12 @@ def judge(pairs: Iterable[Pair], encoder: TextEncoder, verify: Verify) -> list[J
 
     def vector(text: str) -> NDArray[np.float32]:
         if text not in known:
-            by_characters = uses_characters(text)
-            known[text] = ngram_vector(text) if by_characters else encoder.encode([text])[0].vector
+            known[text] = encoder.encode([text])[0].vector if is_latin(text) else ngram_vector(text)
         return known[text]
 
     judged = []
     for pair in pairs:
-        alike = uses_characters(pair.one) == uses_characters(pair.other)
+        alike = is_latin(pair.one) == is_latin(pair.other)
         cosine = min(float(vector(pair.one) @ vector(pair.other)), 1.0) if alike else 0.0
         verdict = verify(pair.one, pair.other, cosine)
         judged.append(Judged(pair, cosine, verdict.reason, verdict.likelihood))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from radixway.chat.safety import HARMLESS, SafetyVerdict, label_findings, parse_verdict
-from radixway.chat.safety.safety_service import SafetyServiceBreaker
 from radixway.chat.safety.safety_verdict import is_made_safe
+from radixway.core.circuit_breaker import ConsecutiveFailureBreaker
 from radixway.core.pipeline import AttackAssessment, PersonalDataSpan
 
 
@@ -89,7 +89,7 @@ def test_a_finding_that_is_not_sure_counts_for_nothing_and_rules_are_told_once()
 
 
 def test_a_service_that_fails_is_left_alone_for_a_while_and_then_tried_by_one() -> None:
-    breaker = SafetyServiceBreaker(failures=2, rest_s=10)
+    breaker = ConsecutiveFailureBreaker(2, open_s=10)
     breaker.record_failure(0)
     assert breaker.admits(0)
     breaker.record_failure(1)

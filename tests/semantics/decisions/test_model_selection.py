@@ -20,8 +20,7 @@ from radixway.semantics.decisions.model_selection import (
 )
 from radixway.semantics.decisions.reasoning_mode import thinking_fields
 from radixway.semantics.decisions.score_feedback import ScoreFeedback
-from radixway.semantics.decisions.shipped_prompts import SHIPPED
-from radixway.semantics.decisions.system_prompts import inject_system_prompt
+from radixway.semantics.decisions.system_prompts import SHIPPED_PROMPTS, inject_system_prompt
 
 
 def weighed(model, score, cost=0.0, latency_s=0.0, available=True):
@@ -181,7 +180,7 @@ def test_putting_a_prompt_in_a_second_time_changes_nothing(mode):
 
 
 def test_shipped_prompts_cover_every_category_in_both_languages_with_disclaimers():
-    assert set(SHIPPED) == set(CATEGORIES)
-    assert all(text.en and text.zh for name, text in SHIPPED.items() if name != "other")
-    assert "not legal advice" in SHIPPED["law"].en and "法律意见" in SHIPPED["law"].zh
-    assert "medical advice" in SHIPPED["health"].en and "医疗建议" in SHIPPED["health"].zh
+    assert set(SHIPPED_PROMPTS) == set(CATEGORIES)
+    assert all(text.en and text.zh for name, text in SHIPPED_PROMPTS.items() if name != "other")
+    assert "not legal advice" in SHIPPED_PROMPTS["law"].en and "法律意见" in SHIPPED_PROMPTS["law"].zh
+    assert "medical advice" in SHIPPED_PROMPTS["health"].en and "医疗建议" in SHIPPED_PROMPTS["health"].zh

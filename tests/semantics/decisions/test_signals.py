@@ -12,10 +12,9 @@ from radixway.core.config.semantic import (
 from radixway.semantics.signals.complexity import lexical_complexity
 from radixway.semantics.signals.context_length import ContextLengthDetector
 from radixway.semantics.signals.header import HeaderDetector
-from radixway.semantics.signals.keyword import KeywordDetector
+from radixway.semantics.signals.keyword import KeywordDetector, RegexDetector
 from radixway.semantics.signals.language import detect_language
 from radixway.semantics.signals.question import RequestQuestion, read_question
-from radixway.semantics.signals.regex import RegexDetector
 
 
 def matches(text: str, **rule) -> bool:

@@ -16,7 +16,7 @@ from radixway.chat.safety import (
     SafetyVerdict,
     label_findings,
 )
-from radixway.chat.safety.safety_service import SafetyServiceBreaker
+from radixway.core.circuit_breaker import ConsecutiveFailureBreaker
 from radixway.core.component import Component
 from radixway.core.config import Config, ConfigError
 from radixway.core.net.task_cancellation import cancel_tasks
@@ -52,7 +52,7 @@ class ChatSafetyScreening(Component):
         )
         self._judge: SafetyService | GuardJudge
         if section.url is not None:
-            breaker = SafetyServiceBreaker(section.failures, section.rest_s)
+            breaker = ConsecutiveFailureBreaker(section.failures, section.rest_s)
             self._judge = SafetyService(section.url, timeout_s=section.timeout_s, breaker=breaker)
         else:
             if section.is_on and find_spec("numpy") is None:

@@ -10,43 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from radixway.chat.safety.safety_screen import SafetyUnavailableError
 from radixway.chat.safety.safety_verdict import SafetyVerdict, parse_verdict
+from radixway.core.circuit_breaker import ConsecutiveFailureBreaker
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession
-
-
-class SafetyServiceBreaker:
-    """closed ──(failures in a row)──► open ──(rest_s)──► half-open: one question tries ──► closed, or open.
-
-    Pure: the caller tells the time, in monotonic seconds.
-    """
-
-    def __init__(self, failures: int, rest_s: float) -> None:
-        self._most = failures
-        self._rest_s = rest_s
-        self._in_row = 0
-        self._closed_again_at: float | None = None
-
-    def admits(self, now: float) -> bool:
-        """Return whether the service may be asked at `now`; half-open, one question is admitted to try."""
-        if self._closed_again_at is None:
-            return True
-        if now < self._closed_again_at:
-            return False
-        self._closed_again_at = now + self._rest_s
-        return True
-
-    def record_success(self) -> None:
-        """Close the breaker."""
-        self._in_row = 0
-        self._closed_again_at = None
-
-    def record_failure(self, now: float) -> None:
-        """Count a failure at `now`, which may open the breaker."""
-        self._in_row += 1
-        if self._in_row >= self._most:
-            self._closed_again_at = now + self._rest_s
-
 
 _MAX_REPLY_BYTES = 2**16
 
@@ -54,7 +21,7 @@ _MAX_REPLY_BYTES = 2**16
 class SafetyService:
     """A `SafetyJudge` over HTTP. Belongs to one event loop."""
 
-    def __init__(self, url: str, *, timeout_s: float, breaker: SafetyServiceBreaker) -> None:
+    def __init__(self, url: str, *, timeout_s: float, breaker: ConsecutiveFailureBreaker) -> None:
         """`url`: of the service; `/safety` may stand at its end or not."""
         self._url = url.rstrip("/").removesuffix("/safety")
         self._timeout_s = timeout_s

@@ -10,16 +10,14 @@ State, and the file that owns it:
 
 from radixway.semantics.cache.answer_cache import (
     AnswerCache,
-    EmbeddingUnavailableError,
     exact_digest,
     least_similarity,
 )
-from radixway.semantics.cache.encoder_adapter import embedder_for, verifier_for
 from radixway.semantics.cache.memory import MemoryStore
 from radixway.semantics.cache.middleware import SemanticCache
-from radixway.semantics.cache.service import CacheRoom, build_semantic_cache
-from radixway.semantics.cache.store import CacheEntry, CacheStore, EntryFilter, StoreFailedError
-from radixway.semantics.cache.verifier import VerifierVerdict, Verify, verify
+from radixway.semantics.cache.service import CacheRoom, build_semantic_cache, embedder_for, verifier_for
+from radixway.semantics.cache.store import CacheEntry, CacheStore, EntryFilter
+from radixway.semantics.cache.verifier import Verify, verify
 from radixway.semantics.cache.warm_up import KnownAnswer
 
 __all__ = [
@@ -27,13 +25,10 @@ __all__ = [
     "CacheEntry",
     "CacheRoom",
     "CacheStore",
-    "EmbeddingUnavailableError",
     "EntryFilter",
     "KnownAnswer",
     "MemoryStore",
     "SemanticCache",
-    "StoreFailedError",
-    "VerifierVerdict",
     "Verify",
     "build_semantic_cache",
     "embedder_for",

@@ -12,10 +12,10 @@ from radixway.core.config import SemanticCacheConfig
 from radixway.semantics.cache.cache_control import ANYTHING, CacheDirectives
 from radixway.semantics.cache.cache_metrics import CacheMetrics
 from radixway.semantics.cache.cache_question import CacheQuestion, blake_digest, normalize_question
-from radixway.semantics.cache.ngram_vectors import ngram_vector, uses_characters
+from radixway.semantics.cache.ngram_vectors import ngram_vector
 from radixway.semantics.cache.store import CacheEntry, CacheStore, EntryFilter, EntryMatch, Vector
 from radixway.semantics.cache.verifier import Verify, verify_blind
-from radixway.semantics.cache.verifier.language import is_foreign
+from radixway.semantics.cache.verifier.language import is_foreign, is_latin
 
 Embed = Callable[[str], Awaitable[Vector]]
 """A text's vector, unit length. Raises EmbeddingUnavailableError."""
@@ -63,7 +63,7 @@ class AnswerCache:
     async def find_answer(
         self, question: CacheQuestion, allowed: CacheDirectives = ANYTHING, least: float | None = None
     ) -> CacheLookup:
-        """An answer that may be given for the question, if there is one.
+        """Find an answer that may be given for `question`.
 
         `least`: the cosine it takes, by default `similarity_threshold`.
         """
@@ -85,7 +85,7 @@ class AnswerCache:
         vector: Vector | None,
         allowed: CacheDirectives = ANYTHING,
     ) -> CacheEntry:
-        """Keep an answer. A vector that is missing is made, if it can be."""
+        """Store `answer` to `question`. A missing `vector` is made, if it can be."""
         began = perf_counter()
         if vector is None:
             vector = await self._embed_text(question.text)
@@ -109,7 +109,7 @@ class AnswerCache:
         return entry
 
     async def purge_entries(self, which: EntryFilter) -> int:
-        """Let go of entries; how many there were."""
+        """Remove the entries that `which` matches; return how many there were."""
         began = perf_counter()
         count = await self.store.remove_entries(which)
         self.counts.observe_operation("purge", perf_counter() - began)
@@ -118,7 +118,7 @@ class AnswerCache:
     async def report_wrong(
         self, entry_id: str, pair: tuple[str, str] | None = None, tenant: str | None = None
     ) -> bool:
-        """An answer was wrong: its entry goes. Whether it was still there.
+        """Remove the entry whose answer was wrong; return whether it was still there.
 
         `pair`: the digests of the question asked and of the one that was kept; they are told apart from now
         on, so that the answer to one of them, when it is kept again, is not given to the other. `tenant`:
@@ -133,7 +133,7 @@ class AnswerCache:
 
     async def question_similarity(self, one: str, other: str) -> float | None:
         """The cosine of two questions, 0 where they are compared differently; None without an encoder."""
-        if uses_characters(one) != uses_characters(other):
+        if is_latin(one) != is_latin(other):
             return 0.0
         mine, theirs = await self._embed_text(one), await self._embed_text(other)
         return None if mine is None or theirs is None else min(float(mine @ theirs), 1.0)
@@ -163,7 +163,7 @@ class AnswerCache:
                     return CacheLookup("similar", match, vector)
                 refused = refused or reason
         if refused is not None:
-            self.counts.count_rejection(refused)
+            self.counts.count_reason("refused", refused)
         return CacheLookup("miss", None, vector, refused)
 
     def _reject_reason(self, question: CacheQuestion, match: EntryMatch) -> str | None:
@@ -176,7 +176,7 @@ class AnswerCache:
         return None if verdict.same else verdict.reason
 
     async def _embed_text(self, text: str) -> Vector | None:
-        if uses_characters(text):
+        if not is_latin(text):
             return ngram_vector(text)
         try:
             return await self._embed(text)
@@ -202,7 +202,7 @@ def least_similarity(config: SemanticCacheConfig, text: str, least: float) -> fl
 
 
 def exact_digest(text: str) -> str:
-    """The digest by which a question is purged."""
+    """Return the digest by which a question is purged."""
     return blake_digest(normalize_question(text).encode())
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter as Tally
-from typing import Any
+from typing import Any, Literal
 
 from radixway.core.telemetry import MetricsRegistry
 
@@ -29,46 +29,38 @@ class CacheMetrics:
             _SECONDS,
             *("backend", "operation"),
         )
-        self._passed = metrics.counter("radixway_cache_passed", "Requests the cache had no part in", "reason")
-        self._refused = metrics.counter(
-            "radixway_cache_refused", "Near questions that the verifier told apart", "reason"
-        )
-        self._not_kept = metrics.counter("radixway_cache_not_kept", "Answers that were not kept", "reason")
+        self._by_reason = {
+            "passed": metrics.counter("radixway_cache_passed", "Requests the cache had no part in", "reason"),
+            "refused": metrics.counter(
+                "radixway_cache_refused", "Near questions that the verifier told apart", "reason"
+            ),
+            "not_kept": metrics.counter("radixway_cache_not_kept", "Answers that were not kept", "reason"),
+        }
 
     def count_hit(self, kind: str) -> None:
-        """An answer was given: `exact` or `similar`."""
+        """Count an answer that was given; `kind`: `exact` or `similar`."""
         self._tally["hits"] += 1
         self._tally[f"hits_{kind}"] += 1
         self._hits().inc()
 
     def count_miss(self) -> None:
-        """Nothing was there to give."""
+        """Count a question without an answer to give."""
         self._tally["misses"] += 1
         self._misses().inc()
 
-    def count_bypass(self, reason: str) -> None:
-        """The request was none for the cache."""
-        self._tally[f"passed_{reason}"] += 1
-        self._passed(reason).inc()
+    def count_reason(self, event: Literal["passed", "refused", "not_kept"], reason: str) -> None:
+        """Count a request passed on, a near question refused, or an answer not kept, by its `reason`."""
+        self._tally[f"{event}_{reason}"] += 1
+        self._by_reason[event](reason).inc()
 
-    def count_rejection(self, reason: str) -> None:
-        """The verifier told a near question apart."""
-        self._tally[f"refused_{reason}"] += 1
-        self._refused(reason).inc()
-
-    def count_not_stored(self, reason: str) -> None:
-        """An answer was none to keep."""
-        self._tally[f"not_kept_{reason}"] += 1
-        self._not_kept(reason).inc()
-
-    def observe_operation(self, operation: str, seconds: float, *, ok: bool = True) -> None:
-        """One operation, as published: `lookup`, `store`, `purge`, `report`."""
+    def observe_operation(self, operation: str, seconds: float) -> None:
+        """Record one operation, as published: `lookup`, `store`, `purge`, `report`."""
         self._tally[f"{operation}s"] += 1
-        self._operations(self._backend, operation, "success" if ok else "error").inc()
+        self._operations(self._backend, operation, "success").inc()
         self._durations(self._backend, operation).observe(seconds)
 
     def count_failure(self, what: str) -> None:
-        """`encoder` or `store` could not do its part."""
+        """Count a failure of `what`, `encoder` or `store`."""
         self._tally[f"{what}_failures"] += 1
         self._operations(self._backend, what, "error").inc()
 

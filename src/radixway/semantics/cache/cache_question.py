@@ -51,7 +51,7 @@ class CacheQuestion:
     scope: str
     """Digest of everything but the question, 32 hexadecimal digits."""
     exact: str
-    """Digest of the question as `normalise` writes it."""
+    """Digest of the question as `normalize_question` writes it."""
     text: str
     """The last user turn; for completions the prompt."""
     tenant: str
@@ -71,12 +71,12 @@ def read_cache_question(
     max_temperature: float | None = None,
     encoder: str = "",
 ) -> CacheQuestion:
-    """The scope and the question of a body of `/v1/chat/completions` or `/v1/completions`.
+    """Return the scope and the question of a body of `/v1/chat/completions` or `/v1/completions`.
 
     `encoder`: what made the vectors; those of different ones cannot be compared.
 
     Raises:
-        NotCacheable: no text to compare, several answers asked for, no user's turn, too hot or too long.
+        NotCacheableError: no text to compare, several answers asked for, no user's turn, too hot or too long.
     """
     _refuse_unrepeatable(body, max_temperature)
     if share == "user" and user is None:
@@ -112,7 +112,7 @@ def read_cache_question(
 
 
 def normalize_question(text: str) -> str:
-    """The form in which two questions are literally the same.
+    """Return the form in which two questions are literally the same.
 
     Unicode composed, no space at the ends; runs of blanks within one line are one. Lines, letter case and
     punctuation stay: they mean something in code.
@@ -172,7 +172,7 @@ def _flatten_content(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def plain_content_text(content: Any) -> str:
-    """The text of a message's content. Raises NotCacheableError where it is more than text."""
+    """Return the text of a message's content. Raises NotCacheableError where it is more than text."""
     if isinstance(content, str):
         return content
     if not isinstance(content, list):

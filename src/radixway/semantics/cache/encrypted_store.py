@@ -15,7 +15,7 @@ from radixway.semantics.cache.store import CacheEntry, CacheStore, EntryFilter, 
 _NONCE_BYTES = 12
 
 
-class EncryptedStore:
+class EncryptedStore(CacheStore):
     """Seals what goes in and opens what comes out; what does not open (another key, tampered) is not there.
 
     A seal holds id, scope and time of the entry, so that no answer can be moved to another question. Vectors
@@ -29,22 +29,18 @@ class EncryptedStore:
         self.name = inner.name
 
     async def open_store(self) -> None:
-        """See `CacheStore`."""
         await self._inner.open_store()
 
     async def find_exact(self, scope: str, exact: str, now: float) -> CacheEntry | None:
-        """See `CacheStore`."""
         entry = await self._inner.find_exact(scope, exact, now)
         return None if entry is None else self._decrypt_entry(entry)
 
     async def find_nearest(self, scope: str, vector: Vector, k: int, now: float) -> list[EntryMatch]:
-        """See `CacheStore`."""
         matches = await self._inner.find_nearest(scope, vector, k, now)
         opened = ((self._decrypt_entry(match.entry), match.similarity) for match in matches)
         return [EntryMatch(entry, similarity) for entry, similarity in opened if entry is not None]
 
     async def put_entry(self, entry: CacheEntry, now: float) -> None:
-        """See `CacheStore`."""
         bound = _associated_data(entry)
         question = b64encode(self._encrypt(entry.question.encode("utf-8", "surrogatepass"), bound)).decode(
             "ascii"
@@ -54,19 +50,15 @@ class EncryptedStore:
         )
 
     async def mark_used(self, entry: CacheEntry) -> None:
-        """See `CacheStore`."""
         await self._inner.mark_used(entry)
 
     async def remove_entries(self, which: EntryFilter) -> int:
-        """See `CacheStore`."""
         return await self._inner.remove_entries(which)
 
     async def count_entries(self) -> int:
-        """See `CacheStore`."""
         return await self._inner.count_entries()
 
     async def close_store(self) -> None:
-        """See `CacheStore`."""
         await self._inner.close_store()
 
     def _encrypt(self, plain: bytes, bound: bytes) -> bytes:

@@ -1,21 +1,83 @@
-"""The vectors of one scope, in one matrix: exact search is one product.
-
-Entries in this process: exact search, bounded, evicted in a configured order.
-"""
+"""Entries in this process: exact search over a matrix per scope, bounded, evicted in a configured order."""
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 from math import isinf
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from radixway.semantics.cache.eviction import Policy, make_eviction_order
-from radixway.semantics.cache.store import CacheEntry, EntryFilter, EntryMatch, Vector
+from radixway.semantics.cache.store import CacheEntry, CacheStore, EntryFilter, EntryMatch, Vector
 
 _FIRST_ROWS = 4
+
+
+class _OldestFirst:
+    """Keys in the order in which they are evicted: first in, first out."""
+
+    def __init__(self) -> None:
+        self._keys: OrderedDict[str, None] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def add_key(self, key: str) -> None:
+        self._keys[key] = None
+
+    def mark_used(self, key: str) -> None:
+        """Note a use of `key`; unknown keys are ignored."""
+
+    def drop_key(self, key: str) -> None:
+        del self._keys[key]
+
+    def next_victim(self) -> str:
+        return next(iter(self._keys))
+
+
+class _LeastRecentlyUsed(_OldestFirst):
+    def mark_used(self, key: str) -> None:
+        if key in self._keys:
+            self._keys.move_to_end(key)
+
+
+class _LeastFrequentlyUsed:
+    """Among keys of equally many uses the longest unused goes first. Keys are listed by count of uses."""
+
+    def __init__(self) -> None:
+        self._uses: dict[str, int] = {}
+        self._keys: dict[int, dict[str, None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._uses)
+
+    def add_key(self, key: str, uses: int = 0) -> None:
+        self._uses[key] = uses
+        self._keys.setdefault(uses, {})[key] = None
+
+    def mark_used(self, key: str) -> None:
+        if key in self._uses:
+            self.add_key(key, self.drop_key(key) + 1)
+
+    def drop_key(self, key: str) -> int:
+        uses = self._uses.pop(key)
+        del self._keys[uses][key]
+        if not self._keys[uses]:
+            del self._keys[uses]
+        return uses
+
+    def next_victim(self) -> str:
+        return next(iter(self._keys[min(self._keys)]))
+
+
+_EVICTION_ORDERS: dict[str, type[_OldestFirst] | type[_LeastFrequentlyUsed]] = {
+    "fifo": _OldestFirst,
+    "lru": _LeastRecentlyUsed,
+    "lfu": _LeastFrequentlyUsed,
+}
 
 
 class VectorMatrix:
@@ -49,7 +111,7 @@ class VectorMatrix:
             self._rows[last] = row
 
     def find_nearest(self, vector: Vector, k: int) -> list[tuple[str, float]]:
-        """At most `k` (id, cosine), nearest first."""
+        """Return at most `k` (id, cosine), nearest first."""
         count = len(self._ids)
         if vector.shape != (self._matrix.shape[1],) or not count:
             return []
@@ -59,21 +121,20 @@ class VectorMatrix:
         return [(self._ids[row], min(float(cosines[row]), 1.0)) for row in top]
 
 
-class MemoryStore:
+class MemoryStore(CacheStore):
     """The store that is always there. Belongs to one event loop; none of its methods waits."""
 
     name = "memory"
 
-    def __init__(self, max_entries: int, eviction: Policy = "lru") -> None:
+    def __init__(self, max_entries: int, eviction: Literal["fifo", "lru", "lfu"] = "lru") -> None:
         self._max_entries = max_entries
         self._entries: dict[str, CacheEntry] = {}
         self._literal: dict[tuple[str, str], str] = {}
-        self._shelves: dict[str, VectorMatrix] = {}
-        self._order = make_eviction_order(eviction)
+        self._matrices: dict[str, VectorMatrix] = {}
+        self._order = _EVICTION_ORDERS[eviction]()
         self._ends: list[tuple[float, str]] = []
         """Times at which entries expire, a heap; entries that went before stay until their time."""
-        self.evicted = 0
-        """Entries that went because there was no room."""
+        self.evicted = 0  # entries that had to make room
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -81,27 +142,22 @@ class MemoryStore:
     def __iter__(self) -> Iterator[CacheEntry]:
         return iter(self._entries.values())
 
-    async def open_store(self) -> None:
-        """Nothing to connect."""
-
     async def find_exact(self, scope: str, exact: str, now: float) -> CacheEntry | None:
-        """See `CacheStore`."""
         self._drop_expired(now)
         key = self._literal.get((scope, exact))
         return None if key is None else self._entries[key]
 
     async def find_nearest(self, scope: str, vector: Vector, k: int, now: float) -> list[EntryMatch]:
-        """See `CacheStore`."""
         self._drop_expired(now)
-        shelf = self._shelves.get(scope)
-        if shelf is None:
+        matrix = self._matrices.get(scope)
+        if matrix is None:
             return []
         return [
-            EntryMatch(self._entries[key], similarity) for key, similarity in shelf.find_nearest(vector, k)
+            EntryMatch(self._entries[key], similarity) for key, similarity in matrix.find_nearest(vector, k)
         ]
 
     async def put_entry(self, entry: CacheEntry, now: float) -> None:
-        """See `CacheStore`. An entry that has expired already is not kept."""
+        """An entry that has expired already is not kept."""
         self._drop_expired(now)
         if not entry.is_fresh(now):
             return
@@ -112,9 +168,9 @@ class MemoryStore:
             self._drop_entry(self._order.next_victim())
             self.evicted += 1
         if entry.vector is not None:
-            shelf = self._shelves.get(entry.scope) or VectorMatrix(len(entry.vector))
-            shelf.add_vector(entry.id, entry.vector)
-            self._shelves[entry.scope] = shelf
+            matrix = self._matrices.get(entry.scope) or VectorMatrix(len(entry.vector))
+            matrix.add_vector(entry.id, entry.vector)
+            self._matrices[entry.scope] = matrix
         self._entries[entry.id] = entry
         self._literal[entry.scope, entry.exact] = entry.id
         self._order.add_key(entry.id)
@@ -123,31 +179,25 @@ class MemoryStore:
             self._compact_expiries()
 
     async def mark_used(self, entry: CacheEntry) -> None:
-        """See `CacheStore`."""
         self._order.mark_used(entry.id)
 
     async def remove_entries(self, which: EntryFilter) -> int:
-        """See `CacheStore`."""
         gone = [entry.id for entry in self if which.matches(entry)]
         for key in gone:
             self._drop_entry(key)
         return len(gone)
 
     async def count_entries(self) -> int:
-        """See `CacheStore`."""
         return len(self)
-
-    async def close_store(self) -> None:
-        """Nothing to let go of."""
 
     def check(self) -> None:
         """Recount everything from the entries. Raises AssertionError."""
         assert len(self._entries) <= self._max_entries
         assert len(self._order) == len(self._entries)
         assert {(e.scope, e.exact): e.id for e in self} == self._literal
-        on_shelves = sum(len(shelf) for shelf in self._shelves.values())
-        assert on_shelves == sum(entry.vector is not None for entry in self)
-        assert all(len(shelf) for shelf in self._shelves.values())
+        with_vector = sum(len(matrix) for matrix in self._matrices.values())
+        assert with_vector == sum(entry.vector is not None for entry in self)
+        assert all(len(matrix) for matrix in self._matrices.values())
         ends = {key for _, key in self._ends}
         assert all(isinf(entry.expires_at) or entry.id in ends for entry in self)
 
@@ -168,7 +218,7 @@ class MemoryStore:
         del self._literal[entry.scope, entry.exact]
         self._order.drop_key(key)
         if entry.vector is not None:
-            shelf = self._shelves[entry.scope]
-            shelf.drop_vector(key)
-            if not len(shelf):
-                del self._shelves[entry.scope]
+            matrix = self._matrices[entry.scope]
+            matrix.drop_vector(key)
+            if not len(matrix):
+                del self._matrices[entry.scope]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from time import time
 from typing import Any
 
@@ -16,7 +15,7 @@ from radixway.semantics.cache.answer_streams import CapturedStream, ReplayedStre
 from radixway.semantics.cache.cache_control import CacheDirectives, read_directives
 from radixway.semantics.cache.cache_metrics import CacheMetrics
 from radixway.semantics.cache.cache_question import CacheQuestion, NotCacheableError, read_cache_question
-from radixway.semantics.cache.store import EntryMatch
+from radixway.semantics.cache.store import EntryMatch, Vector
 from radixway.semantics.cache.stored_answers import NotStorableError
 
 log = logging.getLogger(__name__)
@@ -31,18 +30,12 @@ _STREAM_OVERHEAD = 64
 class SemanticCache:
     """A `pipeline.Middleware` for endpoints whose answers may be kept."""
 
-    def __init__(
-        self,
-        cache: AnswerCache,
-        *,
-        clock: Callable[[], float] = time,
-    ) -> None:
+    def __init__(self, cache: AnswerCache) -> None:
         self.cache = cache
         self._config: SemanticCacheConfig = cache.config
         self._counts: CacheMetrics = cache.counts
         self.encoder = ""
         """The id of what makes the vectors, part of every scope."""
-        self._clock = clock
         self._keeping: set[asyncio.Task[None]] = set()
 
     def applies_to(self, endpoint: Endpoint) -> bool:
@@ -86,7 +79,7 @@ class SemanticCache:
             await asyncio.gather(*self._keeping, return_exceptions=True)
 
     def read_body(self, body: dict[str, Any], tenant: str, user: str | None) -> CacheQuestion:
-        """A body as the cache sees it. Raises NotCacheableError."""
+        """Return a body as the cache sees it. Raises NotCacheableError."""
         config = self._config
         return read_cache_question(
             body,
@@ -107,26 +100,26 @@ class SemanticCache:
                 raise NotCacheableError("no_store")
             return self.read_body(request.body, request.caller.cache_namespace, request.caller.user)
         except NotCacheableError as reason:
-            self._counts.count_bypass(str(reason))
+            self._counts.count_reason("passed", str(reason))
             request.journal.add("semantic_cache", outcome="passed", reason=str(reason))
             return None
 
     def _record_lookup(self, request: Request, question: CacheQuestion, found: CacheLookup) -> None:
-        said: dict[str, Any] = {"outcome": found.outcome, "scope": question.scope}
+        details: dict[str, Any] = {"outcome": found.outcome, "scope": question.scope}
         if found.match is not None:
             entry = found.match.entry
-            said |= {
+            details |= {
                 "entry": entry.id,
                 "similarity": round(found.match.similarity, 4),
-                "age_s": round(self._clock() - entry.created_at, 3),
+                "age_s": round(time() - entry.created_at, 3),
                 "questions": [question.exact, entry.exact],
             }
         elif found.refused is not None:
-            said["refused"] = found.refused
-        request.journal.add("semantic_cache", **said)
+            details["refused"] = found.refused
+        request.journal.add("semantic_cache", **details)
 
     def _cached_reply(self, request: Request, match: EntryMatch) -> Reply:
-        stored, now = match.entry.answer, self._clock()
+        stored, now = match.entry.answer, time()
         request.routing.metrics_model = match.entry.model or request.routing.metrics_model
         headers = [(b"x-vsr-cache-hit", b"true")]
         if not request.stream:
@@ -155,21 +148,23 @@ class SemanticCache:
         reply: Reply,
         allowed: CacheDirectives,
     ) -> None:
-        def heard(body: bytes | None) -> None:
-            self._start_storing(request, question, found, reply.status, body, allowed)
+        vector = found.vector if found else None
+
+        def store(body: bytes | None) -> None:
+            self._start_storing(request, question, vector, reply.status, body, allowed)
 
         if reply.chunks is None:
-            heard(reply.body)
+            store(reply.body)
             return
         most = _STREAM_OVERHEAD * self._config.largest_answer_bytes
-        reply.chunks = CapturedStream(reply.chunks, most, heard)
+        reply.chunks = CapturedStream(reply.chunks, most, store)
         request.open_streams.append(reply.chunks)
 
     def _start_storing(
         self,
         request: Request,
         question: CacheQuestion,
-        found: CacheLookup | None,
+        vector: Vector | None,
         status: int,
         body: bytes | None,
         allowed: CacheDirectives,
@@ -183,10 +178,9 @@ class SemanticCache:
                 if request.routing.fallback_model is not None:
                     raise NotStorableError("fallback")
                 answer = self._storable_answer(request, status, body)
-                vector = found.vector if found else None
                 entry = await self.cache.store_answer(question, answer, vector, allowed)
             except NotStorableError as reason:
-                self._counts.count_not_stored(str(reason))
+                self._counts.count_reason("not_kept", str(reason))
                 request.journal.add("semantic_cache_keep", kept=False, reason=str(reason))
             else:
                 request.journal.add("semantic_cache_keep", kept=True, entry=entry.id)

@@ -16,8 +16,17 @@ from pymilvus import DataType, MilvusClient
 from pymilvus.exceptions import MilvusException
 
 from radixway.core.config import MilvusConfig
-from radixway.semantics.cache.cache_question import blake_digest
-from radixway.semantics.cache.store import CacheEntry, EntryFilter, EntryMatch, StoreFailedError, Vector
+from radixway.semantics.cache.store import (
+    ENTRY_FIELDS,
+    HASHED_FIELDS,
+    CacheEntry,
+    CacheStore,
+    EntryFilter,
+    EntryMatch,
+    StoreFailedError,
+    Vector,
+    stored_value,
+)
 
 logging.getLogger("pymilvus").setLevel(logging.CRITICAL)  # it logs every failed call with its traceback
 
@@ -29,23 +38,11 @@ _LONGEST = 65_535
 _NEVER = 1e18
 """Stands for no end: Milvus has no infinity."""
 _OPEN_S = 30.0
-_FIELDS = [
-    "id",
-    "scope",
-    "exact",
-    "question",
-    "answer",
-    "tenant",
-    "user",
-    "model",
-    "created_at",
-    "expires_at",
-]
+_FIELDS = [name for name in ENTRY_FIELDS if name != "vector"]
 _HAS_VECTOR = "has_vector"
-_SHARED = "tenant", "user", "model"
 
 
-class MilvusStore:
+class MilvusStore(CacheStore):
     """One collection for all scopes; searches are filtered by scope and time.
 
     pymilvus blocks, so it runs in a pool of threads of its own over one channel; what takes longer than the
@@ -61,11 +58,10 @@ class MilvusStore:
         self._threads = ThreadPoolExecutor(config.connections, "milvus")
 
     async def open_store(self) -> None:
-        """See `CacheStore`. The collection is made if it is missing."""
+        """The collection is made if it is missing."""
         await self._run_in_thread(self._connect_client, timeout_s=_OPEN_S)
 
     async def find_exact(self, scope: str, exact: str, now: float) -> CacheEntry | None:
-        """See `CacheStore`."""
         where = (
             f"scope == {_quote_string(scope)} and exact == {_quote_string(exact)} and expires_at > {now!r}"
         )
@@ -74,36 +70,29 @@ class MilvusStore:
         return None if newest is None else _decode_row(newest)
 
     async def find_nearest(self, scope: str, vector: Vector, k: int, now: float) -> list[EntryMatch]:
-        """See `CacheStore`."""
         where = f"scope == {_quote_string(scope)} and expires_at > {now!r} and {_HAS_VECTOR} == true"
         rows = await self._run_in_thread(self._search_vectors, vector.tolist(), where, k)
         matches = [EntryMatch(_decode_row(row["entity"]), min(float(row["distance"]), 1.0)) for row in rows]
         return sorted(matches, key=lambda match: -match.similarity)
 
     async def put_entry(self, entry: CacheEntry, now: float) -> None:
-        """See `CacheStore`. An entry that is too large for it is left out."""
+        """An entry that is too large for it is left out."""
         row = _encode_row(entry)
         if len(row["answer"]) <= _LONGEST and len(row["question"].encode()) <= _LONGEST:
             await self._run_in_thread(self._upsert_row, row, now)
 
-    async def mark_used(self, entry: CacheEntry) -> None:
-        """Milvus lets go by time alone."""
-
     async def remove_entries(self, which: EntryFilter) -> int:
-        """See `CacheStore`."""
         terms = [
-            f"{name} == {_quote_string(_column_value(name, value))}"
+            f"{name} == {_quote_string(stored_value(name, value))}"
             for name, value in which.given_fields().items()
         ]
         return await self._run_in_thread(self._delete_rows, " and ".join(terms) or 'id != ""')
 
     async def count_entries(self) -> int:
-        """See `CacheStore`."""
         rows = await self._run_in_thread(self._query_rows, 'id != ""', ["count(*)"])
         return int(rows[0]["count(*)"]) if rows else 0
 
     async def close_store(self) -> None:
-        """See `CacheStore`."""
         client, self._client = self._client, None
         if client is not None:
             await asyncio.to_thread(client.close)
@@ -186,7 +175,7 @@ class MilvusStore:
 def _create_collection(client: MilvusClient, name: str) -> None:
     schema = client.create_schema(auto_id=False, enable_dynamic_field=False)
     schema.add_field("id", DataType.VARCHAR, is_primary=True, max_length=64)
-    for field in ("scope", "exact", *_SHARED):
+    for field in ("scope", "exact", *HASHED_FIELDS):
         schema.add_field(field, DataType.VARCHAR, max_length=64)
     for field in ("question", "answer"):
         schema.add_field(field, DataType.VARCHAR, max_length=_LONGEST)
@@ -207,9 +196,9 @@ def _encode_row(entry: CacheEntry) -> dict[str, Any]:
         "exact": entry.exact,
         "question": entry.question,
         "answer": b64encode(entry.answer).decode("ascii"),
-        "tenant": _column_value("tenant", entry.tenant),
-        "user": "" if entry.user is None else _column_value("user", entry.user),
-        "model": _column_value("model", entry.model),
+        "tenant": stored_value("tenant", entry.tenant),
+        "user": "" if entry.user is None else stored_value("user", entry.user),
+        "model": stored_value("model", entry.model),
         "created_at": entry.created_at,
         "expires_at": min(entry.expires_at, _NEVER),
         _HAS_VECTOR: entry.vector is not None,
@@ -233,11 +222,6 @@ def _decode_row(row: dict[str, Any]) -> CacheEntry:
         created_at=float(row["created_at"]),
         expires_at=inf if expires_at >= _NEVER else expires_at,
     )
-
-
-def _column_value(name: str, value: str) -> str:
-    """As a column holds it."""
-    return blake_digest(value.encode("utf-8", "replace")) if name in _SHARED else value
 
 
 def _quote_string(value: str) -> str:

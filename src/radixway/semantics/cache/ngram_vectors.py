@@ -15,15 +15,9 @@ import numpy as np
 
 from radixway.semantics.cache.store import Vector
 from radixway.semantics.cache.verifier.chinese_rules import strip_filler
-from radixway.semantics.cache.verifier.language import is_latin
 
 SIZE = 384
 """Buckets; as many as the encoder's vectors have, so that stores need one column."""
-
-
-def uses_characters(text: str) -> bool:
-    """Whether a question is compared by its characters rather than by the encoder's vectors."""
-    return not is_latin(text)
 
 
 def ngram_vector(text: str) -> Vector:

@@ -8,21 +8,23 @@ from collections.abc import Awaitable, Callable
 from time import time
 from typing import Any
 
+from radixway.core.circuit_breaker import ConsecutiveFailureBreaker
 from radixway.core.component import CannotErase, Component, Subject
 from radixway.core.config import ConfigError, SemanticCacheConfig
 from radixway.core.net.task_cancellation import cancel_tasks
 from radixway.core.telemetry import MetricsRegistry
 from radixway.semantics.cache import stored_answers
-from radixway.semantics.cache.answer_cache import AnswerCache, Embed
+from radixway.semantics.cache.answer_cache import AnswerCache, Embed, EmbeddingUnavailableError
 from radixway.semantics.cache.cache_metrics import CacheMetrics
 from radixway.semantics.cache.cache_question import NotCacheableError
 from radixway.semantics.cache.memory import MemoryStore
 from radixway.semantics.cache.middleware import SemanticCache
-from radixway.semantics.cache.store import CacheStore, EntryFilter
-from radixway.semantics.cache.store_fallback import FallbackStore, StoreBreaker
+from radixway.semantics.cache.store import CacheStore, EntryFilter, Vector
+from radixway.semantics.cache.store_fallback import FallbackStore
 from radixway.semantics.cache.stored_answers import CHAT, NotStorableError
-from radixway.semantics.cache.verifier import Verify, verify_blind
+from radixway.semantics.cache.verifier import VerifierVerdict, Verify, bundled_head, verify, verify_blind
 from radixway.semantics.cache.warm_up import KnownAnswer, load_cache_file, read_known_answers, save_cache_file
+from radixway.semantics.encoders import EncoderError, EncoderService
 
 log = logging.getLogger(__name__)
 
@@ -36,13 +38,7 @@ class CacheRoom(Component):
     name = "semantic_cache"
     erasable_by = frozenset({"tenant", "user", "request"})
 
-    def __init__(
-        self,
-        middleware: SemanticCache,
-        memory: MemoryStore,
-        behind: FallbackStore | None,
-        clock: Callable[[], float] = time,
-    ) -> None:
+    def __init__(self, middleware: SemanticCache, memory: MemoryStore, behind: FallbackStore | None) -> None:
         self.encoder_id: Callable[[], Awaitable[str]] = _no_encoder
         """Says what makes the vectors, once it is loaded."""
         self.namespace_of: Callable[[str], str] = str
@@ -55,7 +51,6 @@ class CacheRoom(Component):
         self.behind = behind
         """The store that is not memory, where there is one."""
         self._config = self.cache.config
-        self._clock = clock
         self._warming: asyncio.Task[int]
         self.warmed_up = asyncio.Event()
         """Set when the file has been read in, or there is none."""
@@ -65,7 +60,7 @@ class CacheRoom(Component):
         self.middleware.encoder = await self.encoder_id()
         known = read_known_answers(self._config.warm_up) if self._config.warm_up is not None else []
         if self._config.persist is not None:
-            now = self._clock()
+            now = time()
             for entry in await asyncio.to_thread(load_cache_file, self._config.persist):
                 await self.memory.put_entry(entry, now)
         await self.cache.store.open_store()
@@ -153,7 +148,7 @@ def _no_entry(request_id: str, tenant: str) -> str | None:
 def build_semantic_cache(
     config: SemanticCacheConfig, embed: Embed, metrics: MetricsRegistry, verifier: Verify = verify_blind
 ) -> CacheRoom:
-    """The middleware over the configured store, and all that stands behind it.
+    """Build the middleware over the configured store, and all that stands behind it.
 
     `verifier`: what judges matches of the vectors that `embed` makes.
 
@@ -166,7 +161,9 @@ def build_semantic_cache(
     behind: FallbackStore | None = None
     remote = _build_remote_store(config)
     if remote is not None:
-        behind = FallbackStore(remote, memory, StoreBreaker(config.failures_in_row, config.open_s))
+        behind = FallbackStore(
+            remote, memory, ConsecutiveFailureBreaker(config.failures_in_row, config.open_s)
+        )
         behind.on_failure = lambda: counts.count_failure("store")
         store = behind
     if config.encryption_key is not None:
@@ -194,7 +191,6 @@ def build_semantic_cache(
 
 
 def _build_remote_store(config: SemanticCacheConfig) -> CacheStore | None:
-    """Raises ConfigError."""
     try:
         if config.backend == "milvus" and config.milvus is not None:
             from radixway.semantics.cache.milvus import MilvusStore
@@ -210,3 +206,27 @@ def _build_remote_store(config: SemanticCacheConfig) -> CacheStore | None:
             f"pip install 'radixway[{'milvus' if config.backend == 'milvus' else 'redis'}]'"
         ) from None
     return None
+
+
+def embedder_for(service: EncoderService) -> Embed:
+    """A text's vector by way of `service`; where that is busy or broken, only literal repeats are found."""
+
+    async def embed(text: str) -> Vector:
+        try:
+            return (await service.encode(text)).vector
+        except EncoderError as error:
+            raise EmbeddingUnavailableError(str(error)) from None
+
+    return embed
+
+
+def verifier_for(service: EncoderService) -> Verify:
+    """The verifier for cosines of `service`: where another model runs than its head was trained with, it
+    judges by the words alone. Raises EncoderError where the head cannot be read."""
+    trained_with = bundled_head().weights
+
+    def judge(one: str, other: str, cosine: float) -> VerifierVerdict:
+        known = service.encoder is None or service.encoder.weights == trained_with
+        return verify(one, other, cosine) if known else verify_blind(one, other, cosine)
+
+    return judge

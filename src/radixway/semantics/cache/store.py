@@ -1,16 +1,15 @@
-"""One kept answer, and which of them a purge means.
-
-What every store of entries can do. Callers tell the time, in seconds since 1970.
-"""
+"""The contract of stores of answers: an entry, a filter of entries, and what every store can do."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 from math import inf
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from radixway.semantics.cache.cache_question import blake_digest
 
 Vector = NDArray[np.float32]
 
@@ -22,23 +21,31 @@ class CacheEntry:
     id: str
     scope: str
     exact: str
-    """Digest of the question (see `scope.normalise`)."""
+    """Digest of the question (see `cache_question.normalize_question`)."""
     question: str
     vector: Vector | None
     """[size], unit length; None where the encoder had no time: then only literal repeats are answered."""
     answer: bytes
-    """What `answers.encode` made of it."""
+    """As `stored_answers.encode_answer` writes it."""
     tenant: str
     user: str | None
     model: str
-    """As the client named it."""
     created_at: float
-    """Seconds since 1970."""
     expires_at: float = inf
 
     def is_fresh(self, now: float) -> bool:
-        """Whether it may still be given."""
+        """Return whether the entry has not expired at `now`."""
         return now < self.expires_at
+
+
+ENTRY_FIELDS = tuple(field.name for field in fields(CacheEntry))
+HASHED_FIELDS = ("tenant", "user", "model")
+"""Names that a database sees as digests alone: they are only compared."""
+
+
+def stored_value(field: str, value: str) -> str:
+    """Return the `value` of a `field` of an entry as databases keep it."""
+    return blake_digest(value.encode("utf-8", "replace")) if field in HASHED_FIELDS else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +68,12 @@ class EntryFilter:
     exact: str | None = None
 
     def given_fields(self) -> dict[str, str]:
-        """The fields that are given."""
+        """Return the fields that are not None, by name."""
         named = ((field.name, getattr(self, field.name)) for field in fields(self))
         return {name: value for name, value in named if value is not None}
 
     def matches(self, entry: CacheEntry) -> bool:
-        """Whether the entry is one of them."""
+        """Return whether `entry` agrees with every given field."""
         return all(getattr(entry, name) == value for name, value in self.given_fields().items())
 
 
@@ -74,39 +81,42 @@ class StoreFailedError(Exception):
     """The store cannot answer now; the text says which and why, never what is in it."""
 
 
-class CacheStore(Protocol):
-    """Entries by scope. Every method may raise StoreFailed; none of them returns what has expired."""
+class CacheStore(ABC):
+    """Entries by scope. `now` is in seconds since 1970.
+
+    Every method may raise StoreFailedError; none of them returns what has expired.
+    """
 
     name: str
 
     async def open_store(self) -> None:
-        """Connect, and make what is missing. Nothing else may be called before."""
-        ...
+        """Connect, and create what is missing. Nothing else may be called before."""
+        return
 
+    @abstractmethod
     async def find_exact(self, scope: str, exact: str, now: float) -> CacheEntry | None:
-        """The newest entry of the scope with literally this question."""
-        ...
+        """Return the newest entry of `scope` whose question has the digest `exact`."""
 
+    @abstractmethod
     async def find_nearest(self, scope: str, vector: Vector, k: int, now: float) -> list[EntryMatch]:
-        """At most `k` entries of the scope, nearest first. `vector`: [size], unit length."""
-        ...
+        """Return at most `k` entries of `scope`, nearest first. `vector`: [size], unit length."""
 
+    @abstractmethod
     async def put_entry(self, entry: CacheEntry, now: float) -> None:
-        """Keep an entry. One of the same scope and question is replaced."""
-        ...
+        """Store `entry` in place of one with the same scope and question."""
 
     async def mark_used(self, entry: CacheEntry) -> None:
-        """It was given as an answer: eviction counts that once."""
-        ...
+        """Note that `entry` was given as an answer, where the store evicts by use; others need not."""
+        return
 
+    @abstractmethod
     async def remove_entries(self, which: EntryFilter) -> int:
-        """Let go of entries; how many there were."""
-        ...
+        """Remove the entries that `which` matches; return how many there were."""
 
+    @abstractmethod
     async def count_entries(self) -> int:
-        """How many entries there are, expired ones that nobody met since included."""
-        ...
+        """Count the entries, expired ones that nothing has met since included."""
 
     async def close_store(self) -> None:
-        """Let go of connections. May be called again."""
-        ...
+        """Close connections. May be called again."""
+        return

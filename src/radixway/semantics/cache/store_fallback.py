@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from time import monotonic
 from typing import TypeVar
 
+from radixway.core.circuit_breaker import ConsecutiveFailureBreaker
 from radixway.semantics.cache.memory import MemoryStore
 from radixway.semantics.cache.store import (
     CacheEntry,
@@ -26,55 +27,14 @@ _MOST_PENDING = 1000
 """Removals that a store away still has to hear of; beyond them it is emptied when it comes back."""
 
 
-class StoreBreaker:
-    """Closed until `failures_in_row`; then open for `open_s`, after which one call tries again.
-
-    Pure: the caller tells the time, in monotonic seconds.
-    """
-
-    def __init__(self, failures_in_row: int, open_s: float) -> None:
-        self._limit = failures_in_row
-        self._open_s = open_s
-        self._failures = 0
-        self._until = 0.0
-
-    @property
-    def tripped(self) -> bool:
-        """Open, or trying again."""
-        return self._failures >= self._limit
-
-    def allows_call(self, now: float) -> bool:
-        """Whether the store may be asked now. While tripped, a call that is admitted is the only one."""
-        if not self.tripped:
-            return True
-        if now < self._until:
-            return False
-        self._until = now + self._open_s
-        return True
-
-    def record_success(self) -> None:
-        """The store answered."""
-        self._failures = 0
-
-    def record_failure(self, now: float) -> None:
-        """It did not."""
-        self._failures += 1
-        self._until = now + self._open_s
-
-
-class FallbackStore:
+class FallbackStore(CacheStore):
     """Asks `store`; whatever it cannot answer, the memory does.
 
     The memory is told of every entry that passes here, so that it has something to answer with. Removals that
     the store misses while it is away are made good before anything is read from it again.
     """
 
-    def __init__(
-        self,
-        store: CacheStore,
-        memory: MemoryStore,
-        breaker: StoreBreaker,
-    ) -> None:
+    def __init__(self, store: CacheStore, memory: MemoryStore, breaker: ConsecutiveFailureBreaker) -> None:
         self.store = store
         self.memory = memory
         self.breaker = breaker
@@ -89,33 +49,31 @@ class FallbackStore:
 
     async def open_store(self) -> None:
         """A store that is away at the start is tried again like one that goes away later."""
-        await self._call_store(self._no_operation)
+        await self._call_store(_do_nothing)
 
     async def find_exact(self, scope: str, exact: str, now: float) -> CacheEntry | None:
-        """See `CacheStore`. Never raises StoreFailed, like everything here."""
+        """Never raises StoreFailed, like everything here."""
         answered, entry = await self._call_store(lambda: self.store.find_exact(scope, exact, now))
         return entry if answered else await self.memory.find_exact(scope, exact, now)
 
     async def find_nearest(self, scope: str, vector: Vector, k: int, now: float) -> list[EntryMatch]:
-        """See `CacheStore`."""
         answered, matches = await self._call_store(lambda: self.store.find_nearest(scope, vector, k, now))
         if answered and matches is not None:
             return matches
         return await self.memory.find_nearest(scope, vector, k, now)
 
     async def put_entry(self, entry: CacheEntry, now: float) -> None:
-        """See `CacheStore`."""
         await self.memory.put_entry(entry, now)
         await self._call_store(lambda: self.store.put_entry(entry, now))
 
     async def mark_used(self, entry: CacheEntry) -> None:
-        """See `CacheStore`. Only the memory evicts by use, and what reaches no server must not close a
+        """Only the memory evicts by use, and what reaches no server must not close a
         breaker.
         """
         await self.memory.mark_used(entry)
 
     async def remove_entries(self, which: EntryFilter) -> int:
-        """See `CacheStore`. What the store could not be told is made good later; see `pending_removals`."""
+        """What the store could not be told is made good later; see `pending_removals`."""
         here = await self.memory.remove_entries(which)
         answered, there = await self._call_store(lambda: self.store.remove_entries(which))
         if not answered and which not in self._pending:
@@ -130,12 +88,10 @@ class FallbackStore:
         return len(self._pending)
 
     async def count_entries(self) -> int:
-        """See `CacheStore`."""
         answered, count = await self._call_store(self.store.count_entries)
         return count if answered and count is not None else await self.memory.count_entries()
 
     async def close_store(self) -> None:
-        """See `CacheStore`."""
         try:
             await self.store.close_store()
         except StoreFailedError as error:
@@ -143,7 +99,7 @@ class FallbackStore:
 
     async def _call_store(self, call: Callable[[], Awaitable[T]]) -> tuple[bool, T | None]:
         """Whether the store answered, and what."""
-        if not self.breaker.allows_call(monotonic()):
+        if not self.breaker.admits(monotonic()):
             return False, None
         try:
             if not self._opened or self._pending:
@@ -169,5 +125,6 @@ class FallbackStore:
                 await self.store.remove_entries(self._pending[0])
                 self._pending.pop(0)
 
-    async def _no_operation(self) -> None:
-        return None
+
+async def _do_nothing() -> None:
+    return None

@@ -26,10 +26,10 @@ class NotStorableError(Exception):
 
 
 def encode_answer(form: ReplyForm, status: int, body: bytes, largest_bytes: int) -> bytes:
-    """A whole reply's body in the form in which it is stored (deflated JSON).
+    """Return a whole reply's body in the form in which it is stored (deflated JSON).
 
     Raises:
-        NotKept: it failed, was cut short, filtered or refused, calls tools, says nothing, or is too large.
+        NotStorableError: it failed, was cut short, filtered or refused, calls tools, is empty, or too large.
     """
     if status != 200:
         raise NotStorableError("failed")
@@ -54,7 +54,7 @@ def decode_answer(stored: bytes, form: ReplyForm, now: float) -> bytes:
 def decode_answer_events(
     stored: bytes, form: ReplyForm, now: float, *, chunk_chars: int, include_usage: bool
 ) -> list[bytes]:
-    """The stored answer as the events of a stream, the last one `[DONE]`."""
+    """Return the stored answer as the events of a stream, the last one `[DONE]`."""
     reply = _decode(zlib.decompress(stored))
     choice = reply["choices"][0]
     head: dict[str, Any] = {
@@ -86,10 +86,10 @@ def decode_answer_events(
 
 
 def assemble_events(form: ReplyForm, events: bytes) -> bytes:
-    """The events of a stream as the whole reply that they add up to.
+    """Return the events of a stream as the whole reply that they add up to.
 
     Raises:
-        NotKept: the stream did not come to its end, or carries what a whole answer to keep must not.
+        NotStorableError: the stream did not come to its end, or carries what a whole answer to keep must not.
     """
     head: dict[str, Any] = {}
     texts: dict[str, list[str]] = {}

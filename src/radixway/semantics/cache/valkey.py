@@ -17,26 +17,21 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from radixway.core.config import ValkeyConfig
-from radixway.semantics.cache.cache_question import blake_digest
-from radixway.semantics.cache.store import CacheEntry, EntryFilter, EntryMatch, StoreFailedError, Vector
-
-_FIELDS = (
-    "id",
-    "scope",
-    "exact",
-    "question",
-    "vector",
-    "answer",
-    "tenant",
-    "user",
-    "model",
-    "created_at",
-    "expires_at",
+from radixway.semantics.cache.store import (
+    ENTRY_FIELDS,
+    CacheEntry,
+    CacheStore,
+    EntryFilter,
+    EntryMatch,
+    StoreFailedError,
+    Vector,
+    stored_value,
 )
+
 _BATCH = 500
 
 
-class ValkeyStore:
+class ValkeyStore(CacheStore):
     """Keys: `<prefix>e:<id>` a hash, `<prefix>s:<scope>` ids by end, `<prefix>x:<scope>:<exact>` an id."""
 
     name = "valkey"
@@ -55,11 +50,9 @@ class ValkeyStore:
         self._redis = Redis.from_pool(pool)
 
     async def open_store(self) -> None:
-        """See `CacheStore`."""
         await _await_server(self._redis.ping())
 
     async def find_exact(self, scope: str, exact: str, now: float) -> CacheEntry | None:
-        """See `CacheStore`."""
         key = await _await_server(self._redis.get(self._make_key("x", f"{scope}:{exact}")))
         if key is None:
             return None
@@ -67,7 +60,6 @@ class ValkeyStore:
         return entry if entry is not None and entry.is_fresh(now) else None
 
     async def find_nearest(self, scope: str, vector: Vector, k: int, now: float) -> list[EntryMatch]:
-        """See `CacheStore`."""
         shelf = self._make_key("s", scope)
         ids = [
             key.decode() for key in await _await_server(self._redis.zrangebyscore(shelf, f"({now!r}", "+inf"))
@@ -92,7 +84,6 @@ class ValkeyStore:
         return matches
 
     async def put_entry(self, entry: CacheEntry, now: float) -> None:
-        """See `CacheStore`."""
         shelf, literal = self._make_key("s", entry.scope), self._make_key("x", f"{entry.scope}:{entry.exact}")
         old = await _await_server(self._redis.get(literal))
         ends_in_s = None if isinf(entry.expires_at) else max(1, int(entry.expires_at - now) + 1)
@@ -109,11 +100,8 @@ class ValkeyStore:
             pipe.expire(self._make_key("e", entry.id), ends_in_s)
         await _await_server(pipe.execute())
 
-    async def mark_used(self, entry: CacheEntry) -> None:
-        """The server lets go by time, and by its own `maxmemory-policy`."""
-
     async def remove_entries(self, which: EntryFilter) -> int:
-        """See `CacheStore`. Goes through all entries, unless the id is given."""
+        """Goes through all entries, unless the id is given."""
         count = 0
         async for row in self._iter_rows(which):
             if _matches_filter(which, row):
@@ -126,11 +114,9 @@ class ValkeyStore:
         return count
 
     async def count_entries(self) -> int:
-        """See `CacheStore`."""
         return len([key async for key in self._iter_keys()])
 
     async def close_store(self) -> None:
-        """See `CacheStore`."""
         await self._redis.aclose()
         await self._redis.connection_pool.disconnect()
 
@@ -180,9 +166,9 @@ def _encode_hash(entry: CacheEntry) -> dict[Any, Any]:
         "question": entry.question.encode("utf-8", "surrogatepass"),
         "vector": b"" if entry.vector is None else entry.vector.astype(np.float32).tobytes(),
         "answer": entry.answer,
-        "tenant": _hash_name(entry.tenant),
-        "user": "" if entry.user is None else _hash_name(entry.user),
-        "model": _hash_name(entry.model),
+        "tenant": stored_value("tenant", entry.tenant),
+        "user": "" if entry.user is None else stored_value("user", entry.user),
+        "model": stored_value("model", entry.model),
         "created_at": repr(entry.created_at),
         "expires_at": repr(entry.expires_at),
     }
@@ -190,11 +176,11 @@ def _encode_hash(entry: CacheEntry) -> dict[Any, Any]:
 
 def _decode_hash(row: dict[bytes, bytes]) -> CacheEntry | None:
     """None where the server has let go of it meanwhile."""
-    if any(name.encode() not in row for name in _FIELDS):
+    if any(name.encode() not in row for name in ENTRY_FIELDS):
         return None
     text = {
         name: row[name.encode()].decode("utf-8", "surrogatepass")
-        for name in _FIELDS
+        for name in ENTRY_FIELDS
         if name not in ("vector", "answer")
     }
     vector = np.frombuffer(row[b"vector"], np.float32) if row[b"vector"] else None
@@ -215,12 +201,5 @@ def _decode_hash(row: dict[bytes, bytes]) -> CacheEntry | None:
 
 
 def _matches_filter(which: EntryFilter, row: dict[str, bytes]) -> bool:
-    hashed = ("tenant", "user", "model")
-    return all(
-        row[name].decode() == (_hash_name(value) if name in hashed else value)
-        for name, value in which.given_fields().items()
-    )
-
-
-def _hash_name(name: str) -> str:
-    return blake_digest(name.encode("utf-8", "replace"))
+    given = which.given_fields().items()
+    return all(row[name].decode() == stored_value(name, value) for name, value in given)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
-from math import inf, isinf
+from math import inf
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import msgspec
 import numpy as np
 
+from radixway.core.atomic_file import write_atomically
 from radixway.core.config import ConfigError
-from radixway.semantics.cache.store import CacheEntry
+from radixway.semantics.cache.store import ENTRY_FIELDS, CacheEntry
 
 
 class KnownAnswer(msgspec.Struct, forbid_unknown_fields=True):
@@ -29,7 +28,6 @@ class KnownAnswer(msgspec.Struct, forbid_unknown_fields=True):
     request: dict[str, Any] | None = None
     """A whole body of `/v1/chat/completions`."""
     response: dict[str, Any] | None = None
-    """And its answer."""
 
     def request_and_response(self) -> tuple[dict[str, Any], bytes]:
         """The request's body and the answer's. Raises ValueError."""
@@ -60,7 +58,7 @@ _known = msgspec.json.Decoder(KnownAnswer)
 
 
 def read_known_answers(path: Path) -> list[KnownAnswer]:
-    """The lines of a file. Raises ConfigError naming the line at fault."""
+    """Read the lines of a file. Raises ConfigError naming the line at fault."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -77,7 +75,9 @@ def read_known_answers(path: Path) -> list[KnownAnswer]:
     return known
 
 
-class _Saved(msgspec.Struct, array_like=True):
+class _SavedEntry(msgspec.Struct, array_like=True):
+    """A `CacheEntry` in the file: its fields, in its order."""
+
     id: str
     scope: str
     exact: str
@@ -91,59 +91,31 @@ class _Saved(msgspec.Struct, array_like=True):
     expires_at: float | None
 
 
-_saved = msgspec.msgpack.Decoder(list[_Saved])
+_saved = msgspec.msgpack.Decoder(list[_SavedEntry])
 
 
 def save_cache_file(entries: Iterator[CacheEntry], path: Path) -> None:
     """Write entries to a file that only its owner can read, all or nothing. Raises OSError."""
-    rows = [
-        _Saved(
-            e.id,
-            e.scope,
-            e.exact,
-            e.question,
-            None if e.vector is None else e.vector.tobytes(),
-            e.answer,
-            e.tenant,
-            e.user,
-            e.model,
-            e.created_at,
-            None if isinf(e.expires_at) else e.expires_at,
-        )
-        for e in entries
-    ]
+    rows = [[getattr(entry, name) for name in ENTRY_FIELDS] for entry in entries]
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f"{path.name}.{uuid4().hex}")
-    try:
-        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(msgspec.msgpack.encode(rows))
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    write_atomically(path, msgspec.msgpack.encode(rows, enc_hook=np.ndarray.tobytes))
 
 
 def load_cache_file(path: Path) -> list[CacheEntry]:
-    """What `save` wrote, nothing where there is no file. Raises ConfigError for another file."""
+    """Read what `save_cache_file` wrote; nothing where there is no file. Raises ConfigError."""
     try:
         rows = _saved.decode(path.read_bytes())
     except FileNotFoundError:
         return []
     except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"semantic_cache.persist: {path} cannot be read: {error}") from None
-    return [
-        CacheEntry(
-            row.id,
-            row.scope,
-            row.exact,
-            row.question,
-            None if row.vector is None else np.frombuffer(row.vector, np.float32),
-            row.answer,
-            row.tenant,
-            row.user,
-            row.model,
-            row.created_at,
-            inf if row.expires_at is None else row.expires_at,
-        )
-        for row in rows
-    ]
+    return [_read_entry(row) for row in rows]
+
+
+def _read_entry(row: _SavedEntry) -> CacheEntry:
+    values = msgspec.structs.asdict(row)
+    if row.vector is not None:
+        values["vector"] = np.frombuffer(row.vector, np.float32)
+    if row.expires_at is None:  # as earlier versions wrote infinity
+        values["expires_at"] = inf
+    return CacheEntry(**values)

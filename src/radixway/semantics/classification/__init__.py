@@ -5,10 +5,9 @@ names it.
 """
 
 from radixway.semantics.classification.answers import ClassificationOptions, Task, UnknownTypesError
-from radixway.semantics.classification.intent import TextIntent, read_intent
+from radixway.semantics.classification.intent import TextIntent
 from radixway.semantics.classification.service import ClassificationService, ClassifierUnavailableError
-from radixway.semantics.classification.similarity import TextSimilarity
-from radixway.semantics.classification.tasks import ClassificationTasks
+from radixway.semantics.classification.tasks import ClassificationTasks, TextSimilarity
 
 __all__ = [
     "ClassificationOptions",
@@ -19,5 +18,4 @@ __all__ = [
     "TextIntent",
     "TextSimilarity",
     "UnknownTypesError",
-    "read_intent",
 ]

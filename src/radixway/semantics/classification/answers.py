@@ -5,7 +5,7 @@ Answers to questions about texts, as the published API gives them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -76,19 +76,19 @@ def intent_answer(intent: TextIntent, options: IntentOptions, time_ms: int) -> d
         "entropy": intent.domain.entropy,
         "processing_time_ms": time_ms,
     }
-    told: dict[str, Any] = {"classification": classification}
+    answer: dict[str, Any] = {"classification": classification}
     if options.return_probabilities:
-        told["probabilities"] = _sort_descending(intent.domain.distribution)
-    told |= {
+        answer["probabilities"] = dict(sorted(intent.domain.distribution.items(), key=lambda item: -item[1]))
+    answer |= {
         "recommended_model": intent.model,
         "routing_decision": intent.routing_decision(options.confidence_threshold),
         "matched_signals": intent.matched_signals(),
     }
     if intent.snapshot.section.is_on:
-        told["decision"] = intent.decision_summary()
+        answer["decision"] = intent.decision_summary()
     if options.include_explanation:
-        told["explanation"] = intent.explain()
-    return told
+        answer["explanation"] = intent.explain()
+    return answer
 
 
 def pii_answer(
@@ -102,17 +102,17 @@ def pii_answer(
     wanted = {_TYPES.get(name.upper(), name.upper()) for name in options.entity_types} - {"ALL"}
     least = finder.threshold if options.confidence_threshold is None else options.confidence_threshold
     kept = [each for each in found if each.confidence >= least and (not wanted or each.type in wanted)]
-    told: dict[str, Any] = {
+    answer: dict[str, Any] = {
         "has_pii": bool(kept),
         "entities": [_entity_answer(text, each, options) for each in kept],
     }
     if options.mask_entities:
-        told["masked_text"] = mask_findings(text, kept)
-    told |= {
+        answer["masked_text"] = mask_findings(text, kept)
+    answer |= {
         "security_recommendation": "block" if kept else "allow",
         "processing_time_ms": time_ms,
     }
-    return told | _unchecked_types("entity_types", wanted, finder.types)
+    return answer | _unchecked_types("entity_types", wanted, finder.types)
 
 
 def security_answer(
@@ -124,7 +124,7 @@ def security_answer(
     known = {kind: share for kind, share in attack.kinds.items() if not wanted or kind in wanted}
     risk = max(known.values(), default=0.0) if wanted else attack.risk
     found = risk >= least
-    told: dict[str, Any] = {
+    answer: dict[str, Any] = {
         "is_jailbreak": found,
         "risk_score": risk,
         "detection_types": [kind for kind, share in known.items() if share >= least],
@@ -135,11 +135,11 @@ def security_answer(
     }
     if options.include_reasoning:
         shares = ", ".join(f"{kind} {share:.3f}" for kind, share in known.items())
-        told["reasoning"] = (
+        answer["reasoning"] = (
             f"{shares}: the highest of {attack.parts} part{'s' * (attack.parts > 1)} of the text; "
             f"an attack from {least:.2f}"
         )
-    return told | _unchecked_types("detection_types", wanted, judge.kinds)
+    return answer | _unchecked_types("detection_types", wanted, judge.kinds)
 
 
 def mask_findings(text: str, found: Sequence[PersonalDataSpan]) -> str:
@@ -152,16 +152,16 @@ def mask_findings(text: str, found: Sequence[PersonalDataSpan]) -> str:
 
 
 def _entity_answer(text: str, found: PersonalDataSpan, options: PiiOptions) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    answer: dict[str, Any] = {
         "type": found.type,
         "value": text[found.begin : found.end],
         "confidence": found.confidence,
     }
     if options.return_positions:
-        told |= {"start_position": found.begin, "end_position": found.end}
+        answer |= {"start_position": found.begin, "end_position": found.end}
     if options.mask_entities:
-        told["masked_value"] = f"[{found.type}]"
-    return told
+        answer["masked_value"] = f"[{found.type}]"
+    return answer
 
 
 def _unchecked_types(field: str, wanted: set[str], known: Sequence[str]) -> dict[str, Any]:
@@ -172,7 +172,3 @@ def _unchecked_types(field: str, wanted: set[str], known: Sequence[str]) -> dict
     if unknown and len(unknown) == len(wanted):
         raise UnknownTypesError(field, known)
     return {f"unknown_{field}": unknown} if unknown else {}
-
-
-def _sort_descending(distribution: Mapping[str, float]) -> dict[str, float]:
-    return dict(sorted(distribution.items(), key=lambda item: -item[1]))

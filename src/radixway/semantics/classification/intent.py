@@ -62,26 +62,26 @@ class TextIntent:
         return found
 
     def decision_summary(self) -> dict[str, Any]:
-        """The fused decision, in words and figures."""
+        """Return the fused decision, in words and figures."""
         verdict, plan = self.verdict, self.plan
-        told: dict[str, Any] = {
+        entry: dict[str, Any] = {
             "action": verdict.action,
             "category": verdict.category,
             "confidence": verdict.confidence,
             "reason": verdict.reason,
-            "rule": verdict.rule.name if verdict.rule else None,
+            "rule": verdict.rule_name,
             "model": self.model,
         }
         if plan is not None:
-            told |= {"reasoning": plan.reasoning.on, "reasoning_reason": plan.reasoning.reason}
-        return told
+            entry |= {"reasoning": plan.reasoning.on, "reasoning_reason": plan.reasoning.reason}
+        return entry
 
     def explain(self) -> dict[str, Any]:
-        """Every signal and candidate, and why the winner won; no text."""
-        told: dict[str, Any] = {"signals": self.signals.explain()}
+        """Return every signal and candidate, and why the winner won; no text."""
+        entry: dict[str, Any] = {"signals": self.signals.explain()}
         if self.plan is not None:
-            told = self.plan.explain() | told
-        return told
+            entry = self.plan.explain() | entry
+        return entry
 
 
 async def read_intent(
@@ -97,9 +97,7 @@ async def read_intent(
     )
     plan = None
     if verdict.action == "route":
-        wish = SelectionPreferences(
-            snapshot.section.preference.default, "", snapshot.section.preference.completion_tokens
-        )
+        wish = SelectionPreferences.usual(snapshot.section)
         plan = make_plan(snapshot, question, decided, verdict, wish, states, feedback, tuple(failed))
     every, _, _ = await reader.read_signals(snapshot, question, _require_all_kinds(snapshot))
     return TextIntent(snapshot, every.domain, every, verdict, plan)

@@ -36,7 +36,7 @@ class ClassifierUnavailableError(Exception):
 
 
 class ClassificationService:
-    """Questions about texts. Each raises Unavailable, and EncoderBusy where too many texts wait already."""
+    """Questions about texts. Each raises ClassifierUnavailableError, or EncoderBusyError for a full queue."""
 
     def __init__(
         self,
@@ -67,11 +67,11 @@ class ClassificationService:
         return encode_once(self.encoders)
 
     async def encode_text(self, text: str) -> TextEncoding:
-        """The text's vector and pieces."""
+        """Return the text's vector and pieces."""
         return await _with_part_name("encoder", self.encoders.encode(text))
 
     async def read_intent(self, text: str) -> TextIntent:
-        """The text's domain, all signals, and the decision it would get."""
+        """Return the text's domain, all signals, and the decision it would get."""
         with self.read_once():
             await self.encode_text(text)  # for its error: what reads signals goes on without an encoder
             intent = await read_intent(
@@ -84,13 +84,13 @@ class ClassificationService:
         return intent
 
     async def find_personal_data(self, text: str) -> Sequence[PersonalDataSpan]:
-        """What in the text is personal data, of any confidence."""
+        """Return what in the text is personal data, of any confidence."""
         if self.finder is None:
             raise ClassifierUnavailableError("pii_classifier", "nobody finds personal data here")
         return await _with_part_name("pii_classifier", self.finder.find(text))
 
     async def judge_attack(self, text: str) -> AttackAssessment:
-        """How likely the text attacks a prompt."""
+        """Return how likely the text attacks a prompt."""
         if self.judge is None:
             raise ClassifierUnavailableError("jailbreak_classifier", "nobody judges attacks here")
         return await _with_part_name("jailbreak_classifier", self.judge.judge(text))

@@ -12,34 +12,22 @@ State, and the file that owns it:
   once
 """
 
-from radixway.semantics.decisions.cache_rules import CacheDefault
-from radixway.semantics.decisions.detection import Detect, RuleBlockedError
+from radixway.semantics.decisions.detection import Detect
 from radixway.semantics.decisions.middleware import Semantic
-from radixway.semantics.decisions.score_feedback import ScoreFeedback
 from radixway.semantics.decisions.service import SemanticService
 from radixway.semantics.decisions.signal_reader import SignalReader
 from radixway.semantics.decisions.snapshot import SemanticSnapshot, compile_snapshot
-from radixway.semantics.decisions.snapshot_store import ReloadResult, SnapshotStore
+from radixway.semantics.decisions.snapshot_store import SnapshotStore
 from radixway.semantics.decisions.verdict import (
-    CompiledRule,
-    CompiledRules,
-    DecisionVerdict,
     MissingSignals,
     judge_signals,
 )
-from radixway.semantics.signals.question import RequestQuestion, read_question
+from radixway.semantics.signals.question import RequestQuestion
 
 __all__ = [
-    "CacheDefault",
-    "CompiledRule",
-    "CompiledRules",
-    "DecisionVerdict",
     "Detect",
     "MissingSignals",
-    "ReloadResult",
     "RequestQuestion",
-    "RuleBlockedError",
-    "ScoreFeedback",
     "Semantic",
     "SemanticService",
     "SemanticSnapshot",
@@ -47,5 +35,4 @@ __all__ = [
     "SnapshotStore",
     "compile_snapshot",
     "judge_signals",
-    "read_question",
 ]

@@ -37,7 +37,7 @@ class CategoryCacheRules:
         return bool(self.by_category or self.by_decision)
 
     def rule_for(self, verdict: DecisionVerdict) -> Wanted:
-        """The decision's word goes before its category's."""
+        """Return the rule of the decision that won, else that of its category."""
         rule = verdict.rule
         if rule is not None and rule.name in self.by_decision and PLUGIN in rule.plugins:
             return self.by_decision[rule.name]
@@ -45,7 +45,7 @@ class CategoryCacheRules:
 
 
 def compile_cache_rules(section: SemanticConfig) -> CategoryCacheRules:
-    """Those of a configuration."""
+    """Read the rules of a configuration."""
     by_category = {
         each.name: (each.semantic_cache_enabled, each.semantic_cache_similarity_threshold)
         for each in section.categories

@@ -6,15 +6,22 @@ is what lets signals be read lazily, cheapest first, until the decision is certa
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import operator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 from radixway.core.config.semantic import SignalCondition
 from radixway.semantics.signals.base import SignalSet, Value
 
 Comparison = Literal["==", "!=", "<", "<=", ">", ">="]
 Attribute = Literal["matched", "score", "confidence", "value", "entropy"]
+_ORDERINGS: dict[str, Callable[[float, float], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 
 
 class ConditionNode(Protocol):
@@ -23,27 +30,27 @@ class ConditionNode(Protocol):
     @property
     def signal_kinds(self) -> frozenset[str]:
         """The kinds of signals that it may need."""
-        ...
 
     def evaluate(self, signals: SignalSet) -> bool | None:
-        """Whether it holds; None while signals that matter were not read."""
-        ...
+        """Return whether it holds; None while `signals` lacks some that matter."""
 
     def confidence(self, signals: SignalSet) -> float:
-        """How sure it is, given that it holds."""
-        ...
+        """Return how sure it is, 0 to 1, given that it holds."""
 
 
 @dataclass(frozen=True, slots=True)
-class SignalMatched:
-    """A signal is there."""
-
+class _SignalCondition:
     kind: str
     name: str
 
     @property
     def signal_kinds(self) -> frozenset[str]:
         return frozenset((self.kind,))
+
+
+@dataclass(frozen=True, slots=True)
+class SignalMatched(_SignalCondition):
+    """A signal is there."""
 
     def evaluate(self, signals: SignalSet) -> bool | None:
         if not signals.has_kind(self.kind):
@@ -57,18 +64,12 @@ class SignalMatched:
 
 
 @dataclass(frozen=True, slots=True)
-class SignalCompared:
+class SignalCompared(_SignalCondition):
     """An attribute of a signal against a constant. What was not found is 0, "" and false."""
 
-    kind: str
-    name: str
     attribute: Attribute
     comparison: Comparison
     constant: Value
-
-    @property
-    def signal_kinds(self) -> frozenset[str]:
-        return frozenset((self.kind,))
 
     def evaluate(self, signals: SignalSet) -> bool | None:
         if not signals.has_kind(self.kind):
@@ -100,51 +101,49 @@ class NotNode:
 
 
 @dataclass(frozen=True, slots=True)
-class AllOf:
-    """Every one; of none at all it holds."""
+class _ConditionGroup:
+    """Conditions of which one that evaluates to `decisive` decides for all."""
 
+    decisive: ClassVar[bool]
     nodes: tuple[ConditionNode, ...]
 
     @property
     def signal_kinds(self) -> frozenset[str]:
-        return _union_kinds(self.nodes)
+        return frozenset[str]().union(*(node.signal_kinds for node in self.nodes))
 
     def evaluate(self, signals: SignalSet) -> bool | None:
         truths = [node.evaluate(signals) for node in self.nodes]
-        if False in truths:
-            return False
-        return None if None in truths else True
+        if self.decisive in truths:
+            return self.decisive
+        return None if None in truths else not self.decisive
+
+
+class AllOf(_ConditionGroup):
+    """Every one; of none at all it holds."""
+
+    __slots__ = ()
+    decisive = False
 
     def confidence(self, signals: SignalSet) -> float:
-        """The mean of its parts."""
+        """Return the mean confidence of the parts."""
         sure = [node.confidence(signals) for node in self.nodes]
         return sum(sure) / len(sure) if sure else 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class AnyOf:
+class AnyOf(_ConditionGroup):
     """At least one."""
 
-    nodes: tuple[ConditionNode, ...]
-
-    @property
-    def signal_kinds(self) -> frozenset[str]:
-        return _union_kinds(self.nodes)
-
-    def evaluate(self, signals: SignalSet) -> bool | None:
-        truths = [node.evaluate(signals) for node in self.nodes]
-        if True in truths:
-            return True
-        return None if None in truths else False
+    __slots__ = ()
+    decisive = True
 
     def confidence(self, signals: SignalSet) -> float:
-        """The surest of the parts that hold."""
+        """Return the highest confidence of the parts that hold."""
         held = (node.confidence(signals) for node in self.nodes if node.evaluate(signals))
         return max(held, default=0.0)
 
 
 def build_condition(condition: SignalCondition) -> ConditionNode:
-    """A condition as the configuration writes it."""
+    """Build the node of a `condition` of the configuration."""
     if condition.type is not None:
         return SignalMatched(condition.type, condition.name or "")
     parts = tuple(build_condition(each) for each in condition.conditions)
@@ -154,7 +153,7 @@ def build_condition(condition: SignalCondition) -> ConditionNode:
 
 
 def read_attribute(signals: SignalSet, kind: str, name: str, attribute: Attribute) -> Value:
-    """What an expression's term stands for."""
+    """Return the value of a term of an expression, `kind.name.attribute`."""
     signal = signals.find_signal(kind, name)
     if attribute == "matched":
         return signal is not None and signal.matched
@@ -169,10 +168,6 @@ def read_attribute(signals: SignalSet, kind: str, name: str, attribute: Attribut
     return signal.value
 
 
-def _union_kinds(nodes: Iterable[ConditionNode]) -> frozenset[str]:
-    return frozenset[str]().union(*(node.signal_kinds for node in nodes))
-
-
 def _compare_values(value: Value, comparison: Comparison, constant: Value) -> bool:
     if comparison == "==":
         return value == constant
@@ -180,8 +175,4 @@ def _compare_values(value: Value, comparison: Comparison, constant: Value) -> bo
         return value != constant
     if isinstance(value, str) or isinstance(constant, str):
         return False  # only numbers have an order here
-    if comparison == "<":
-        return value < constant
-    if comparison == "<=":
-        return value <= constant
-    return value > constant if comparison == ">" else value >= constant
+    return _ORDERINGS[comparison](value, constant)

@@ -93,7 +93,7 @@ class DecisionMetrics:
         )
 
     def observe_decision(self, plan: DecisionPlan, seconds: float) -> None:
-        """One decision, and how long it took to find."""
+        """Record a decision and the `seconds` it took to find."""
         verdict, reasoning = plan.verdict, plan.reasoning
         category = verdict.category or _UNKNOWN
         self._routing().observe(seconds)
@@ -117,7 +117,7 @@ class DecisionMetrics:
         self._entropies(top, "entropy_based").observe(entropy * log2(len(distribution)))
 
     def count_applied(self, plan: DecisionPlan, applied: AppliedDecision, source: str) -> None:
-        """The decision was put into effect for a request that had named `source`."""
+        """Count a decision that was applied to a request that had named the model `source`."""
         if applied.model != source:
             self._modifications(source, applied.model).inc()
         effort = applied.effort or ""

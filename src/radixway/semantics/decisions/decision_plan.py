@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from radixway.core.config.semantic import BilingualText, ModelPricing, Preference
+from radixway.core.config.semantic import Preference, SemanticConfig
 from radixway.core.config.semantic.models import PromptMode
 from radixway.core.pipeline import ModelState
 from radixway.semantics.decisions.model_selection import (
@@ -18,8 +18,8 @@ from radixway.semantics.decisions.model_selection import (
 )
 from radixway.semantics.decisions.reasoning_mode import BY_RULE, ReasoningDecision, decide_reasoning
 from radixway.semantics.decisions.score_feedback import ScoreFeedback
-from radixway.semantics.decisions.shipped_prompts import SHIPPED
 from radixway.semantics.decisions.snapshot import SemanticSnapshot
+from radixway.semantics.decisions.system_prompts import category_prompt
 from radixway.semantics.decisions.verdict import DecisionVerdict
 from radixway.semantics.signals.base import SignalSet
 from radixway.semantics.signals.context_length import estimate_tokens
@@ -39,6 +39,11 @@ class SelectionPreferences:
     """Whether a model may answer it: tenants have theirs, and the guard has its word."""
     only: str | None = None
     """The one model that is to answer it, whatever its category's are."""
+
+    @classmethod
+    def usual(cls, section: SemanticConfig) -> SelectionPreferences:
+        """Return those of a request that says nothing of the choice, as `section` has them."""
+        return cls(section.preference.default, "", section.preference.completion_tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +65,14 @@ class DecisionPlan:
     failed: tuple[str, ...] = ()
 
     def explain(self) -> dict[str, Any]:
-        """Every signal, who won, and why. Names and figures only."""
+        """Return every signal, who won, and why. Names and figures only."""
         verdict, choice = self.verdict, self.choice
-        told: dict[str, Any] = {
+        entry: dict[str, Any] = {
             "model": choice.best.model if choice else None,
             "category": verdict.category,
             "confidence": round(verdict.confidence, 4),
             "reason": verdict.reason,
-            "rule": verdict.rule.name if verdict.rule else None,
+            "rule": verdict.rule_name,
             "agreeing": list(verdict.agreeing),
             "reasoning": self.reasoning.on,
             "reasoning_reason": self.reasoning.reason,
@@ -77,11 +82,11 @@ class DecisionPlan:
         }
         domain = self.signals.domain
         if domain is not None:
-            told["entropy"] = round(domain.entropy, 4)
+            entry["entropy"] = round(domain.entropy, 4)
         if (encoder_s := self.signals.latencies_s.get("encoder")) is not None:
-            told["encoder_ms"] = round(encoder_s * 1e3, 3)
+            entry["encoder_ms"] = round(encoder_s * 1e3, 3)
         return (
-            told
+            entry
             | ({"split": self.split} if self.split else {})
             | ({"failed": list(self.failed)} if self.failed else {})
         )
@@ -168,9 +173,10 @@ def _choose_models(
 ) -> ModelChoice | None:
     """The candidates in order, and after them the default model, which may be the only one."""
     section, default = snapshot.section, snapshot.default_model
-    pricing = {each.model: _pricing(snapshot, each.model) for each in candidates}
+    models = section.models
+    pricing = {each.model: models[each.model].pricing for each in candidates if each.model in models}
     last = []
-    if default and default not in pricing and wish.allows(default):
+    if default and default not in {each.model for each in candidates} and wish.allows(default):
         last = weigh_candidates([ModelCandidate(default, 0.0)], {}, states, tokens, wish.completion_tokens)
     weighed = weigh_candidates(candidates, pricing, states, tokens, wish.completion_tokens)
     if not weighed:
@@ -179,11 +185,6 @@ def _choose_models(
         return ModelChoice((*last, *weighed), "default_model_as_no_other_is_ready")
     choice = choose_model(weighed, wish.preference, section.preference.least_share)
     return ModelChoice((*choice.ranked, *last), choice.reason)
-
-
-def _pricing(snapshot: SemanticSnapshot, model: str) -> ModelPricing | None:
-    params = snapshot.section.models.get(model)
-    return None if params is None else params.pricing
 
 
 def _decide_thinking(snapshot: SemanticSnapshot, verdict: DecisionVerdict, chosen: bool) -> ReasoningDecision:
@@ -205,9 +206,6 @@ def _system_prompt(
     category = snapshot.categories.get(verdict.category or "")
     if category is None or category.system_prompt_enabled is False:
         return "", "off"
-    given = category.system_prompt
-    if not given and snapshot.section.shipped_prompts:
-        label = category.labels()[0]
-        given = SHIPPED.get(label, BilingualText())
+    given = category_prompt(category, snapshot.section.shipped_prompts)
     text = given if isinstance(given, str) else given.text_in(detect_language(question.text)[0])
     return text, category.system_prompt_mode

@@ -37,7 +37,6 @@ class RequestMeaning(SemanticContext):
     verdict: DecisionVerdict
     failed: tuple[str, ...]
     took_s: float
-    """To find it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +49,7 @@ class BlockedDecision:
 
     def explain(self) -> dict[str, Any]:
         """Names and figures only."""
-        rule = self.verdict.rule.name if self.verdict.rule else None
-        return {"blocked": True, "rule": rule, "signals": self.signals.explain()}
+        return {"blocked": True, "rule": self.verdict.rule_name, "signals": self.signals.explain()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +67,9 @@ class BlockCheck:
 
     def explain(self) -> dict[str, Any]:
         """Names and figures only."""
-        verdict = self.verdict
         return {
             "model": self.model,
-            "rule": verdict.rule.name if verdict and verdict.rule else None,
+            "rule": self.verdict.rule_name if self.verdict else None,
             "signals": self.signals.explain(),
             "failed": list(self.failed),
         }
@@ -113,7 +110,6 @@ class Detect:
         return await call_next(request)
 
     def _depends_on_category(self, snapshot: SemanticSnapshot) -> bool:
-        """Whether the cache does."""
         return self._cache is not None and (self._cache.by_category or bool(snapshot.cache_rules))
 
     async def _check_blocks(self, snapshot: SemanticSnapshot, request: Request) -> None:
@@ -142,7 +138,7 @@ async def find_meaning(snapshot: SemanticSnapshot, reader: SignalReader, request
         raise _blocked_error(snapshot, verdict)
     request.semantics = meaning = RequestMeaning(
         verdict.category,
-        verdict.rule.name if verdict.rule else None,
+        verdict.rule_name,
         snapshot,
         question,
         signals,
@@ -165,8 +161,7 @@ def _time_signals(request: Request, signals: SignalSet) -> None:
 
 
 def _blocked_error(snapshot: SemanticSnapshot, verdict: DecisionVerdict) -> RuleBlockedError:
-    name = verdict.rule.name if verdict.rule else ""
-    said = verdict.rule.message if verdict.rule else ""
+    message = verdict.rule.message if verdict.rule else ""
     return RuleBlockedError(
-        said or f"the rule {name!r} blocks this request", status=snapshot.section.block.status
+        message or f"the rule {verdict.rule_name!r} blocks this request", status=snapshot.section.block.status
     )

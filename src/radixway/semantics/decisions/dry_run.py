@@ -1,7 +1,4 @@
-"""The semantic layer without a gateway: the same room, nothing is sent, and every model counts as ready.
-
-A case sent down the road of real requests, up to where a worker would get it.
-"""
+"""Runs cases through the middlewares that serve requests, without a gateway: every model counts as ready."""
 
 from __future__ import annotations
 
@@ -138,15 +135,15 @@ async def run_case(setup: OfflineLayer, placed: LocatedCase) -> CaseResult:
         refused = str(error)
     except GatewayError as error:
         refused = str(error)
-    said = _journal_decision(request.journal)
-    outcome |= {name: said.get(name) for name in ("category", "rule")}
-    outcome["reasoning"] = said.get("reasoning")
-    signals = tuple(said.get("signals", ()))
+    entry = _journal_decision(request.journal)
+    outcome |= {name: entry.get(name) for name in ("category", "rule")}
+    outcome["reasoning"] = entry.get("reasoning")
+    signals = tuple(entry.get("signals", ()))
     matched = [f"{each['kind']}:{each['name']}" for each in signals if each["matched"] and each["name"]]
     failures = unmet_expectations(case.expect, outcome, matched)
     if refused and not outcome["blocked"]:
         failures = [f"refused: {refused}", *failures]
-    return CaseResult(placed, tuple(failures), outcome, signals, _failure_reason(said, refused))
+    return CaseResult(placed, tuple(failures), outcome, signals, _failure_reason(entry, refused))
 
 
 def _case_request(case: SemanticCase) -> Request:
@@ -170,26 +167,26 @@ def _case_request(case: SemanticCase) -> Request:
 
 def _journal_decision(journal: Journal) -> dict[str, Any]:
     """The step that decided; empty where no decision was needed."""
-    for step, _, said in reversed(journal.entries):
+    for step, _, entry in reversed(journal.entries):
         if step == "semantic":
-            return said if isinstance(said, dict) else said.explain()
+            return entry if isinstance(entry, dict) else entry.explain()
     return {}
 
 
-def _failure_reason(said: dict[str, Any], refused: str) -> str:
+def _failure_reason(entry: dict[str, Any], refused: str) -> str:
     if refused:
         return refused
-    if "reason" not in said:
+    if "reason" not in entry:
         return "the request names its model"
-    parts = [str(said["reason"])]
-    if "confidence" in said:
-        parts[0] += f" {said['confidence']:.2f}"
-    if "entropy" in said:
-        parts.append(f"entropy {said['entropy']:.2f}")
-    if "choice" in said:
-        parts.append(f"model by {said['choice']}")
-    if "reasoning_reason" in said:
-        parts.append(f"thinking by {said['reasoning_reason']}")
-    if failed := said.get("failed"):
+    parts = [str(entry["reason"])]
+    if "confidence" in entry:
+        parts[0] += f" {entry['confidence']:.2f}"
+    if "entropy" in entry:
+        parts.append(f"entropy {entry['entropy']:.2f}")
+    if "choice" in entry:
+        parts.append(f"model by {entry['choice']}")
+    if "reasoning_reason" in entry:
+        parts.append(f"thinking by {entry['reasoning_reason']}")
+    if failed := entry.get("failed"):
         parts.append(f"failed: {', '.join(failed)}")
     return "; ".join(part for part in parts if part)

@@ -32,31 +32,14 @@ _TOKEN = re.compile(
     r"\s*(?:(?P<number>-?(?:\d+(?:\.\d+)?|\.\d+))(?![\w.])|(?P<quoted>'[^']*'|\"[^\"]*\")|(?P<word>[^\W\d][\w-]*|\d[\w-]*)"
     r"|(?P<sign>&&|\|\||==|!=|<=|>=|[<>!().]))"
 )
-_KINDS = {
-    "keyword": "keyword",
-    "regex": "regex",
-    "similarity": "embedding",
-    "embedding": "embedding",
-    "bert": "domain",
-    "domain": "domain",
-    "language": "language",
-    "context": "context",
-    "complexity": "complexity",
-    "header": "header",
-    "jailbreak": "jailbreak",
-    "pii": "pii",
-}
-_ATTRIBUTES = {
-    "matched": "matched",
-    "score": "score",
-    "confidence": "confidence",
-    "value": "value",
-    "entropy": "entropy",
-    "category": "value",
-    "code": "value",
-    "tokens": "value",
-}
-"""By the words that expressions use."""
+_KIND_WORDS = (
+    *("keyword", "regex", "similarity", "embedding", "bert", "domain"),
+    *("language", "context", "complexity", "header", "jailbreak", "pii"),
+)
+_KIND_OF_WORD = {"similarity": "embedding", "bert": "domain"}
+"""Of the others the kind is the word itself."""
+_ATTRIBUTES: dict[str, Attribute] = {name: name for name in get_args(Attribute)}
+_ATTRIBUTES |= {"category": "value", "code": "value", "tokens": "value"}
 _COMPARISONS = frozenset(get_args(Comparison))
 _DEEPEST = 64
 
@@ -68,7 +51,7 @@ class _Token(NamedTuple):
 
 
 def parse_expression(text: str, where: str = "condition") -> ConditionNode:
-    """The condition that an expression says.
+    """Return the condition that an expression says.
 
     Raises:
         ConfigError: what is wrong, and at which character. `where` stands before it.
@@ -131,9 +114,9 @@ class _Parser:
         first = self._expect_word("a signal (keyword.NAME.matched)")
         if first in ("true", "false") and not self._peek_is("sign", "."):
             return AllOf(()) if first == "true" else AnyOf(())
-        kind = _KINDS.get(first)
-        if kind is None:
-            self._raise_error(f"there is no kind of signal {first!r}; there are {', '.join(_KINDS)}", back=1)
+        if first not in _KIND_WORDS:
+            known = ", ".join(_KIND_WORDS)
+            self._raise_error(f"there is no kind of signal {first!r}; there are {known}", back=1)
         parts = []
         while self._accept("."):
             parts.append(self._expect_word("a name"))
@@ -146,7 +129,7 @@ class _Parser:
             known = ", ".join(_ATTRIBUTES)
             self._raise_error(f"a signal has no {parts[-1]!r}; it has {known}", back=1)
         name = parts[0] if len(parts) == 2 else ""
-        return self._parse_comparison(kind, name, cast(Attribute, attribute))
+        return self._parse_comparison(_KIND_OF_WORD.get(first, first), name, attribute)
 
     def _parse_comparison(self, kind: str, name: str, attribute: Attribute) -> ConditionNode:
         token = self._tokens[self._next]

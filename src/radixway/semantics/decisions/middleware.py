@@ -60,8 +60,8 @@ class Semantic:
         """The answer of the model that was chosen, or of the next that can answer.
 
         Raises:
-            Blocked: a rule says so (`Detect` finds it earlier).
-            BadRequest: `preference` is none.
+            RuleBlockedError: a rule says so (`Detect` finds it earlier).
+            BadRequest: `preference` is unknown.
         """
         meaning = request.semantics
         snapshot = meaning.snapshot if isinstance(meaning, RequestMeaning) else self._snapshot()

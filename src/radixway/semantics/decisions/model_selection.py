@@ -107,7 +107,7 @@ def choose_model(
 
 
 def pareto_front(weighed: Sequence[WeighedCandidate]) -> list[WeighedCandidate]:
-    """Those that nobody dominates, in their order."""
+    """Return those that nobody dominates, in their order."""
     return [each for each in weighed if not any(_dominates(other, each) for other in weighed)]
 
 
@@ -118,7 +118,7 @@ def _dominates(one: WeighedCandidate, other: WeighedCandidate) -> bool:
 
 
 def pick_ab_split(splits: Iterable[AbSplit], category: str | None, key: str) -> tuple[AbSplit, str] | None:
-    """The first A/B split for the category, and the model that `key` falls to, always the same one."""
+    """Return the first A/B split for the category, and the model that `key` falls to, always the same one."""
     for each in splits:
         if each.category in (None, category):
             total = sum(each.models.values())

@@ -58,7 +58,7 @@ class ReasoningDecision(NamedTuple):
 
 
 def entropy_band(entropy: float) -> str:
-    """The published name of the band that a normalised entropy lies in."""
+    """Return the published name of the band that a normalised entropy lies in."""
     bands = ((VERY_HIGH, "very_high"), (HIGH, "high"), (MEDIUM, "medium"), (LOW, "low"))
     return next((name for least, name in bands if entropy >= least), "very_low")
 
@@ -70,7 +70,7 @@ def decide_reasoning(
     category: str | None,
     threshold: float = 0.6,
 ) -> ReasoningDecision:
-    """Whether to think about a question.
+    """Return whether to think about a question.
 
     `distribution`: probability by category, None where the domain was not read. `needs`: by category, whether
     the model that answers it there is to think. `chosen`: the same of the model that was chosen, whose word

@@ -1,16 +1,15 @@
-"""What other rules would have made of a request, from the signals that its journal kept, without its text.
+"""Replays rules before they are applied: on recent requests, by their recorded signals, and on given texts.
 
 Recorded signals still hold where both configurations read them the same way. What the new rules want to know
 beyond that only the text could tell, and then the answer is which kinds of signals are missing.
-
-Replays rules before they are applied: on recent requests, by their recorded signals, and on given texts.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any
 
@@ -58,8 +57,10 @@ class DecisionOutcome:
 
     def differs_in(self, other: DecisionOutcome) -> tuple[str, ...]:
         """Names of the fields in which they differ."""
-        fields = ("model", "category", "rule", "blocked", "reasoning")
-        return tuple(name for name in fields if getattr(self, name) != getattr(other, name))
+        return tuple(name for name in _OUTCOME_FIELDS if getattr(self, name) != getattr(other, name))
+
+
+_OUTCOME_FIELDS = tuple(each.name for each in fields(DecisionOutcome))
 
 
 def replay_decision(
@@ -86,10 +87,9 @@ def recorded_outcome(
 
 
 def _named_model_outcome(entry: BlockCheck, verdict: DecisionVerdict | None) -> DecisionOutcome:
-    rule = verdict.rule.name if verdict is not None and verdict.rule is not None else None
-    return DecisionOutcome(
-        None if verdict is not None else entry.model, None, rule, verdict is not None, None
-    )
+    if verdict is None:
+        return DecisionOutcome(entry.model, None, None, False, None)
+    return DecisionOutcome(None, None, verdict.rule_name, True, None)
 
 
 def _auto_model_outcome(
@@ -99,11 +99,10 @@ def _auto_model_outcome(
     states: Callable[[str], ModelState | None],
     feedback: ScoreFeedback,
 ) -> DecisionOutcome:
-    rule = verdict.rule.name if verdict.rule is not None else None
+    rule = verdict.rule_name
     if verdict.action == "block":
         return DecisionOutcome(None, verdict.category, rule, True, None)
-    preference = snapshot.section.preference
-    wish, tokens = SelectionPreferences(preference.default, "", preference.completion_tokens), 0
+    wish, tokens = SelectionPreferences.usual(snapshot.section), 0
     if isinstance(entry, DecisionPlan):
         wish, tokens = entry.wish, entry.prompt_tokens
     choice, reasoning, _ = rank_models(snapshot, verdict, wish, tokens, states, feedback, explore=False)
@@ -127,7 +126,7 @@ class SignalReplay:
         }
 
     def reusable_signals(self, signals: SignalSet) -> SignalSet:
-        """Those of one request; of the other kinds nothing is known."""
+        """Return those of one request; of the other kinds nothing is known."""
         kept = SignalSet()
         for kind in self._silent:
             kept.add_signals(kind, ())  # nothing is configured: it says nothing, whatever the text
@@ -182,7 +181,7 @@ def _is_wanted(signal: SignalValue, names: Collection[str]) -> bool:
 
 
 def find_decision_entry(journal: Journal) -> Recorded | None:
-    """The entry that tells what was decided on a request, the last there is."""
+    """Return the entry that tells what was decided on a request, the last there is."""
     for step, _, said in reversed(journal.entries):
         if step == "semantic" and isinstance(said, DecisionPlan | BlockedDecision | BlockCheck):
             return said
@@ -205,7 +204,6 @@ class DecisionComparison:
     request_id: str = ""
     began_at: float = 0.0
     signals: SignalSet | None = None
-    """As the new rules read them of a given text."""
 
     @property
     def changed(self) -> tuple[str, ...]:
@@ -225,12 +223,9 @@ class TryoutReport:
     """Whether the new rules would have read them, as some block."""
 
     def count_changes(self) -> Mapping[str, int]:
-        """How many of the recorded requests would differ, and in what."""
-        told = dict.fromkeys(("model", "category", "rule", "blocked", "reasoning"), 0)
-        for each in self.requests:
-            for name in each.changed:
-                told[name] += 1
-        return told
+        """Return how many of the recorded requests would differ, and in what."""
+        counts = Counter(name for each in self.requests for name in each.changed)
+        return {name: counts[name] for name in _OUTCOME_FIELDS}
 
 
 class RulesTryout:
@@ -252,9 +247,9 @@ class RulesTryout:
     ) -> TryoutReport:
         """`journals`: recent requests; `texts`: what a user might ask for the model `auto`."""
         trial = TryoutReport(unread_matter=bool(new.blocks))
-        by: dict[int, tuple[SemanticSnapshot, SignalReplay]] = {}
+        replays: dict[int, tuple[SemanticSnapshot, SignalReplay]] = {}
         for number, journal in enumerate(journals, 1):
-            self._replay_journal(journal, new, trial, by)
+            self._replay_journal(journal, new, trial, replays)
             if number % _AT_ONCE == 0:
                 await asyncio.sleep(0)  # whoever is served goes between
         for text in texts:
@@ -266,7 +261,7 @@ class RulesTryout:
         journal: Journal,
         new: SemanticSnapshot,
         trial: TryoutReport,
-        by: dict[int, tuple[SemanticSnapshot, SignalReplay]],
+        replays: dict[int, tuple[SemanticSnapshot, SignalReplay]],
     ) -> None:
         entry = find_decision_entry(journal)
         if entry is None:
@@ -274,10 +269,10 @@ class RulesTryout:
             trial.unread += endpoint is not None and endpoint.chooses_model
             return
         old = entry.snapshot
-        if id(old) not in by:
-            by[id(old)] = old, SignalReplay(old.section, new)
+        if id(old) not in replays:
+            replays[id(old)] = old, SignalReplay(old.section, new)
         before = recorded_outcome(entry, self._states, self._feedback)
-        said = replay_decision(entry, by[id(old)][1], self._states, self._feedback)
+        said = replay_decision(entry, replays[id(old)][1], self._states, self._feedback)
         after, missing = (None, tuple(sorted(said.kinds))) if isinstance(said, MissingSignals) else (said, ())
         trial.requests.append(
             DecisionComparison(before, after, missing, journal.request_id, journal.began_at)
@@ -299,8 +294,7 @@ class RulesTryout:
             return recorded_outcome(
                 BlockedDecision(snapshot, signals, verdict), self._states, self._feedback
             ), signals
-        preference = snapshot.section.preference
-        wish = SelectionPreferences(preference.default, "", preference.completion_tokens)
+        wish = SelectionPreferences.usual(snapshot.section)
         plan = make_plan(
             snapshot, question, signals, verdict, wish, self._states, self._feedback, tuple(failed)
         )

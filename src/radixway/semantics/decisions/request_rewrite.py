@@ -90,7 +90,7 @@ def set_decision_headers(reply: Reply, applied: AppliedDecision) -> None:
 
 
 def drop_headers(headers: Headers, names: Iterable[bytes]) -> Headers:
-    """The headers but those of these names."""
+    """Return the headers but those of these names."""
     gone = frozenset(names)
     return tuple(header for header in headers if header[0] not in gone)
 
@@ -113,7 +113,7 @@ def _header_pairs(items: Any) -> Headers:
 
 
 def encode_header_value(text: str) -> bytes:
-    """A text as a header may carry it: UTF-8, control characters as spaces."""
+    """Return a text as a header may carry it: UTF-8, control characters as spaces."""
     return "".join(char if char.isprintable() else " " for char in text).encode("utf-8", "replace")
 
 

@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from radixway.core.config import ConfigError
 from radixway.core.config.base import ConfigSection
-from radixway.core.config.yaml_file import line_of, places_of_mistakes, read_yaml
+from radixway.core.config.yaml_file import line_of, places_of_mistakes, read_text, read_yaml
 
 
 class ExpectedDecision(ConfigSection):
@@ -43,7 +43,6 @@ class SemanticCase(ConfigSection):
     """In place of `text`: a whole conversation."""
     headers: dict[str, str] = Field(default_factory=dict)
     model: str = "auto"
-    """As the client asks for it."""
     preference: str | None = None
     expect: ExpectedDecision
 
@@ -54,7 +53,7 @@ class SemanticCase(ConfigSection):
         return self
 
     def request_body(self) -> dict[str, Any]:
-        """The chat completion."""
+        """Return the chat completion."""
         messages = list(self.messages) or [{"role": "user", "content": self.text}]
         more = {} if self.preference is None else {"preference": self.preference}
         return {"model": self.model, "messages": messages, **more}
@@ -116,13 +115,7 @@ def _yaml_cases(path: Path) -> Iterator[Row]:
 
 
 def _json_lines(path: Path) -> Iterator[Row]:
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"cannot read {path}: it is not UTF-8 text") from None
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(read_text(path).splitlines(), 1):
         if line.strip():
             try:
                 yield json.loads(line), lambda at, number=number: number
@@ -133,7 +126,7 @@ def _json_lines(path: Path) -> Iterator[Row]:
 def unmet_expectations(
     expected: ExpectedDecision, outcome: Mapping[str, Any], matched: Iterable[str]
 ) -> list[str]:
-    """What is not as expected, in words; none where all is. `matched`: signals as `kind:name`."""
+    """Return what is not as expected, in words; none where all is. `matched`: signals as `kind:name`."""
     told = []
     for name in ("category", "rule", "model", "reasoning", "blocked"):
         wanted, got = getattr(expected, name), outcome.get(name)

@@ -7,8 +7,6 @@ was quicker, nothing is written.
 from __future__ import annotations
 
 import fcntl
-import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -16,6 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from time import time_ns
 
+from radixway.core.atomic_file import write_atomically
 from radixway.core.config import ConfigError
 from radixway.core.config.yaml_file import read_text
 
@@ -37,7 +36,7 @@ class RulesVersion:
 
 
 def text_version(text: str) -> str:
-    """Of a text; the same for the same text."""
+    """Return the digest of a text."""
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
@@ -57,7 +56,7 @@ class RulesFile:
         """Put `text` in the place of the version `seen`; both are in the past afterwards.
 
         Raises:
-            Changed: another version stands there.
+            RulesFileChangedError: another version stands there.
             OSError: it cannot be written.
         """
         with self._exclusive_lock():
@@ -72,7 +71,7 @@ class RulesFile:
             self._save_version(text)
 
     def list_versions(self) -> list[RulesVersion]:
-        """The newest first."""
+        """Return the versions of the past, newest first."""
         found = []
         for at_ns, version, file in reversed(self._version_files()):
             with suppress(OSError):
@@ -80,7 +79,7 @@ class RulesFile:
         return found
 
     def find_version(self, version: str) -> str | None:
-        """A text of the past."""
+        """Return the text of a past `version`."""
         for _, known, file in reversed(self._version_files()):
             if known == version:
                 with suppress(ConfigError):
@@ -103,13 +102,13 @@ class RulesFile:
             if each == version:
                 file.unlink(missing_ok=True)
         at = max(time_ns(), known[-1][0] + 1 if known else 0)
-        _write_atomically(self._past / f"{at:020d}-{version}.yaml", text, 0o600)
+        write_atomically(self._past / f"{at:020d}-{version}.yaml", text.encode())
         for _, _, file in self._version_files()[:-KEPT]:
             file.unlink(missing_ok=True)
 
     def _replace_text(self, text: str) -> None:
         place = self.path.resolve()  # a link stays one
-        _write_atomically(place, text, place.stat().st_mode & 0o777)
+        write_atomically(place, text.encode(), place.stat().st_mode & 0o777)
 
     @contextmanager
     def _exclusive_lock(self) -> Iterator[None]:
@@ -118,18 +117,3 @@ class RulesFile:
         with (self._past / "lock").open("a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
-
-
-def _write_atomically(path: Path, text: str, mode: int) -> None:
-    """Whole or not at all, also where the machine stops meanwhile."""
-    fd, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(fd, "wb") as file:
-            file.write(text.encode("utf-8"))
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).chmod(mode)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise

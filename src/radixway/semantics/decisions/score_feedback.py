@@ -31,7 +31,7 @@ class ScoreFeedback:
         self._given: OrderedDict[tuple[str, str], tuple[str, str]] = OrderedDict()
 
     def remember_decision(self, request_id: str, category: str, model: str, tenant: str = "") -> None:
-        """A decision that may be judged later; the oldest is forgotten beyond `remembered`.
+        """Remember a decision that may be judged later; the oldest is forgotten beyond `remembered`.
 
         Clients choose ids: those of one tenant are apart from another's.
         """
@@ -45,7 +45,7 @@ class ScoreFeedback:
     def record_feedback(
         self, request_id: str, reward: float, tenant: str | None = None
     ) -> tuple[str, str] | None:
-        """The answer to that request was worth `reward`, 0 to 1. Category and model; None if it is unknown.
+        """Record that an answer was worth `reward`, 0 to 1. Returns category and model; None if unknown.
 
         A request is judged once. `tenant`: whose it must be; None: anybody's, the newest of that id.
         """
@@ -72,7 +72,7 @@ class ScoreFeedback:
         return scale * good / total
 
     def describe(self) -> list[dict[str, object]]:
-        """Every judged category and model."""
+        """Return every judged category and model."""
         return [
             {
                 "category": category,

@@ -1,12 +1,8 @@
-"""Models that a `config.yaml` names and this machine does not have: what stands in for them.
-
-Mistakes in a section that only compiling finds, each with its place: expressions and patterns.
-"""
+"""Mistakes in a section that only compiling finds, and models it names that this machine does not have."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +11,12 @@ from radixway.core.config.semantic import SemanticConfig, file_mistakes_at, pars
 from radixway.core.config.yaml_file import Place
 from radixway.semantics.decisions.expression_parser import parse_expression
 
-log = logging.getLogger(__name__)
-
 _HEADS = "the shipped head is used"
 _GUARD = "the shipped guard is used"
 
 
 def find_missing_models(section: SemanticConfig) -> Iterator[tuple[str, str]]:
-    """What is named and not there, and what happens instead. Looks at files; no hub is asked."""
+    """Yield what is named and not there, and what happens instead. Looks at files; no hub is asked."""
     classifier, guard = section.classifier, section.prompt_guard
     named = [
         (classifier.category_model.model_id, _HEADS),
@@ -46,20 +40,6 @@ def find_missing_models(section: SemanticConfig) -> Iterator[tuple[str, str]]:
             yield f"signals.{kind}", f"signals.{kind} are not read here: conditions on them never hold"
 
 
-class MissingModelWarnings:
-    """Warns of each once, however often the configuration is read."""
-
-    def __init__(self) -> None:
-        self._told: set[str] = set()
-
-    def warn_once(self, section: SemanticConfig) -> None:
-        """Say what is missing that was not said before."""
-        for name, text in find_missing_models(section):
-            if name not in self._told:
-                self._told.add(name)
-                log.warning("semantic: %s", text)
-
-
 def _tools_database(section: SemanticConfig) -> str:
     tools = section.tools
     return tools.tools_db_path or "" if tools is not None and tools.enabled else ""
@@ -79,30 +59,22 @@ def parse_section(text: str, path: Path) -> SemanticConfig:
 def find_compile_errors(section: SemanticConfig) -> Iterator[tuple[Place, str]]:
     """Patterns are looked at where RE2 is installed, expressions always."""
     for index, policy in enumerate(section.policy_rules):
-        said = _compile_error(parse_expression, policy.condition)
-        if said is not None:
-            yield ("policy_rules", index, "condition"), said
+        if mistake := _compile_error(parse_expression, policy.condition):
+            yield ("policy_rules", index, "condition"), mistake
     try:
-        from radixway.semantics.signals.keyword import KeywordDetector
-        from radixway.semantics.signals.regex import RegexDetector
+        from radixway.semantics.signals.keyword import KeywordDetector, RegexDetector
     except ImportError:
         return
-    patterns: list[tuple[Place, Any]] = [
-        (("regex_rules",), section.regex_rules),
-        (("signals", "regexes"), section.signals.regexes),
+    lists: list[tuple[Place, Sequence[Any], Callable[[Any], object], str]] = [
+        (("regex_rules",), section.regex_rules, RegexDetector, "pattern"),
+        (("signals", "regexes"), section.signals.regexes, RegexDetector, "pattern"),
+        (("keyword_rules",), section.keyword_rules, KeywordDetector, "keywords"),
+        (("signals", "keywords"), section.signals.keywords, KeywordDetector, "keywords"),
     ]
-    for at, rules in patterns:
+    for at, rules, compile_rules, key in lists:
         for index, rule in enumerate(rules):
-            if said := _compile_error(RegexDetector, [rule]):
-                yield (*at, index, "pattern"), said
-    keywords: list[tuple[Place, Any]] = [
-        (("keyword_rules",), section.keyword_rules),
-        (("signals", "keywords"), section.signals.keywords),
-    ]
-    for at, rules in keywords:
-        for index, rule in enumerate(rules):
-            if said := _compile_error(KeywordDetector, [rule]):
-                yield (*at, index, "keywords"), said
+            if mistake := _compile_error(compile_rules, [rule]):
+                yield (*at, index, key), mistake
 
 
 def _compile_error(compile_it: Callable[[Any], object], given: Any) -> str | None:

@@ -1,4 +1,4 @@
-"""The room put together for a gateway: the middleware, and what reloads and judges it."""
+"""The semantic layer of a gateway: its middlewares, and what reloads and judges their rules."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def build_semantic_service(
     home: Path | None = None,
     metrics: MetricsRegistry | None = None,
 ) -> SemanticService:
-    """The room of a gateway. `cache`: see `Detect`. `guard`: who finds personal data and attacks.
+    """Build the service of a gateway. `cache`: see `Detect`. `guard`: who finds personal data and attacks.
     `home`: where vectors of tools are kept between runs. `metrics`: where decisions are counted, if somebody
     reads that.
     """
 
     async def load_head() -> DomainClassifier | None:
         from radixway.semantics.encoders import EncoderError
-        from radixway.semantics.encoders.domain_classifier import load_domain_classifier
+        from radixway.semantics.encoders.classifiers.category_head import load_domain_classifier
 
         try:
             return await load_domain_classifier(encoders)
@@ -76,7 +76,7 @@ async def _no_head() -> DomainClassifier | None:
 
 
 class SemanticService(Component):
-    """What a gateway has of this room. Nothing answers before `start`."""
+    """The semantic layer of a gateway. Nothing answers before `start`."""
 
     name = "semantic"
 

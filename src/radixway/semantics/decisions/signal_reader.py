@@ -28,15 +28,9 @@ _COST = {kind: cost for cost, kind in enumerate((*KINDS, *GUARD_KINDS))}
 class SignalReader:
     """Reads what is needed and no more. A part that fails says nothing, and is noted as failed."""
 
-    def __init__(
-        self,
-        encode: Encode | None,
-        guard: GuardHook | None = None,
-        clock: Callable[[], float] = perf_counter,
-    ) -> None:
+    def __init__(self, encode: Encode | None, guard: GuardHook | None = None) -> None:
         self._encode = encode
         self._guard = guard
-        self._clock = clock
 
     async def read_signals(
         self,
@@ -44,7 +38,7 @@ class SignalReader:
         question: RequestQuestion,
         judge: Callable[[SignalSet], T | MissingSignals],
     ) -> tuple[SignalSet, T, list[str]]:
-        """The signals that were read, the verdict that `judge` gives of them, and what failed."""
+        """Return the signals that were read, the verdict that `judge` gives of them, and what failed."""
         signals = SignalSet()
         failed: list[str] = []
         encoding: TextEncoding | None = None
@@ -83,21 +77,21 @@ class SignalReader:
         encoding: TextEncoding | None,
         signals: SignalSet,
     ) -> None:
-        began = signals.began_at[kind] = self._clock()
+        began = signals.began_at[kind] = perf_counter()
         detector = snapshot.detectors.get(kind)
         found: tuple[SignalValue, ...] = ()
         if detector is not None and len(question.text) + len(question.whole) > _LONG:
             found = await asyncio.to_thread(lambda: tuple(detector.detect_signals(question, encoding)))
         elif detector is not None:
             found = tuple(detector.detect_signals(question, encoding))
-        signals.add_signals(kind, found, self._clock() - began)
+        signals.add_signals(kind, found, perf_counter() - began)
 
     async def _encode_question(
         self, question: RequestQuestion, signals: SignalSet, failed: list[str]
     ) -> TextEncoding | None:
         if self._encode is None or not question.text.strip():
             return None
-        began = signals.began_at["encoder"] = self._clock()
+        began = signals.began_at["encoder"] = perf_counter()
         try:
             return await self._encode(question.text)
         except Exception as error:  # noqa: BLE001 - a request flows on without being understood
@@ -105,13 +99,13 @@ class SignalReader:
             failed.append("encoder")
             return None
         finally:
-            signals.latencies_s["encoder"] = self._clock() - began
+            signals.latencies_s["encoder"] = perf_counter() - began
 
     async def _ask_guard(
         self, snapshot: SemanticSnapshot, question: RequestQuestion, signals: SignalSet, failed: list[str]
     ) -> None:
         assert self._guard is not None
-        began = self._clock()
+        began = perf_counter()
         found: Mapping[str, Sequence[SignalValue]] = {}
         try:
             said = await self._guard(question)
@@ -123,4 +117,4 @@ class SignalReader:
             failed.append("guard")
         for kind in GUARD_KINDS:
             signals.began_at[kind] = began
-            signals.add_signals(kind, found.get(kind, ()), self._clock() - began)
+            signals.add_signals(kind, found.get(kind, ()), perf_counter() - began)

@@ -61,10 +61,9 @@ class SemanticSnapshot(SharedObject):
     guard_by_category: bool
     """Whether what the guard looks for depends on the category, or on the decision."""
     tools: ToolIndex | None
-    """The database of tools, where there is one."""
 
     def is_auto(self, model: str | None) -> bool:
-        """Whether that name leaves the choice to the gateway."""
+        """Return whether that name leaves the choice to the gateway."""
         return model in ("auto", self.section.auto_model_name)
 
 
@@ -115,7 +114,7 @@ async def _build_detectors(
 
             found.append(KeywordDetector(keywords, names))
         if regexes := collect_regexes(section):
-            from radixway.semantics.signals.regex import RegexDetector
+            from radixway.semantics.signals.keyword import RegexDetector
 
             found.append(RegexDetector(regexes))
         if section.signals.headers:

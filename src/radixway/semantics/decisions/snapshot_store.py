@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from radixway.core.config import ConfigError
 from radixway.core.config.semantic import SemanticConfig, merge_semantic_file
 from radixway.core.config.yaml_file import read_text
-from radixway.semantics.decisions.section_validation import MissingModelWarnings
+from radixway.semantics.decisions.section_validation import find_missing_models
 from radixway.semantics.decisions.snapshot import Encode, SemanticSnapshot, compile_snapshot
 
 if TYPE_CHECKING:
@@ -48,7 +48,8 @@ class SnapshotStore:
         self._load_head = load_head
         self._head: DomainClassifier | None = None
         self._profiles = profiles
-        self._missing = MissingModelWarnings()
+        self._missing: set[str] = set()
+        """Models whose absence has been logged."""
         self._current: SemanticSnapshot | None = None
         self.text: str | None = None
         """What stood in the file that `current` was made of; None where there is no file."""
@@ -56,7 +57,8 @@ class SnapshotStore:
         self.files_changed = asyncio.Event()
         """`files` are others than they were; whoever watches them clears it."""
         self._loaded_at = 0.0
-        self._error: str | None = None
+        self.error: str | None = None
+        """Why the last reload was refused, if it was."""
 
     @property
     def current(self) -> SemanticSnapshot:
@@ -70,11 +72,6 @@ class SnapshotStore:
         return self._section.config
 
     @property
-    def error(self) -> str | None:
-        """What the last reload said against the file, if it was not taken."""
-        return self._error
-
-    @property
     def files(self) -> frozenset[Path]:
         """Those that are worth watching."""
         tools = (self._section if self._current is None else self._current.section).tools
@@ -84,7 +81,7 @@ class SnapshotStore:
         )
 
     async def load_initial(self) -> None:
-        """The first snapshot. Raises ConfigError."""
+        """Compile the first snapshot. Raises ConfigError."""
         self._head = await self._load_head()
         await self._compile_current()
 
@@ -101,13 +98,13 @@ class SnapshotStore:
             try:
                 await self._compile_current()
             except ConfigError as error:
-                self._error = str(error)
+                self.error = str(error)
                 log.error("semantic: the last good configuration stays: %s", error)
                 return ReloadResult(False, str(error))
             except Exception as error:  # whatever a file made go wrong, the next edit must be read
-                self._error = f"internal error ({type(error).__name__})"
+                self.error = f"internal error ({type(error).__name__})"
                 log.exception("semantic: the last good configuration stays")
-                return ReloadResult(False, self._error)
+                return ReloadResult(False, self.error)
             log.info("semantic: configuration %s is in force", self.describe()["checksum"])
             return ReloadResult(True, f"configuration {self.describe()['checksum']} is in force")
 
@@ -116,25 +113,28 @@ class SnapshotStore:
         self._current = change(self.current)
 
     async def compile_text(self, text: str | None) -> SemanticSnapshot:
-        """What would be in force if that stood in the file; nothing changes. Raises ConfigError."""
+        """Return what would be in force if that stood in the file; nothing changes. Raises ConfigError."""
         whole = await asyncio.to_thread(merge_semantic_file, self._section, text)
         return await compile_snapshot(whole, self._encode, self._head, self._profiles)
 
     async def _compile_current(self) -> None:
         text = None if self.file is None else await asyncio.to_thread(read_text, self.file)
         snapshot = await self.compile_text(text)
-        self._missing.warn_once(snapshot.section)
+        for name, text in find_missing_models(snapshot.section):
+            if name not in self._missing:
+                self._missing.add(name)
+                log.warning("semantic: %s", text)
         watched, self._current, self.text = self.files, snapshot, text
         if self.files != watched:
             self.files_changed.set()
-        self._loaded_at, self._error = time(), None
+        self._loaded_at, self.error = time(), None
 
     def describe(self) -> dict[str, Any]:
-        """Which configuration is in force, since when, and what the last reload said against it."""
+        """Return which configuration is in force, since when, and what the last reload said against it."""
         section, tools = self.current.section, self.current.tools
         digest = sha256(section.model_dump_json().encode()).hexdigest()[:12]
-        told = {"checksum": digest, "loaded_at": self._loaded_at, "error": self._error}
-        return told if tools is None else told | {"tools": len(tools)}
+        entry = {"checksum": digest, "loaded_at": self._loaded_at, "error": self.error}
+        return entry if tools is None else entry | {"tools": len(tools)}
 
 
 async def watch_files(snapshots: SnapshotStore) -> None:

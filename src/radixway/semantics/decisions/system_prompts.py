@@ -1,7 +1,4 @@
-"""System prompts put into a conversation, once, without touching its other messages.
-
-Categories' system prompts, shown and switched while the gateway runs.
-"""
+"""Categories' system prompts: injected into conversations, shown and switched while the gateway runs."""
 
 from __future__ import annotations
 
@@ -10,12 +7,13 @@ from typing import Any
 
 import msgspec
 
+from radixway.bundled import read_toml
 from radixway.core.config.semantic import BilingualText, CategoryConfig
 from radixway.core.config.semantic.models import PromptMode
-from radixway.semantics.decisions.shipped_prompts import SHIPPED
 from radixway.semantics.decisions.snapshot import SemanticSnapshot
 from radixway.semantics.signals.question import content_text
 
+SHIPPED_PROMPTS = {name: BilingualText(**texts) for name, texts in read_toml("system_prompts.toml").items()}
 _SYSTEM_ROLES = ("system", "developer")
 _split = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
@@ -24,7 +22,7 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 def inject_system_prompt(
     messages: msgspec.Raw | bytes, prompt: str, mode: PromptMode
 ) -> list[msgspec.Raw] | None:
-    """The messages with `prompt` in front; all but the first keep their bytes.
+    """Return the messages with `prompt` in front; all but the first keep their bytes.
 
     `replace`: a system message that begins the conversation becomes the prompt. `insert`: the prompt goes
     before what that message says, after it a blank line. None where nothing is to be done: there is no
@@ -53,15 +51,22 @@ def _encode_message(message: dict[str, Any]) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode(message))
 
 
+def category_prompt(category: CategoryConfig, shipped: bool) -> str | BilingualText:
+    """Return the prompt of `category`; where it has none and `shipped` ones are wanted, the shipped one."""
+    if category.system_prompt or not shipped:
+        return category.system_prompt
+    return SHIPPED_PROMPTS.get(category.labels()[0], BilingualText())
+
+
 def describe_prompts(snapshot: SemanticSnapshot) -> list[dict[str, Any]]:
-    """Every category with its prompt, whether it is given to models, and how."""
+    """Return every category with its prompt, whether it is given to models, and how."""
     return [_describe_prompt(each, snapshot.section.shipped_prompts) for each in snapshot.categories.values()]
 
 
 def switch_prompts(
     snapshot: SemanticSnapshot, category: str | None, enabled: bool | None, mode: PromptMode | None
 ) -> SemanticSnapshot:
-    """The prompt of one category, or of all, on or off or in another mode; None leaves it as it is.
+    """Switch the prompt of one `category`, or of all, on or off, or its mode; None leaves it as it is.
 
     Raises KeyError for a category that there is not.
     """
@@ -83,9 +88,7 @@ def switch_prompts(
 
 
 def _describe_prompt(category: CategoryConfig, shipped: bool) -> dict[str, Any]:
-    given: str | BilingualText = category.system_prompt
-    if not given and shipped:
-        given = SHIPPED.get(category.labels()[0], BilingualText())
+    given = category_prompt(category, shipped)
     told: dict[str, Any] = {
         "category": category.name,
         "prompt": given if isinstance(given, str) else given.text_in("en"),

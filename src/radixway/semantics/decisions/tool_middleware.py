@@ -7,6 +7,7 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec import UNSET
 
 from radixway.core.config.semantic import ClassicTools
@@ -56,13 +57,11 @@ class ToolSelection:
         snapshot: Callable[[], SemanticSnapshot],
         encode: Encode | None,
         lists: ClientToolIndexes | None,
-        clock: Callable[[], float] = perf_counter,
     ) -> None:
         """`encode` and `lists` None: nothing can be selected."""
         self._snapshot = snapshot
         self._encode = encode
         self._lists = lists
-        self._clock = clock
 
     def applies_to(self, endpoint: Endpoint) -> bool:
         """Where tools may be listed."""
@@ -83,7 +82,7 @@ class ToolSelection:
         return await call_next(request)
 
     async def _offer_tools(self, request: Request, section: ClassicTools, database: ToolIndex | None) -> None:
-        began = self._clock()
+        began = perf_counter()
         offer: ToolOffer | None = None
         client = section.client_tools
         if not request.body.get("tools"):
@@ -94,7 +93,7 @@ class ToolSelection:
             if own is not None and len(own.raw) >= client.at_least:
                 offer = await self._reduce_client_tools(request, own, section)
         if offer is not None:
-            offer.took_s = self._clock() - began
+            offer.took_s = perf_counter() - began
             request.journal.add("tools", offer)
 
     def _is_too_long(self, tools: Any) -> bool:
@@ -104,7 +103,6 @@ class ToolSelection:
     async def _add_database_tools(
         self, request: Request, database: ToolIndex, section: ClassicTools
     ) -> ToolOffer:
-        """The best tools of the database, in its order."""
         offer = ToolOffer("database", of=len(database), bytes_before=database.size_bytes)
         try:
             offer.selection = await self._select_tools(request, database, tool_limits(section))
@@ -114,14 +112,7 @@ class ToolSelection:
             return offer
         tools = [database.tools[number] for number in offer.selection.numbers]
         offer.names = [tool.name for tool in tools]
-        definitions = [tool.definition for tool in tools]
-        offer.bytes_after = definitions_size_bytes(definitions)
-        if tools:
-            request.edit(tools=definitions)
-            return offer
-        offer.outcome = "none_good_enough"
-        if section.fallback_to_empty:
-            request.edit(**_WITHOUT_TOOLS)
+        _apply_offer(request, offer, [tool.definition for tool in tools], section)
         return offer
 
     async def _reduce_client_tools(
@@ -143,14 +134,7 @@ class ToolSelection:
         offer.names = [
             tool.name for tool, place in zip(own.tools, own.places, strict=True) if place in wanted
         ]
-        if kept:
-            offer.bytes_after = definitions_size_bytes(kept)
-            request.edit(tools=kept)
-            return offer
-        offer.outcome = "none_good_enough"
-        if section.fallback_to_empty:
-            offer.bytes_after = 0
-            request.edit(**_WITHOUT_TOOLS)
+        _apply_offer(request, offer, kept, section)
         return offer
 
     async def _client_index(self, own: ClientToolList, wait_s: float) -> ToolIndex:
@@ -177,6 +161,19 @@ class ToolSelection:
         except Exception as error:  # noqa: BLE001 - likewise
             raise _failure_outcome(error) from None
         return select_tools(index, index.score_tools(vector, question), limits, called_tools(request.body))
+
+
+def _apply_offer(
+    request: Request, offer: ToolOffer, definitions: list[msgspec.Raw], section: ClassicTools
+) -> None:
+    if definitions:
+        offer.bytes_after = definitions_size_bytes(definitions)
+        request.edit(tools=definitions)
+        return
+    offer.outcome = "none_good_enough"
+    if section.fallback_to_empty:
+        offer.bytes_after = 0
+        request.edit(**_WITHOUT_TOOLS)
 
 
 def _failure_outcome(error: Exception) -> _NotSelectedError:

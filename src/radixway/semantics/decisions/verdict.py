@@ -55,12 +55,16 @@ class DecisionVerdict:
     category: str | None = None
     confidence: float = 0.0
     rule: CompiledRule | None = None
-    """The rule that won, if one did."""
     reason: str = "nothing_matched"
     distribution: Mapping[str, float] | None = None
     """By category after boosts, where the domain was read."""
     agreeing: tuple[str, ...] = ()
     """Kinds of signals that name the same category."""
+
+    @property
+    def rule_name(self) -> str | None:
+        """The name of the rule that won, if one did."""
+        return None if self.rule is None else self.rule.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +75,7 @@ class MissingSignals:
 
 
 def judge_signals(rules: CompiledRules, signals: SignalSet) -> DecisionVerdict | MissingSignals:
-    """The verdict, or what it still takes.
+    """Return the verdict, or the kinds of signals that it still takes.
 
     Rules that boost are collected on the way; the first that routes or blocks wins; one that falls through
     goes on to what comes after its list.
@@ -91,7 +95,7 @@ def judge_signals(rules: CompiledRules, signals: SignalSet) -> DecisionVerdict |
 
 
 def judge_blocks(rules: CompiledRules, signals: SignalSet) -> DecisionVerdict | MissingSignals | None:
-    """The first rule that blocks, for requests whose model is given; None where none does."""
+    """Return the first rule that blocks, for requests whose model is given; None where none does."""
     blocking = [rule for rule in (*rules.policies, *rules.decisions) if rule.action == "block"]
     found = _first_match(blocking, signals, {})
     if found is None or isinstance(found, MissingSignals):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int32]
-
+T = TypeVar("T")
 
 BLOCK = 32
 """Pieces of which `TextEncoding.blocks` has a row."""
@@ -19,6 +19,16 @@ BLOCK = 32
 
 class EncoderError(Exception):
     """An encoder or a head that cannot be used; the text names the file and what is wrong with it."""
+
+
+def run_steps(steps: Generator[None, None, T]) -> T:
+    """Run `steps` to their end without a pause; return their result."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            result: T = done.value
+            return result
 
 
 @dataclass(slots=True)
@@ -73,9 +83,9 @@ class TextEncoder(Protocol):
         ...
 
     def encode(self, texts: Sequence[str], *, layers: Sequence[int] = ()) -> list[TextEncoding]:
-        """One encoding per text. Raises ValueError for a layer that there is not."""
+        """Return one encoding per text. Raises ValueError for a layer that there is not."""
         ...
 
     def encode_steps(self, text: str, *, layers: Sequence[int] = ()) -> Generator[None, None, TextEncoding]:
-        """The same for one text, pausing after every window, so that a long one lets others pass."""
+        """Encode one text, pausing after every window, so that a long one lets others pass."""
         ...

@@ -30,7 +30,7 @@ _ONNX_FILES = ("model.onnx", "onnx/model.onnx")
 
 
 def load_encoder(config: EncodersConfig) -> TextEncoder:
-    """The sentence model that `config` names. Blocks for a second, or for some where it is to be prepared.
+    """Load the sentence model that `config` names. Blocks for a second, for some if it must be prepared.
 
     A BERT runs from its safetensors; another architecture from the ONNX file in its directory. Raises
     EncoderError, which says what is wrong or what to install.
@@ -64,7 +64,7 @@ def build_service(
 def start_service(
     config: EncodersConfig, category: Path | None = None, mapping: Path | None = None
 ) -> EncoderService:
-    """The same, with the model loaded from now on under `preload`, else with the first text."""
+    """Build the service; its model is loaded from now on under `preload`, else with the first text."""
     service = build_service(config, category, mapping)
     if config.preload:
         service.start()

@@ -1,7 +1,4 @@
-"""Files that are made once from a model and kept, with a checksum beside each.
-
-Where a sentence model lies, and what its files say about it.
-"""
+"""Where a sentence model lies, what its files say about it, and files that are made from it once and kept."""
 
 from __future__ import annotations
 
@@ -9,14 +6,13 @@ import hashlib
 import importlib.metadata
 import json
 import logging
-import os
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from radixway.core.atomic_file import write_atomically
 from radixway.semantics.encoders.base import EncoderError
 
 log = logging.getLogger(__name__)
@@ -34,8 +30,8 @@ def prepare_file(path: Path, what: str, make: Callable[[], bytes]) -> Path | byt
     made = make()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _write_with_checksum(path, made)
-        _write_with_checksum(_checksum_path(path), f"{file_checksum(path)}  {path.name}\n".encode())
+        write_atomically(path, made)
+        write_atomically(_checksum_path(path), f"{file_checksum(path)}  {path.name}\n".encode())
     except OSError as error:
         log.warning("%s is prepared anew at every start: %s cannot be kept: %s", what, path, error.strerror)
         return made
@@ -45,8 +41,8 @@ def prepare_file(path: Path, what: str, make: Callable[[], bytes]) -> Path | byt
 
 def _matches_checksum(path: Path) -> bool:
     try:
-        told = _checksum_path(path).read_text().partition(" ")[0]
-        if told == file_checksum(path):
+        values = _checksum_path(path).read_text().partition(" ")[0]
+        if values == file_checksum(path):
             return True
     except (OSError, UnicodeDecodeError):
         return False
@@ -56,17 +52,6 @@ def _matches_checksum(path: Path) -> bool:
 
 def _checksum_path(path: Path) -> Path:
     return path.with_name(path.name + ".sha256")
-
-
-def _write_with_checksum(path: Path, content: bytes) -> None:
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-        Path(name).replace(path)
-    except OSError:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
@@ -79,7 +64,6 @@ class BertConfig:
     """The shape of a BERT, from config.json and what sentence-transformers writes beside it."""
 
     kind: str
-    """`model_type`."""
     size: int
     inner: int
     layers: int
@@ -95,7 +79,7 @@ _USUAL = {"hidden_act": "gelu", "position_embedding_type": "absolute", "is_decod
 
 
 def find_model(model: str) -> Path:
-    """The directory of a path, of a model whose wheel is installed, or of a hub id.
+    """Return the directory of a path, of a model whose wheel is installed, or of a hub id.
 
     The wheel is asked for its files; nothing of it is imported, because it would import torch.
     Raises EncoderError, which says what to install.
@@ -141,21 +125,22 @@ def _find_hub_model(model: str) -> Path:
 def read_config(directory: Path) -> BertConfig:
     """Raises EncoderError where config.json is missing, or describes a model that is read in another way."""
     path = directory / "config.json"
-    told = read_json_object(path)
+    values = read_json_object(path)
+    positions = _read_number(values, ("max_position_embeddings",), path)
     config = BertConfig(
-        kind=str(told.get("model_type", "")),
-        size=_read_number(told, ("hidden_size", "dim"), path),
-        inner=_read_number(told, ("intermediate_size", "hidden_dim"), path),
-        layers=_read_number(told, ("num_hidden_layers", "n_layers"), path),
-        heads=_read_number(told, ("num_attention_heads", "n_heads"), path),
-        window=min(_read_number(told, ("max_position_embeddings",), path), _trained_length(directory) or 512),
-        norm_epsilon=float(told.get("layer_norm_eps", 1e-12)),
+        kind=str(values.get("model_type", "")),
+        size=_read_number(values, ("hidden_size", "dim"), path),
+        inner=_read_number(values, ("intermediate_size", "hidden_dim"), path),
+        layers=_read_number(values, ("num_hidden_layers", "n_layers"), path),
+        heads=_read_number(values, ("num_attention_heads", "n_heads"), path),
+        window=min(positions, _trained_length(directory) or 512),
+        norm_epsilon=float(values.get("layer_norm_eps", 1e-12)),
         pooling=_read_pooling(directory),
     )
     if config.kind == "bert":
         for key, usual in _USUAL.items():
-            if told.get(key, usual) != usual:
-                raise EncoderError(f"{path}: {key} is {told[key]}; only {usual} is supported")
+            if values.get(key, usual) != usual:
+                raise EncoderError(f"{path}: {key} is {values[key]}; only {usual} is supported")
     return config
 
 
@@ -176,8 +161,8 @@ def _read_pooling(directory: Path) -> Literal["mean", "cls"]:
     path = directory / "1_Pooling" / "config.json"
     if not path.is_file():
         return "mean"
-    told = read_json_object(path)
-    ways = [key.removeprefix("pooling_mode_") for key, value in told.items() if value is True]
+    values = read_json_object(path)
+    ways = [key.removeprefix("pooling_mode_") for key, value in values.items() if value is True]
     ways = [way for way in ways if way != "include_prompt"]
     if ways == ["cls_token"]:
         return "cls"
@@ -186,21 +171,21 @@ def _read_pooling(directory: Path) -> Literal["mean", "cls"]:
     raise EncoderError(f"{path}: vectors are pooled by {ways}; only cls_token or mean_tokens can be done")
 
 
-def _read_number(told: dict[str, Any], names: tuple[str, ...], path: Path) -> int:
-    value = next((told[name] for name in names if name in told), None)
+def _read_number(values: dict[str, Any], names: tuple[str, ...], path: Path) -> int:
+    value = next((values[name] for name in names if name in values), None)
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise EncoderError(f"{path}: {names[0]} must be a positive number, not {value!r}")
     return value
 
 
 def read_json_object(path: Path) -> dict[str, Any]:
-    """The JSON object in a file. Raises EncoderError."""
+    """Return the JSON object in a file. Raises EncoderError."""
     try:
-        told = json.loads(path.read_bytes())
+        values = json.loads(path.read_bytes())
     except OSError as error:
         raise EncoderError(f"cannot read {path}: {error.strerror}") from None
     except ValueError as error:
         raise EncoderError(f"{path} is not JSON: {error}") from None
-    if not isinstance(told, dict):
+    if not isinstance(values, dict):
         raise EncoderError(f"{path} must hold a JSON object")
-    return told
+    return values

@@ -34,8 +34,6 @@ def build_graph(weights: BertWeights, config: BertConfig, precision: Literal["fp
 
 
 class _Graph:
-    """Nodes and constants, in the making."""
-
     def __init__(self, config: BertConfig, *, quantised: bool) -> None:
         self._config = config
         self._quantised = quantised

@@ -54,7 +54,7 @@ class RequestEncodings:
         """`layers` are those that any head may want: they come with every pass, so that one is enough, unless
         the text has more than `SHARED_CHARACTERS`.
 
-        `wait_s`: how long a pass may take; then all who ask for that text are told EncoderTooSlow.
+        `wait_s`: how long a pass may take; then all who ask for that text get EncoderTimeoutError.
         """
         self.service = service
         self._wait_s = wait_s
@@ -80,7 +80,7 @@ class RequestEncodings:
                     del self._passes[text]
 
     def is_asked_for(self, text: str) -> bool:
-        """Whether `text` has been read, or is being read."""
+        """Return whether `text` has been read, or is being read."""
         return text in self._passes
 
     def _start_pass(self, text: str, layers: frozenset[int]) -> _EncoderPass:

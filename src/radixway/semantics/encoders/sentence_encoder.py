@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from radixway.semantics.encoders.base import BLOCK, Floats, Ints, TextEncoding
+from radixway.semantics.encoders.base import BLOCK, Floats, Ints, TextEncoding, run_steps
 from radixway.semantics.encoders.model_files import BertConfig
 from radixway.semantics.encoders.word_pieces import WordPieces
 
@@ -26,7 +26,7 @@ class EncoderBackbone(Protocol):
 
 
 class SentenceEncoder:
-    """An `Encoder`. One window at a time, so that a text's vector does not depend on its neighbours."""
+    """A `TextEncoder`. One window at a time, so that a text's vector does not depend on its neighbours."""
 
     def __init__(
         self,
@@ -47,16 +47,13 @@ class SentenceEncoder:
         self._summarised = tuple(layers[max(0, len(layers) * third // 3 - 1)] for third in (1, 2, 3))
 
     def split_pieces(self, text: str) -> Generator[None, None, TextEncoding]:
-        """See `Encoder`."""
         found = yield from self._pieces.split_text_steps(text)
         return TextEncoding(np.zeros(self.size, np.float32), len(found.ids), found.offsets)
 
     def encode(self, texts: Sequence[str], *, layers: Sequence[int] = ()) -> list[TextEncoding]:
-        """See `Encoder`."""
-        return [_run_steps(self.encode_steps(text, layers=layers)) for text in texts]
+        return [run_steps(self.encode_steps(text, layers=layers)) for text in texts]
 
     def encode_steps(self, text: str, *, layers: Sequence[int] = ()) -> Generator[None, None, TextEncoding]:
-        """See `Encoder`."""
         if unknown := set(layers) - set(self.layers):
             raise ValueError(f"{self.id} has layers {list(self.layers)}, not {sorted(unknown)}")
         wanted = sorted({*self._summarised, *layers})
@@ -140,12 +137,3 @@ class _Blocks:
     def tokens(self) -> Ints:
         """[n]"""
         return np.array(self._counts, np.int32)
-
-
-def _run_steps(steps: Generator[None, None, TextEncoding]) -> TextEncoding:
-    while True:
-        try:
-            next(steps)
-        except StopIteration as done:
-            encoding: TextEncoding = done.value
-            return encoding

@@ -33,8 +33,6 @@ class EncoderClosedError(EncoderError):
 
 @dataclass(slots=True, eq=False)
 class _EncoderJob(Generic[T]):
-    """One thing asked for."""
-
     work: Work[T]
     result: Future[T]
     steps: Generator[None, None, T] | None = None
@@ -105,7 +103,7 @@ class EncoderService:
             thread.start()
 
     async def wait_until_ready(self) -> TextEncoder:
-        """The encoder, once it is loaded. Raises EncoderError where it cannot be."""
+        """Return the encoder, once it is loaded. Raises EncoderError where it cannot be."""
         return await self.run_work(_return_encoder)
 
     async def encode(self, text: str, *, layers: Sequence[int] = ()) -> TextEncoding:
@@ -120,12 +118,12 @@ class EncoderService:
         return await self.encode_unshared(text, layers=layers)
 
     def is_asked_for(self, text: str) -> bool:
-        """Whether this request has asked for `text` already: whoever asks again has it for nothing."""
+        """Return whether this request has asked for `text` already: whoever asks again has it for nothing."""
         encodings = of_this_request.get()
         return encodings is not None and encodings.service is self and encodings.is_asked_for(text)
 
     async def encode_unshared(self, text: str, *, layers: Sequence[int] = ()) -> TextEncoding:
-        """The same, and reads it whoever else did."""
+        """Encode `text`, even if this request has read it already."""
         return await self.run_work(lambda encoder: encoder.encode_steps(text, layers=layers))
 
     async def run_work(self, work: Work[T]) -> T:
@@ -136,14 +134,14 @@ class EncoderService:
         return await asyncio.wrap_future(job.result)
 
     def close(self) -> None:
-        """The threads end after the window they are at; what waits is told EncoderClosed."""
+        """End the threads after the window they are at; what waits gets EncoderClosedError."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
         self._fail_all(EncoderClosedError("the encoder was closed"))
 
     async def aclose(self) -> None:
-        """The same, and waits until the threads have ended."""
+        """Close, and wait until the threads have ended."""
         self.close()
         if self._started:
             await asyncio.to_thread(self._join_threads)

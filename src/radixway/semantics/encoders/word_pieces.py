@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import tokenizers
 
-from radixway.semantics.encoders.base import EncoderError, Ints
+from radixway.semantics.encoders.base import EncoderError, Ints, run_steps
 
 OVERLAP = 32
 """Pieces that a window has in common with the next."""
@@ -71,17 +71,11 @@ class WordPieces:
             raise EncoderError(f"{directory}: windows of {longest} tokens are too short")
 
     def split_text(self, text: str) -> TextPieces:
-        """The pieces of `text`; what is not valid Unicode in it counts as U+FFFD."""
-        steps = self.split_text_steps(text)
-        while True:
-            try:
-                next(steps)
-            except StopIteration as done:
-                pieces: TextPieces = done.value
-                return pieces
+        """Return the pieces of `text`; what is not valid Unicode in it counts as U+FFFD."""
+        return run_steps(self.split_text_steps(text))
 
     def split_text_steps(self, text: str) -> Generator[None, None, TextPieces]:
-        """The same, with pauses in which others may go on: a megabyte takes seconds.
+        """Split `text` with pauses in which others may go on: a megabyte takes seconds.
 
         A long text is split in parts that end before a space, where it makes no difference. Only in a run
         without spaces that is longer than a part some pieces may be others.
@@ -100,7 +94,7 @@ class WordPieces:
         return TextPieces(np.concatenate(ids), np.concatenate(offsets))
 
     def windows(self, pieces: TextPieces) -> Iterator[TokenWindow]:
-        """As few as there can be; one for a text without pieces."""
+        """Yield as few windows as there can be; one for a text without pieces."""
         count, before = len(pieces.ids), len(self._before)
         start = owned = 0
         while True:

@@ -51,7 +51,7 @@ class SignalDetector(Protocol):
     def detect_signals(
         self, question: RequestQuestion, encoding: TextEncoding | None
     ) -> Iterable[SignalValue]:
-        """Every signal of the kind that says something; those left out did not match."""
+        """Return every signal of the kind that says something; those left out did not match."""
         ...
 
 
@@ -71,11 +71,11 @@ class SignalSet:
         self.latencies_s[kind] = latency_s
 
     def has_kind(self, kind: str) -> bool:
-        """Whether that kind was read."""
+        """Return whether `kind` was read."""
         return kind in self._by_kind
 
     def find_signal(self, kind: str, name: str = "") -> SignalValue | None:
-        """The signal, if it was read and said something."""
+        """Return the signal, if it was read and said something."""
         return self._by_kind.get(kind, {}).get(name)
 
     @property
@@ -85,11 +85,11 @@ class SignalSet:
         return None if signal is None else signal.domain
 
     def signals_of(self, kind: str) -> Iterator[SignalValue]:
-        """What was read of that kind, in the order of the configuration."""
+        """Return what was read of that kind, in the order of the configuration."""
         return iter(self._by_kind.get(kind, {}).values())
 
     def explain(self) -> list[dict[str, Any]]:
-        """Every signal for the journal: names, figures and categories, no text of the request."""
+        """Return every signal for the journal: names, figures and categories, no text of the request."""
         return [
             {
                 "kind": kind,

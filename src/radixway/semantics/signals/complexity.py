@@ -56,7 +56,7 @@ class ComplexityDetector:
     def detect_signals(
         self, question: RequestQuestion, encoding: TextEncoding | None
     ) -> Iterator[SignalValue]:
-        """The words' score under the empty name, then one level per rule."""
+        """Yield the words' score under the empty name, then one level per rule."""
         yield SignalValue("complexity", "", lexical_complexity(question.text[:20_000]))
         if encoding is None:
             return
@@ -67,12 +67,12 @@ class ComplexityDetector:
 
 
 def leaning_by_examples(hard: Vectors, easy: Vectors) -> Leaning:
-    """The likeness to the nearest of the hard examples, less that to the nearest of the easy ones."""
+    """Return the likeness to the nearest of the hard examples, less that to the nearest of the easy ones."""
     return lambda vector: float((hard @ vector).max() - (easy @ vector).max())
 
 
 def leaning_by_head(head: QualityHead) -> Leaning:
-    """How much likelier the last of the head's models is to answer well than the first."""
+    """Return how much likelier the last of the head's models is to answer well than the first."""
 
     def leaning(vector: Floats) -> float:
         quality = head.predict_quality(vector)

@@ -33,7 +33,7 @@ class ContextLengthDetector:
     def detect_signals(
         self, question: RequestQuestion, encoding: TextEncoding | None = None
     ) -> Iterator[SignalValue]:
-        """The estimate under the empty name, then every range that it is in."""
+        """Yield the estimate under the empty name, then every range that it is in."""
         tokens = estimate_tokens(question.whole or question.text)
         yield SignalValue("context", "", float(tokens))
         for each in self._ranges:

@@ -11,30 +11,14 @@ from radixway.semantics.signals.base import DomainValue, SignalValue
 
 if TYPE_CHECKING:
     from radixway.semantics.encoders import TextEncoding
+    from radixway.semantics.encoders.heads.domain_head import DomainReading
     from radixway.semantics.signals.question import RequestQuestion
-
-
-class DomainEstimate(Protocol):
-    """What a domain head says of a text."""
-
-    @property
-    def label(self) -> str: ...
-
-    @property
-    def confidence(self) -> float:
-        """Calibrated probability of the label."""
-        ...
-
-    @property
-    def distribution(self) -> Mapping[str, float]:
-        """Probability by label."""
-        ...
 
 
 class DomainClassifier(Protocol):
     """Reads a text with the vector an encoder made of it."""
 
-    def classify_domain(self, text: str, encoding: TextEncoding) -> DomainEstimate: ...
+    def classify_domain(self, text: str, encoding: TextEncoding) -> DomainReading: ...
 
 
 class DomainDetector:
@@ -58,7 +42,7 @@ class DomainDetector:
         self._threshold = threshold
 
     def map_domain(self, text: str, encoding: TextEncoding) -> tuple[DomainValue, str]:
-        """The domain in this configuration's categories, and the head's own label."""
+        """Return the domain in this configuration's categories, and the head's own label."""
         reading = self._head.classify_domain(text, encoding)
         distribution: dict[str, float] = {}
         for label, probability in reading.distribution.items():
@@ -71,7 +55,7 @@ class DomainDetector:
     def detect_signals(
         self, question: RequestQuestion, encoding: TextEncoding | None
     ) -> Iterator[SignalValue]:
-        """The category under the empty name, then every name that its label goes by."""
+        """Yield the category under the empty name, then every name that its label goes by."""
         if encoding is None or not question.text.strip():
             return
         domain, label = self.map_domain(question.text, encoding)

@@ -42,7 +42,7 @@ class EmbeddingDetector:
     def detect_signals(
         self, question: RequestQuestion, encoding: TextEncoding | None
     ) -> Iterator[SignalValue]:
-        """Every rule with its likeness; it matched where that reaches the threshold."""
+        """Yield every rule with its likeness; it matched where that reaches the threshold."""
         if encoding is None:
             return
         likeness = self._vectors @ encoding.vector

@@ -37,7 +37,7 @@ class SingleTextGuardHook:
         self._judge = judge
 
     async def __call__(self, question: RequestQuestion) -> GuardFindings:
-        """Raises EncoderBusy."""
+        """Raises EncoderBusyError."""
         text = question.whole or question.text
         found: Sequence[PersonalDataSpan] | None = None
         attacks: Sequence[AttackAssessment] | None = None

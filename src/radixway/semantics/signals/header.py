@@ -29,7 +29,7 @@ class HeaderDetector:
     def detect_signals(
         self, question: RequestQuestion, encoding: TextEncoding | None = None
     ) -> Iterator[SignalValue]:
-        """The rules that match, each with the header's value."""
+        """Yield the rules that match, each with the header's value."""
         for rule, pattern in self._rules:
             value = question.headers.get(rule.header.lower())
             if value is None:

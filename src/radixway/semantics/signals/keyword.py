@@ -1,4 +1,7 @@
-"""Keywords: thousands of words and phrases in one pass, regular expressions in linear time, misspellings."""
+"""Keywords: thousands of words and phrases in one pass, regular expressions in linear time, misspellings.
+
+Patterns of the whole conversation: secrets, personal numbers, structured data.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import re2
 from rapidfuzz import fuzz, process
 
 from radixway.core.config import ConfigError
-from radixway.core.config.semantic import KeywordSignalConfig
+from radixway.core.config.semantic import KeywordSignalConfig, RegexSignalConfig
 from radixway.semantics.signals.base import SignalValue
 from radixway.semantics.signals.text_normalization import is_unspaced, is_word_char, normalize_text
 
@@ -48,7 +51,7 @@ class KeywordDetector:
     def detect_signals(
         self, question: RequestQuestion, encoding: TextEncoding | None = None
     ) -> Iterator[SignalValue]:
-        """The rules that match."""
+        """Yield the rules that match."""
         text = normalize_text(question.text)
         found: dict[int, set[int]] = {}
         groups: list[KeywordAutomaton | KeywordPatterns] = [*self._exact, *self._patterns]
@@ -62,6 +65,33 @@ class KeywordDetector:
             if confidence:
                 category = rule.name if rule.name in self._categories else None
                 yield SignalValue("keyword", rule.name, True, True, confidence, category)
+
+
+class RegexDetector:
+    """RE2 patterns, searched in every message: what must not pass may stand in an earlier turn."""
+
+    kind = "regex"
+    needs_encoding = False
+
+    def __init__(self, rules: Sequence[RegexSignalConfig]) -> None:
+        """Raises ConfigError for a bad pattern."""
+        self._rules = tuple(rules)
+        self._sets = [
+            KeywordPatterns(
+                [((i, 0), rule.pattern) for i, rule in enumerate(rules) if rule.case_sensitive == sensitive],
+                case_sensitive=sensitive,
+            )
+            for sensitive in (False, True)
+        ]
+
+    def detect_signals(
+        self, question: RequestQuestion, encoding: TextEncoding | None = None
+    ) -> Iterator[SignalValue]:
+        """Yield the patterns that match."""
+        text = normalize_text(question.whole or question.text)
+        for group in self._sets:
+            for rule, _ in group.find_hits(text):
+                yield SignalValue("regex", self._rules[rule].name, True)
 
 
 class KeywordAutomaton:
@@ -81,7 +111,7 @@ class KeywordAutomaton:
         self._automaton = ahocorasick_rs.AhoCorasick(self._texts) if self._texts else None
 
     def find_hits(self, text: str) -> Iterator[Hit]:
-        """Which keywords are in a normalised text; one may come more than once."""
+        """Yield the keywords in `text`, normalised; one may come more than once."""
         if self._automaton is None:
             return
         text = self._fold_case(text)
@@ -115,7 +145,7 @@ class KeywordPatterns:
         self._set.Compile()
 
     def find_hits(self, text: str) -> Iterator[Hit]:
-        """Which patterns match somewhere in the text."""
+        """Yield the patterns that match somewhere in `text`."""
         for index in (self._set.Match(text) or ()) if self._set is not None else ():
             yield self._hits[index]
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from radixway.bundled import read_toml
 from radixway.semantics.signals.base import SignalValue
 
 if TYPE_CHECKING:
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from radixway.semantics.signals.question import RequestQuestion
 
 _LONGEST = 4000
-"""Characters that are looked at."""
 
 _SCRIPTS = {
     "ja": re.compile(r"[\u3040-\u30ff]"),
@@ -30,26 +30,14 @@ _SCRIPTS = {
 _LATIN = re.compile(r"[A-Za-zÀ-ÖØ-öø-ɏ]")
 _WORDS = re.compile(r"[^\W\d_]+")
 
-_COMMON = {
-    "en": "the of and to in is that it for on with as are this be what how why can you my i explain write a",
-    "de": "der die das und ist nicht ich ein eine zu den mit wie was für auf von warum bitte kann mir",
-    "fr": "le la les des et est une que qui dans pour pas je vous sur avec comment pourquoi du un quel",
-    "es": "el los las de que y en un una es por con para como cómo qué no se del mi cuál al",
-    "pt": "o os as de que e em um uma é por com para como não se do da meu qual ao você",
-    "it": "il lo gli di che e un una è per con come non del della mi perché cosa qual sono",
-    "nl": "de het een en van is dat niet ik je op te met voor wat hoe waarom zijn kan",
-    "pl": "i w nie na to się że jest z do jak co dla czy dlaczego jestem mi",
-    "tr": "ve bir bu için ile ne nasıl neden mi de da çok olarak benim",
-    "vi": "là và của có không cho một những được trong như thế nào tại sao tôi",
-}
 _LANGUAGES_OF: dict[str, list[str]] = {}
-for _code, _words in _COMMON.items():
+for _code, _words in read_toml("common_words.toml").items():
     for _word in _words.split():
         _LANGUAGES_OF.setdefault(_word, []).append(_code)
 
 
 def detect_language(text: str) -> tuple[str, float]:
-    """The code and how sure it is; ("", 0) for text without letters of a script known here.
+    """Return the code and how sure it is; ("", 0) for text without letters of a script known here.
 
     Japanese is told from Chinese by its kana. Among Latin languages the common words decide, and English is
     what a text with none of them is taken for.
@@ -79,7 +67,7 @@ class LanguageDetector:
     def detect_signals(
         self, question: RequestQuestion, encoding: TextEncoding | None = None
     ) -> Iterator[SignalValue]:
-        """One language, if any."""
+        """Yield one language, if any."""
         code, confidence = detect_language(question.text)
         if code:
             yield SignalValue("language", "", code, True, confidence)

@@ -44,7 +44,7 @@ _FIELDS = frozenset({"messages", "input", "prompt", "text", "system", "instructi
 
 
 def question_of(request: Request) -> RequestQuestion:
-    """The question of a request: of its endpoint's `text_fields` alone, as workers read no others."""
+    """Return the question of a request: of its endpoint's `text_fields` alone, as workers read no others."""
     endpoint, body = request.endpoint, request.body
     fields = {name: body[name] for name in endpoint.text_fields if name in body}
     question = read_question(fields, request.headers)
@@ -55,7 +55,7 @@ def question_of(request: Request) -> RequestQuestion:
 
 
 def read_question(body: Mapping[str, Any], headers: tuple[tuple[bytes, bytes], ...] = ()) -> RequestQuestion:
-    """The question of a chat completion or Anthropic's Messages (`messages`), a Response (`input`), a
+    """Return the question of a chat completion or Anthropic's Messages (`messages`), a Response (`input`), a
     completion (`prompt`) or `/generate` (`text`).
 
     Text parts of a message's content are lines of it, as for the semantic cache, so that one pass of the
@@ -79,7 +79,7 @@ def read_question(body: Mapping[str, Any], headers: tuple[tuple[bytes, bytes], .
 
 
 def content_text(content: Any) -> str:
-    """The text of a message's content: a string, or parts of which some are text."""
+    """Return the text of a message's content: a string, or parts of which some are text."""
     if isinstance(content, str):
         return content
     texts = (part.get("text") for part in filter_objects(content))
@@ -107,5 +107,5 @@ def _prompt_text(prompt: Any) -> str:
 
 
 def filter_objects(items: Any) -> Iterator[Mapping[str, Any]]:
-    """What of a decoded list are objects; none where it is no list."""
+    """Return what of a decoded list are objects; none where it is no list."""
     return (item for item in items if isinstance(item, dict)) if isinstance(items, list) else iter(())

@@ -16,10 +16,10 @@ def normalize_text(text: str) -> str:
 
 
 def is_unspaced(text: str) -> bool:
-    """Whether it has characters of scripts that write words without spaces between them."""
+    """Return whether it has characters of scripts that write words without spaces between them."""
     return not text.isascii() and _HAN_AND_KANA.search(text) is not None
 
 
 def is_word_char(char: str) -> bool:
-    """Whether a word goes on with it: letters and digits, but not those of unspaced scripts."""
+    """Return whether a word goes on with it: letters and digits, but not those of unspaced scripts."""
     return (char.isalnum() or char == "_") and (char.isascii() or _HAN_AND_KANA.match(char) is None)

@@ -13,32 +13,22 @@ from radixway.semantics.tools.profile_cache import ToolProfileCache
 from radixway.semantics.tools.tool_definition import ToolDefinition
 from radixway.semantics.tools.tool_index import (
     ToolIndex,
-    ToolProfile,
     ToolScores,
-    ToolTexts,
     build_profile,
     tool_texts,
 )
 from radixway.semantics.tools.tool_selection import (
-    LEAST_SCORE,
-    ChosenTool,
     ToolLimits,
-    ToolSelectionResult,
     select_tools,
     tool_limits,
 )
 
 __all__ = [
-    "LEAST_SCORE",
-    "ChosenTool",
     "ToolDefinition",
     "ToolIndex",
     "ToolLimits",
-    "ToolProfile",
     "ToolProfileCache",
     "ToolScores",
-    "ToolSelectionResult",
-    "ToolTexts",
     "build_profile",
     "load_tools",
     "select_tools",

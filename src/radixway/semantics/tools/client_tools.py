@@ -62,7 +62,7 @@ class ClientToolIndexes:
         return reading.result() if reading.done() and not reading.cancelled() else None
 
     async def cancel_builds(self) -> None:
-        """What is being read is left."""
+        """Cancel what is being read."""
         for reading in (left := tuple(self._reading.values())):
             reading.cancel()
         await asyncio.gather(*left, return_exceptions=True)

@@ -6,16 +6,19 @@ import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Meta
 
 from radixway.core.config import ConfigError
+from radixway.core.config.yaml_file import read_text
 from radixway.semantics.encoders import EncoderError
 from radixway.semantics.tools.profile_cache import ToolProfileCache
 from radixway.semantics.tools.tool_definition import ToolDefinition
 from radixway.semantics.tools.tool_index import ToolIndex
+
+T = TypeVar("T")
 
 _Name = Annotated[str, Meta(min_length=1, max_length=256)]
 _Text = Annotated[str, Meta(min_length=1)]
@@ -41,7 +44,7 @@ class _Entry(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def load_tools(path: Path) -> tuple[ToolDefinition, ...]:
-    """The tools in a file: a list of `{tool, description, category, tags, examples}`.
+    """Return the tools in a file: a list of `{tool, description, category, tags, examples}`.
 
     `tool` is what requests are given, in the form of chat completions. `description`, by default the tool's
     own, and `examples`, queries that want it, are what requests are compared with.
@@ -49,14 +52,8 @@ def load_tools(path: Path) -> tuple[ToolDefinition, ...]:
     Raises:
         ConfigError: it cannot be read or used; the text says where, by path and line.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"cannot read {path}: it is not UTF-8 text") from None
     tools: dict[str, ToolDefinition] = {}
-    for index, (line, value) in enumerate(_iter_entries(path, text)):
+    for index, (line, value) in enumerate(_iter_entries(path, read_text(path))):
         where = f"{path}:{line}: {index}"
         tool = _read_tool(value, where)
         if tool.name in tools:
@@ -66,7 +63,7 @@ def load_tools(path: Path) -> tuple[ToolDefinition, ...]:
 
 
 async def read_database(path: Path, profiles: ToolProfileCache) -> ToolIndex | None:
-    """The index of the tools in a file; None where there is none in it. Raises ConfigError."""
+    """Return the index of the tools in a file; None where there is none in it. Raises ConfigError."""
     tools = await asyncio.to_thread(load_tools, path)
     try:
         read = await profiles.database_profiles(tools, path)
@@ -76,14 +73,8 @@ async def read_database(path: Path, profiles: ToolProfileCache) -> ToolIndex | N
 
 
 def _read_tool(value: Any, where: str) -> ToolDefinition:
-    try:
-        entry = msgspec.convert(value, _Entry)
-    except msgspec.ValidationError as error:
-        raise ConfigError(_describe_error(error, where)) from None
-    try:
-        function = msgspec.convert(entry.tool, _Definition).function
-    except msgspec.ValidationError as error:
-        raise ConfigError(_describe_error(error, f"{where}.tool")) from None
+    entry = _convert(value, _Entry, where)
+    function = _convert(entry.tool, _Definition, f"{where}.tool").function
     try:
         definition = msgspec.Raw(msgspec.json.encode(entry.tool))
         msgspec.json.encode(entry)
@@ -99,9 +90,12 @@ def _read_tool(value: Any, where: str) -> ToolDefinition:
     )
 
 
-def _describe_error(error: msgspec.ValidationError, where: str) -> str:
-    said, _, at = str(error).partition(" - at `$")
-    return f"{where}{at.rstrip('`')}: {said}"
+def _convert(value: Any, kind: type[T], where: str) -> T:
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        message, _, at = str(error).partition(" - at `$")
+        raise ConfigError(f"{where}{at.rstrip('`')}: {message}") from None
 
 
 def _iter_entries(path: Path, text: str) -> Iterator[tuple[int, Any]]:

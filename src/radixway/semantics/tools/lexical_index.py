@@ -33,7 +33,7 @@ def split_name(name: str) -> str:
 
 
 def count_words(text: str) -> Counter[str]:
-    """How often each word comes; of Chinese and Japanese each character and each pair of them."""
+    """Return how often each word comes; of Chinese and Japanese each character and each pair of them."""
     found: Counter[str] = Counter()
     for word in _WORD.findall(normalize_text(text).lower()):
         if not word.isascii() and (runs := _HAN.findall(word)):
@@ -46,7 +46,6 @@ def count_words(text: str) -> Counter[str]:
 
 
 def _strip_ending(word: str) -> str:
-    """An English word without its commonest endings."""
     if len(word) > 4 and word.endswith("ies"):
         return word[:-3] + "y"
     if len(word) > 5 and word.endswith("ing"):

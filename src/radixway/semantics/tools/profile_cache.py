@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import zipfile
 from collections import OrderedDict
 from collections.abc import Sequence
 from hashlib import blake2b
+from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 
-from radixway.semantics.tools.profile_file import read_profiles, write_profiles
+from radixway.core.atomic_file import write_atomically
 from radixway.semantics.tools.tool_definition import ToolDefinition
 from radixway.semantics.tools.tool_index import ToolProfile, build_profile, tool_texts
 
@@ -36,12 +38,12 @@ class ToolProfileCache:
         self._known: OrderedDict[bytes, ToolProfile] = OrderedDict()
 
     async def profiles_for(self, tools: Sequence[ToolDefinition]) -> list[ToolProfile]:
-        """One per tool. Raises EncoderError."""
+        """Return one profile per tool. Raises EncoderError."""
         identity = (await self._encoder.wait_until_ready()).id
         return [await self._encode_profile(identity, tool) for tool in tools]
 
     async def database_profiles(self, tools: Sequence[ToolDefinition], path: Path) -> list[ToolProfile]:
-        """The same; what an earlier run read of the database at `path` is not read again.
+        """Return one per tool; what an earlier run read of the database at `path` is not read again.
 
         Raises EncoderError.
         """
@@ -49,14 +51,14 @@ class ToolProfileCache:
         digests = [_profile_digest(identity, tool) for tool in tools]
         file = None if self._home is None else self._home / f"tools-{_database_file_name(path)}.npz"
         if file is not None and file.is_file() and not self._known.keys() >= set(digests):
-            for digest, profile in (await asyncio.to_thread(read_profiles, file)).items():
+            for digest, profile in (await asyncio.to_thread(_read_profiles, file)).items():
                 self._store_profile(digest, profile)
         missing = sum(digest not in self._known for digest in digests)
         if missing:
             log.info("semantic: %d tools of %s are read for the first time", missing, path)
         profiles = await self.profiles_for(tools)
         if missing and file is not None:
-            await asyncio.to_thread(write_profiles, file, digests, profiles)
+            await asyncio.to_thread(_write_profiles, file, digests, profiles)
         return profiles
 
     async def _encode_profile(self, identity: str, tool: ToolDefinition) -> ToolProfile:
@@ -91,3 +93,38 @@ def _profile_digest(identity: str, tool: ToolDefinition) -> bytes:
 
 def _database_file_name(path: Path) -> str:
     return blake2b(str(path.resolve()).encode(), digest_size=8).hexdigest()
+
+
+def _write_profiles(file: Path, digests: Sequence[bytes], profiles: Sequence[ToolProfile]) -> None:
+    """One digest, of 16 bytes, per profile. Where the file cannot be written the next start takes longer."""
+    nothing = np.full_like(profiles[0].description, np.nan)
+    arrays: dict[str, Any] = {
+        "digests": np.frombuffer(b"".join(digests), np.uint8).reshape(-1, 16),
+        "descriptions": np.stack([each.description for each in profiles]),
+        "names": np.stack([each.name for each in profiles]),
+        "clauses": np.concatenate([each.clauses for each in profiles]),
+        "clause_counts": np.array([len(each.clauses) for each in profiles]),
+        "examples": np.stack([nothing if each.examples is None else each.examples for each in profiles]),
+    }
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        written = BytesIO()
+        np.savez(written, **arrays)
+        write_atomically(file, written.getvalue())
+    except OSError as error:
+        log.warning("semantic: tools are read anew at every start: %s: %s", file, error.strerror)
+
+
+def _read_profiles(file: Path) -> dict[bytes, ToolProfile]:
+    """Those that were written, by digest; none, and a warning, where the file cannot be used."""
+    try:
+        with np.load(file, allow_pickle=False) as arrays:
+            counts = arrays["clause_counts"]
+            clauses = np.split(arrays["clauses"], np.cumsum(counts)[:-1])
+            examples = [None if np.isnan(row[0]) else row for row in arrays["examples"]]
+            digests = [row.tobytes() for row in arrays["digests"]]
+            rows = zip(arrays["descriptions"], arrays["names"], clauses, examples, strict=True)
+            return {digest: ToolProfile(*row) for digest, row in zip(digests, rows, strict=True)}
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        log.warning("semantic: %s is made anew: %s", file, error)
+        return {}

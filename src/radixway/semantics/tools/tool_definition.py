@@ -29,7 +29,7 @@ class ToolDefinition:
 
 
 def definitions_size_bytes(definitions: Iterable[msgspec.Raw]) -> int:
-    """How many bytes they are together."""
+    """Return how many bytes the definitions have together."""
     return sum(len(memoryview(definition)) for definition in definitions)
 
 
@@ -44,7 +44,6 @@ class ClientToolList:
     """A client's tools."""
 
     raw: tuple[msgspec.Raw, ...]
-    """As they came."""
     tools: tuple[ToolDefinition, ...]
     places: tuple[int, ...]
     """Where each of `tools` stands among `raw`; what has no name, or one twice, stays."""
@@ -57,7 +56,7 @@ def may_choose_tools(body: Mapping[str, Any]) -> bool:
 
 
 def read_client_tools(raw: bytes, body: Mapping[str, Any]) -> ClientToolList | None:
-    """The client's tools; None where `tools` is no list of objects, which the worker will say."""
+    """Return the client's tools; None where `tools` is no list of objects, which the worker will say."""
     given = body.get("tools")
     if not isinstance(given, list) or not all(isinstance(item, dict) for item in given):
         return None
@@ -69,8 +68,8 @@ def read_client_tools(raw: bytes, body: Mapping[str, Any]) -> ClientToolList | N
             continue
         name, description = function.get("name"), function.get("description")
         if isinstance(name, str) and name and name not in tools:
-            told = description if isinstance(description, str) else ""
-            tools[name] = (place, ToolDefinition(name, _ELSEWHERE, told))
+            text = description if isinstance(description, str) else ""
+            tools[name] = (place, ToolDefinition(name, _ELSEWHERE, text))
     return ClientToolList(
         items, tuple(tool for _, tool in tools.values()), tuple(place for place, _ in tools.values())
     )

@@ -80,7 +80,7 @@ class ToolIndex:
         return len(self.tools)
 
     def score_tools(self, vector: Floats, text: str) -> ToolScores:
-        """Every tool's score for a query, given as its vector of unit length and its text.
+        """Return every tool's score for a query, given as its vector of unit length and its text.
 
         own   = (description + 0.4 name + 0.6 best clause) / 2            cosines
         dense = own, or 0.3 own + 0.7 examples where there are any
@@ -120,7 +120,7 @@ class ToolTexts:
 
 
 def tool_texts(tool: ToolDefinition) -> ToolTexts:
-    """A tool without a description is described by its name."""
+    """Return what of `tool` is encoded; without a description it is described by its name."""
     name = split_name(tool.name)
     description = tool.description.strip() or name
     parts = (part.strip() for part in _CLAUSE_ENDS.split(description))
@@ -129,7 +129,7 @@ def tool_texts(tool: ToolDefinition) -> ToolTexts:
 
 
 def build_profile(texts: ToolTexts, vectors: Mapping[str, Floats]) -> ToolProfile:
-    """The profile, given the vector of each of the texts."""
+    """Return the profile, given the vector of each of the texts."""
     examples = [vectors[text] for text in texts.examples]
     return ToolProfile(
         description=vectors[texts.description],
@@ -145,5 +145,5 @@ def _mean_direction(vectors: Sequence[Floats]) -> Floats:
 
 
 def tool_words(tool: ToolDefinition) -> Counter[str]:
-    """Of its name, description, tags and examples."""
+    """Count the words of its name, description, tags and examples."""
     return count_words(" ".join([split_name(tool.name), tool.description, *tool.tags, *tool.examples]))

@@ -44,10 +44,10 @@ class ChosenTool:
 
     def explain(self) -> dict[str, Any]:
         """For the journal."""
-        told = {"name": self.name, "score": self.score, "description": self.description, "words": self.words}
+        entry = {"name": self.name, "score": self.score, "description": self.description, "words": self.words}
         if self.examples is not None:
-            told["examples"] = self.examples
-        return {key: round(value, 4) if isinstance(value, float) else value for key, value in told.items()}
+            entry["examples"] = self.examples
+        return {key: round(value, 4) if isinstance(value, float) else value for key, value in entry.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class ToolSelectionResult:
 
 
 def tool_limits(section: ClassicTools, top_k: int | None = None) -> ToolLimits:
-    """As configured. Beside the published threshold ours holds only where it is given too."""
+    """Read the configured limits. Beside the published threshold ours holds only where it is given too."""
     ours = LEAST_SCORE if section.similarity_threshold is None else -1.0
     return ToolLimits(
         top_k=top_k or section.top_k,
@@ -81,7 +81,7 @@ def tool_limits(section: ClassicTools, top_k: int | None = None) -> ToolLimits:
 def select_tools(
     index: ToolIndex, scores: ToolScores, limits: ToolLimits, called: Collection[str] = ()
 ) -> ToolSelectionResult:
-    """The tools to offer. Those that were `called` are, whatever their scores."""
+    """Return the tools to offer. Those that were `called` are, whatever their scores."""
     enough = scores.total >= limits.least_score
     if limits.least_cosine is not None:
         enough &= scores.cosine >= limits.least_cosine
@@ -131,7 +131,7 @@ class ToolOffer:
     def explain(self) -> dict[str, Any]:
         """Names of tools and figures, no text. Tokens are estimated as four bytes each."""
         before, after = self.bytes_before // _BYTES_PER_TOKEN, self.bytes_after // _BYTES_PER_TOKEN
-        told: dict[str, Any] = {
+        entry: dict[str, Any] = {
             "source": self.source,
             "outcome": self.outcome,
             "of": self.of,
@@ -142,7 +142,7 @@ class ToolOffer:
             "took_ms": round(self.took_s * 1e3, 3),
         }
         if self.selection is not None:
-            told["called_before"] = len(self.selection.called)
-            told["best_score"] = round(self.selection.best, 4)
-            told["scores"] = [each.explain() for each in self.selection.chosen]
-        return told
+            entry["called_before"] = len(self.selection.called)
+            entry["best_score"] = round(self.selection.best, 4)
+            entry["scores"] = [each.explain() for each in self.selection.chosen]
+        return entry

@@ -13,12 +13,6 @@ _LETTER = re.compile(r"[^\W\d_]")
 _DATA = read_toml("semantic_cache/chinese.toml")
 _SAME = tuple(tuple(pair.split("/")) for pair in _DATA["synonyms"].split())
 _FILLER = re.compile("|".join(_DATA["filler"].split()) + r"""|[\s,，。.?？!！、:：;；"'“”‘’()（）《》【】]""")
-_ASKING = (
-    ("why", "为什么|为何|为啥|原因"), ("when", "什么时候|何时|哪年|哪一年|几点|几号|哪天|时间"), ("who", "谁|哪位|什么人"),
-    ("where", "哪里|哪儿|何处|在哪"), ("count", "多少|几个|几[种位本只次天年]|多[大长远高重久深快]"),
-    ("how", "怎么|怎样|如何|咋|办法|方法|步骤"), ("whether", r"吗|是否|可不可以|有没有|(.)不\1"),
-    ("what", "什么|哪"),
-)  # fmt: skip
 _WHAT_IS = re.compile(r"(?:等于|是)多少(?=\W|$)")
 """Asks for a value, as `what is` does."""
 _COMPATIBLE = {frozenset(pair) for pair in (("what", "where"), ("what", "who"), ("what", "when"), ("what", "why"),
@@ -42,13 +36,13 @@ _UNITS = tuple(_DATA["units"].split())
 
 
 def is_chinese(text: str) -> bool:
-    """Whether at least a third of the letters are Han, kana or Hangul."""
+    """Return whether at least a third of the letters are Han, kana or Hangul."""
     letters = len(_LETTER.findall(text))
     return letters > 0 and 3 * len(_HAN.findall(text)) >= letters
 
 
 def unify_synonyms(text: str) -> str:
-    """The text with words of one meaning written alike."""
+    """Return the text with words of one meaning written alike."""
     text = unicodedata.normalize("NFKC", text).lower()
     for word, name in _SAME:
         text = text.replace(word, name)
@@ -56,13 +50,13 @@ def unify_synonyms(text: str) -> str:
 
 
 def strip_filler(text: str) -> str:
-    """What remains without filler; the text itself where nothing does."""
+    """Return what remains without filler; the text itself where nothing does."""
     text = unify_synonyms(text)
     return _FILLER.sub("", text) or text
 
 
 def extract_numbers(text: str) -> list[float]:
-    """The numbers, in digits or in Chinese, in order."""
+    """Return the numbers, in digits or in Chinese, in order."""
     return [_numeral_value(found) for found in _NUMBER.findall(_NOT_NUMBERS.sub(" ", text))]
 
 
@@ -137,11 +131,11 @@ def _differ_by_a_swap(one: str, other: str) -> bool:
 
 
 def are_kinds_apart(kind: str, other: str) -> bool:
-    """Whether one thing that is asked for is plainly not the other."""
+    """Return whether one thing that is asked for is plainly not the other."""
     return kind != other and frozenset((kind, other)) not in _COMPATIBLE
 
 
 def question_kind(text: str) -> str:
-    """What is asked for, by the words that ask; `none` where there are none."""
+    """Return what is asked for, by the words that ask; `none` where there are none."""
     text = _WHAT_IS.sub("什么", text)
-    return next((kind for kind, words in _ASKING if re.search(words, text)), "none")
+    return next((kind for kind, words in _DATA["question_kinds"].items() if re.search(words, text)), "none")

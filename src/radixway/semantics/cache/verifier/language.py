@@ -23,7 +23,7 @@ _NOT_LATIN = re.compile("[^\\W\\d_A-Za-zªº²³¹¼-¾À-ɏḀ-ỿ]")
 
 
 def is_latin(text: str) -> bool:
-    """Whether more than two thirds of the letters are Latin, or there are none."""
+    """Return whether more than two thirds of the letters are Latin, or there are none."""
     if text.isascii():
         return True
     letters = len(_LETTER.findall(text))
@@ -36,7 +36,7 @@ def is_foreign(text: str) -> bool:
 
 
 def languages_differ(one: ParsedText, other: ParsedText) -> bool:
-    """Whether the texts are written in different scripts, or plainly in different languages."""
+    """Return whether the texts are written in different scripts, or plainly in different languages."""
     if _scripts(one.raw) != _scripts(other.raw):
         return True
     mine, theirs = _dominant_language(one.words), _dominant_language(other.words)

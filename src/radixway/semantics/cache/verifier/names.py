@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from radixway.semantics.cache.verifier.lexicon import LANGUAGES, SYNONYMS
-from radixway.semantics.cache.verifier.parsed_text import ParsedText
-from radixway.semantics.cache.verifier.residual_words import is_spelt_alike
-from radixway.semantics.cache.verifier.stems import strip_ending
+from radixway.semantics.cache.verifier.lexicon import LANGUAGES, SYNONYMS, strip_ending
+from radixway.semantics.cache.verifier.parsed_text import ParsedText, is_spelt_alike
 
 _CAPITALISED = re.compile(r"(?<![\w'’])(?:[A-Z][\w’'-]*[^\W_]|[A-Z])")
 _SENTENCE_START = re.compile(r"(?:^|[.!?:;\n(\"“'•-]\s*|\d\.\s)$")
@@ -32,7 +30,7 @@ def names_differ(one: ParsedText, other: ParsedText) -> bool:
 
 
 def has_extra_name(one: ParsedText, other: ParsedText) -> bool:
-    """Whether one text has a name that the other has not, be it in place of one or not."""
+    """Return whether one text has a name that the other has not, be it in place of one or not."""
     return _is_missing_name(one, other) or _is_missing_name(other, one)
 
 
@@ -50,7 +48,7 @@ def _is_missing_name(one: ParsedText, other: ParsedText) -> bool:
             lower in words
             or lower in _TITLES
             or strip_ending(lower) in words
-            or any(stem in words for stem in _name_stems(one, lower))
+            or any(stem in words for word, stem in zip(one.words, one.stems, strict=True) if word == lower)
         ):
             continue
         if (
@@ -83,10 +81,6 @@ def _proper_names(raw: str) -> tuple[str, ...]:
             continue
         found += [part for part in re.split(r"[-’']", name) if len(part) > 1 or name.isupper()]
     return tuple(found)
-
-
-def _name_stems(text: ParsedText, lower: str) -> list[str]:
-    return [stem for word, stem in zip(text.words, text.stems, strict=True) if word == lower]
 
 
 def _spelt_out(one: ParsedText, other: ParsedText, name: str) -> bool:

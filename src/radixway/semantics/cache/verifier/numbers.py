@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from radixway.semantics.cache.verifier.lexicon import ENGLISH
 from radixway.semantics.cache.verifier.parsed_text import ParsedText
 
 _SMALL = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen".split()
@@ -17,7 +18,7 @@ _ORDINALS = {
     "tenth": 10.0, "twice": 2.0, "double": 2.0, "triple": 3.0, "dozen": 12.0, "half": 0.5,
 }  # fmt: skip
 _SCALES = {
-    "hundred": 100.0,
+    "hundred": 1e2,
     "thousand": 1e3,
     "k": 1e3,
     "million": 1e6,
@@ -39,22 +40,7 @@ _SPELLINGS = {"plus": "+", "minus": "-", "−": "-", "times": "*", "×": "*", "x
 _ROMAN = re.compile(r"\b(?=[IVX]{2})X{0,3}(?:IX|IV|V?I{0,3})\b")
 _ROMAN_DIGITS = {"I": 1, "V": 5, "X": 10}
 
-_UNITS = {
-    name: unit
-    for unit, names in {
-        "m": "m meter meters metre metres", "km": "km kms kilometer kilometers kilometre kilometres kmh km/h kph",
-        "mi": "mile miles mph", "cm": "cm centimeter centimeters centimetre centimetres", "mm": "mm millimeter millimeters",
-        "ft": "ft foot feet", "in": "inch inches", "yd": "yard yards", "kg": "kg kgs kilo kilos kilogram kilograms",
-        "g": "g gram grams", "mg": "mg milligram milligrams", "lb": "lb lbs pound pounds", "oz": "oz ounce ounces",
-        "l": "liter liters litre litres", "ml": "ml milliliter milliliters", "gal": "gallon gallons",
-        "c": "c celsius °c centigrade", "f": "f fahrenheit °f", "kelvin": "kelvin", "usd": "usd dollar dollars $ bucks",
-        "eur": "eur euro euros €", "gbp": "gbp £ quid", "inr": "inr rupee rupees rs", "jpy": "jpy yen", "cny": "cny yuan rmb",
-        "%": "% percent pct", "s": "sec secs second seconds", "min": "minute minutes mins", "h": "hour hours hr hrs",
-        "d": "day days", "w": "week weeks", "mo": "month months", "y": "year years yr yrs", "kb": "kb kilobyte kilobytes",
-        "mb": "mb megabyte megabytes", "gb": "gb gigabyte gigabytes", "tb": "tb terabyte terabytes", "am": "am a.m", "pm": "pm p.m",
-    }.items()
-    for name in names.split()
-}  # fmt: skip
+_UNITS = {name: unit for unit, names in ENGLISH["units"].items() for name in names.split()}
 
 _BARE_UNITS = frozenset(
     {"km", "mi", "c", "f", "kelvin", "usd", "eur", "gbp", "inr", "jpy", "cny", "kg", "lb", "gal", "l", "cm"}
@@ -63,7 +49,7 @@ _BARE_UNITS = frozenset(
 
 
 def numbers_differ(one: ParsedText, other: ParsedText) -> bool:
-    """Whether the texts speak of other quantities, or of the same in another unit."""
+    """Return whether the texts speak of other quantities, or of the same in another unit."""
     mine, theirs = _number_values(one.raw), _number_values(other.raw)
     if sorted(mine) != sorted(theirs):
         return True

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radixway.semantics.cache.verifier import names, question_type, word_rules
-from radixway.semantics.cache.verifier.parsed_text import ParsedText
-from radixway.semantics.cache.verifier.residual_words import compare_content, is_spelt_alike
+from radixway.semantics.cache.verifier.parsed_text import ParsedText, compare_content, is_spelt_alike
 
 Floats = NDArray[np.float32]
 
@@ -34,7 +33,7 @@ class WordVectors:
         self._unit = np.concatenate([unit, np.zeros((1, unit.shape[1]), np.float32)])  # the last: unknown
 
     def word_rarity(self, word: str) -> float:
-        """How much it tells, 0 to 1."""
+        """Return how much `word` tells, 0 to 1."""
         at = self._at.get(word)
         return UNKNOWN_RARITY if at is None else float(self._rarity[at])
 

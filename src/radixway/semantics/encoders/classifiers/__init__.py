@@ -4,7 +4,6 @@ Need transformers and torch, which radixway[engine] brings; the shipped heads ne
 """
 
 from radixway.semantics.encoders.classifiers.model import (
-    LabeledSpan,
     SequenceClassifier,
     SequenceReading,
     TokenClassifier,
@@ -12,11 +11,9 @@ from radixway.semantics.encoders.classifiers.model import (
     load_sequence_classifier,
     load_token_classifier,
 )
-from radixway.semantics.encoders.classifiers.model_folder import ClassifierFolder, discover_classifiers
+from radixway.semantics.encoders.classifiers.model_folder import discover_classifiers
 
 __all__ = [
-    "ClassifierFolder",
-    "LabeledSpan",
     "SequenceClassifier",
     "SequenceReading",
     "TokenClassifier",

@@ -1,16 +1,17 @@
-"""A sequence classifier that says what domain a text belongs to, in place of the shipped head."""
+"""Which domain a text belongs to: a sequence classifier where one is given, in place of the shipped head."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Generator, Sequence
-from math import log as ln
 from pathlib import Path
 
-from radixway.semantics.encoders.base import EncoderError, TextEncoder, TextEncoding
+from radixway.semantics.encoders.base import EncoderError, TextEncoder, TextEncoding, run_steps
 from radixway.semantics.encoders.classifiers.model import SequenceClassifier, load_sequence_classifier
 from radixway.semantics.encoders.classifiers.model_folder import discover_classifiers
+from radixway.semantics.encoders.heads import DOMAIN_HEAD, DomainHead
 from radixway.semantics.encoders.heads.domain_head import DomainReading
+from radixway.semantics.encoders.service import EncoderService
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +35,7 @@ class CategoryEncoder:
 
     def encode(self, texts: Sequence[str], *, layers: Sequence[int] = ()) -> list[TextEncoding]:
         """See `TextEncoder`."""
-        return [_run_steps(self.encode_steps(text, layers=layers)) for text in texts]
+        return [run_steps(self.encode_steps(text, layers=layers)) for text in texts]
 
     def encode_steps(self, text: str, *, layers: Sequence[int] = ()) -> Generator[None, None, TextEncoding]:
         """See `TextEncoder`."""
@@ -49,12 +50,10 @@ class CategoryHead:
     """A domain head that repeats what `CategoryEncoder` found."""
 
     def classify_domain(self, text: str, encoding: TextEncoding) -> DomainReading:
-        """The domain of the text whose encoding is `encoding`."""
+        """Return the domain of the text whose encoding is `encoding`."""
         shares = encoding.categories
         assert shares is not None, "made by another encoder"
-        best = max(shares, key=shares.__getitem__)
-        entropy = -sum(share * ln(share) for share in shares.values() if share > 0)
-        return DomainReading(best, shares[best], shares, entropy / ln(max(len(shares), 2)))
+        return DomainReading.from_distribution(shares)
 
 
 def with_categories(encoder: TextEncoder, path: Path, mapping: Path | None = None) -> TextEncoder:
@@ -71,15 +70,14 @@ def with_categories(encoder: TextEncoder, path: Path, mapping: Path | None = Non
 
 
 def find_category_classifier(models: Path | None) -> Path | None:
-    """The one in a models folder, if there is one."""
+    """Return the one in a models folder, if there is one."""
     found = discover_classifiers(models).get("category") if models is not None else None
     return None if found is None else found.path
 
 
-def _run_steps(steps: Generator[None, None, TextEncoding]) -> TextEncoding:
-    while True:
-        try:
-            next(steps)
-        except StopIteration as done:
-            encoding: TextEncoding = done.value
-            return encoding
+async def load_domain_classifier(encoders: EncoderService) -> DomainHead | CategoryHead:
+    """Load the head that fits the encoder of `encoders`. Raises EncoderError."""
+    encoder = await encoders.wait_until_ready()
+    if isinstance(encoder, CategoryEncoder):
+        return CategoryHead()
+    return DomainHead.load_file(DOMAIN_HEAD, encoder)

@@ -35,21 +35,21 @@ def read_adapter(directory: Path) -> LoraWeights:
 
     path = directory / "adapter_config.json"
     try:
-        told: dict[str, Any] = json.loads(path.read_bytes())
+        config: dict[str, Any] = json.loads(path.read_bytes())
         tensors = load_file(directory / "adapter_model.safetensors")
-        rank, alpha = int(told["r"]), float(told["lora_alpha"])
-        base = str(told["base_model_name_or_path"])
+        rank, alpha = int(config["r"]), float(config["lora_alpha"])
+        base = str(config["base_model_name_or_path"])
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
         raise EncoderError(f"{directory} is no LoRA adapter: {error}") from error
     for key in ("use_dora", "rank_pattern", "alpha_pattern", "fan_in_fan_out"):
-        if told.get(key):
+        if config.get(key):
             raise EncoderError(
                 f"{path}: {key} is not supported; merge the adapter with peft and use the result"
             )
     beside = directory / base
     return LoraWeights(
         base=str(beside) if beside.is_dir() else base,
-        scale=alpha / (rank**0.5 if told.get("use_rslora") else rank),
+        scale=alpha / (rank**0.5 if config.get("use_rslora") else rank),
         tensors={name.removeprefix(_PREFIX): tensor for name, tensor in tensors.items()},
     )
 

@@ -68,7 +68,7 @@ class TokenReading:
     """[tokens, 2], in characters."""
 
     def spans(self, threshold: float) -> list[LabeledSpan]:
-        """What is named, in order: neighbours of one type are one span unless a `B-` begins another.
+        """Return what is named, in order: neighbours of one type are one span unless a `B-` begins another.
 
         `O` and `NO_PII` name nothing. A span counts when its confidence reaches `threshold`.
         """
@@ -153,12 +153,12 @@ class TokenClassifier(_Model):
 
 
 def load_sequence_classifier(directory: Path, mapping: Path | None = None) -> SequenceClassifier:
-    """Blocks. `mapping` holds the labels where they do not lie beside the model. Raises EncoderError."""
+    """Load a classifier. Blocks. `mapping`: its labels, if they do not lie beside it. Raises EncoderError."""
     return SequenceClassifier(*_load_parts(directory, mapping, "AutoModelForSequenceClassification"))
 
 
 def load_token_classifier(directory: Path, mapping: Path | None = None) -> TokenClassifier:
-    """The same for a token classifier."""
+    """Load a token classifier. Blocks; see `load_sequence_classifier`."""
     return TokenClassifier(*_load_parts(directory, mapping, "AutoModelForTokenClassification"))
 
 

@@ -59,13 +59,13 @@ def read_labels(directory: Path, mapping: Path | None = None) -> tuple[str, ...]
     """
     beside = [directory / name for name in _MAPPINGS]
     path = mapping or next((path for path in beside if path.is_file()), directory / "config.json")
-    told = read_json_object(path)
+    values = read_json_object(path)
     for key in ("idx_to_category", "idx_to_label", "id2label"):
-        if isinstance(told.get(key), dict):
-            return _labels_by_index(path, told[key])
+        if isinstance(values.get(key), dict):
+            return _labels_by_index(path, values[key])
     for key in ("category_to_idx", "label_to_idx", "label2id"):
-        if isinstance(told.get(key), dict):
-            return _labels_by_index(path, {str(index): label for label, index in told[key].items()})
+        if isinstance(values.get(key), dict):
+            return _labels_by_index(path, {str(index): label for label, index in values[key].items()})
     raise EncoderError(f"{path}: there is no idx_to_category, idx_to_label or id2label")
 
 
@@ -81,11 +81,11 @@ def _inspect_folder(path: Path) -> ClassifierFolder | None:
 
 def _architecture(path: Path, name: str) -> str:
     try:
-        told = read_json_object(path / "config.json").get("model_type")
+        values = read_json_object(path / "config.json").get("model_type")
     except EncoderError:  # an adapter's directory has none; whoever loads a broken one says what is wrong
-        told = None
-    if isinstance(told, str):
-        return told
+        values = None
+    if isinstance(values, str):
+        return values
     return next((known for known in ("modernbert", "roberta", "bert") if known in name), "")
 
 

@@ -9,4 +9,3 @@ from radixway.semantics.encoders.heads.head_file import HeadFile
 __all__ = ["DOMAIN_HEAD", "DomainHead", "HeadFile"]
 
 DOMAIN_HEAD = Path(radixway.bundled.__file__).parent / "heads" / "domain.npz"
-"""The one that ships."""

@@ -7,11 +7,12 @@ Buckets would give it the weight of another piece: training sees fewer pieces th
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from radixway.semantics.encoders.base import EncoderError, Floats
+from radixway.semantics.encoders.base import Floats
 from radixway.semantics.encoders.heads.head_file import HeadFile
 from radixway.semantics.encoders.heads.ngrams import TextFeatures
 
@@ -41,13 +42,7 @@ class ChineseSoftmax:
     def from_head(cls, head: HeadFile) -> ChineseSoftmax:
         """Raises EncoderError where an array has another shape, KeyError where there is none."""
         size, labels = len(head.arrays["han_pieces"]), len(head.labels)
-
-        def take(name: str, *shape: int) -> NDArray[np.generic]:
-            array = head.arrays[f"han_{name}"]
-            if array.shape != shape:
-                raise EncoderError(f"the domain head's han_{name} has shape {array.shape}, not {shape}")
-            return array
-
+        take = partial(head.take_array, "han")
         return cls(
             pieces=take("pieces", size).astype(np.uint32, copy=False),
             weights=take("weights", size, labels).astype(np.int8, copy=False),
@@ -58,7 +53,7 @@ class ChineseSoftmax:
         )
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """What `read` reads, by the names it has in the file."""
+        """Return what `from_head` reads, by the names it has in the file."""
         return {
             "han_pieces": self.pieces,
             "han_weights": self.weights,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from math import log
 from pathlib import Path
 
@@ -41,6 +42,13 @@ class DomainReading:
     """Probability of every label; they add up to one."""
     entropy: float
     """Of the distribution, over log(labels): 0 certain, 1 no idea."""
+
+    @classmethod
+    def from_distribution(cls, distribution: Mapping[str, float]) -> DomainReading:
+        """Return the reading whose label is the likeliest of `distribution`, probabilities by label."""
+        label = max(distribution, key=distribution.__getitem__)
+        entropy = -sum(share * log(share) for share in distribution.values() if share > 0)
+        return cls(label, distribution[label], distribution, entropy / log(max(len(distribution), 2)))
 
 
 @dataclass(slots=True, frozen=True)
@@ -132,13 +140,9 @@ class DomainHead:
         return cls(head)
 
     def classify_domain(self, text: str, encoding: TextEncoding) -> DomainReading:
-        """The domain of `text`, whose encoding is `encoding`."""
-        shares = [float(each) for each in self._probabilities(text, encoding)]
-        best = max(range(len(shares)), key=shares.__getitem__)
-        entropy = -sum(share * log(share) for share in shares if share > 0) / log(len(shares))
-        return DomainReading(
-            self.labels[best], shares[best], dict(zip(self.labels, shares, strict=True)), entropy
-        )
+        """Return the domain of `text`, whose encoding is `encoding`."""
+        shares = map(float, self._probabilities(text, encoding))
+        return DomainReading.from_distribution(dict(zip(self.labels, shares, strict=True)))
 
     def _probabilities(self, text: str, encoding: TextEncoding) -> Floats:
         """[labels]: what the tables say, each for the share of the text that is in its script."""
@@ -156,13 +160,7 @@ class DomainHead:
 def _read_softmax(head: HeadFile, script: str, buckets: int) -> ScriptSoftmax:
     temperatures = np.array(head.settings[f"{script}_temperatures"], np.float32)
     columns = len(temperatures) * len(head.labels)
-
-    def take(name: str, *shape: int) -> NDArray[np.generic]:
-        array = head.arrays[f"{script}_{name}"]
-        if array.shape != shape:
-            raise EncoderError(f"the domain head's {script}_{name} has shape {array.shape}, not {shape}")
-        return array
-
+    take = partial(head.take_array, script)
     states = head.arrays.get(f"{script}_states")
     return ScriptSoftmax(
         ngrams=take("ngrams", 2 * buckets, columns).astype(np.int8, copy=False),

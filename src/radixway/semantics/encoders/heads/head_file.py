@@ -84,6 +84,16 @@ class HeadFile:
             raise EncoderError(f"{path} is damaged: its arrays are not those that were saved")
         return head
 
+    def take_array(self, script: str, name: str, *shape: int) -> Array:
+        """Return the array `name` of a table for `script`.
+
+        Raises KeyError where there is none, EncoderError where it has another shape.
+        """
+        array = self.arrays[f"{script}_{name}"]
+        if array.shape != shape:
+            raise EncoderError(f"the {self.kind} head's {script}_{name} has shape {array.shape}, not {shape}")
+        return array
+
     def check_encoder(self, encoder: TextEncoder) -> None:
         """Raises EncoderError unless it was trained on this encoder's weights.
 

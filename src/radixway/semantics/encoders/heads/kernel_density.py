@@ -51,7 +51,7 @@ class LabelDensity:
         )
 
     def arrays(self, script: str) -> dict[str, NDArray[np.generic]]:
-        """What `read` reads, by the names it has in the file; the points in 8 bits."""
+        """Return what `from_head` reads, by the names it has in the file; the points in 8 bits."""
         return {
             f"{script}_projection": self.projection,
             f"{script}_offset": self.offset,

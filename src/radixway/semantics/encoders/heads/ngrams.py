@@ -60,7 +60,7 @@ class TextFeatures:
 
 
 def text_features(text: str, buckets: int) -> TextFeatures:
-    """The n-grams of `text`, case and numbers' values apart; hashed into `buckets` (2ⁿ) per kind."""
+    """Return the n-grams of `text`, case and numbers' values apart; hashed into `buckets` (2ⁿ) per kind."""
     folded = _DIGITS.sub(_replace_number, unicodedata.normalize("NFKC", text).lower())
     runs = _RUNS.findall(folded)
     letters = _code_points(f" {' '.join(runs)} ")
