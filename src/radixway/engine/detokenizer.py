@@ -86,7 +86,7 @@ class StopStringMatcher:
 
 
 class DetokenizedStream:
-    """The `OutputTextStream` of one request: detokenised, and cut at the first stop string that counts."""
+    """The text of one request's tokens: detokenised, and cut at the first stop string that counts."""
 
     def __init__(self, tokenizer: Tokenizer, params: SamplingParams) -> None:
         self._tokens = IncrementalDetokenizer(tokenizer, skip_special_tokens=params.skip_special_tokens)

@@ -287,12 +287,12 @@ class Engine:
 
     def _add_request(self, generation: GenerationStream) -> None:
         if self._generations.get(generation.request_id) is generation:
-            self._core.add_request(generation._request)
+            self._core.add_request(generation.request)
 
     def _abort_request(self, generation: GenerationStream) -> None:
-        output = self._core.abort_request(generation._request)
+        output = self._core.abort_request(generation.request)
         if output is not None:
-            self._deliver_outputs([(generation._request, output)])
+            self._deliver_outputs([(generation.request, output)])
 
     def _abort_all(self) -> None:
         with self._lock:
@@ -311,7 +311,7 @@ class Engine:
         with self._lock:
             for request, output in outputs:
                 generation = self._generations.get(request.id)
-                if generation is not None and generation._request is request:  # ids come back
+                if generation is not None and generation.request is request:  # ids come back
                     events.append((generation, output))
                     if output.finish is not None:
                         del self._generations[request.id]

@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import count
 
+from radixway.engine.detokenizer import DetokenizedStream
 from radixway.engine.disaggregation import DecodeKVManager, PrefillKVManager
 from radixway.engine.engine_info import EngineStats, ModelInfo
 from radixway.engine.engine_request import (
     BootstrapRoom,
     EngineRequest,
     FinishReason,
-    OutputTextStream,
     RequestOutput,
     TokenLogprob,
 )
@@ -32,8 +32,8 @@ _LOAD_WAIT_S = 0.005
 _SAVE_TO_DISK_TIMEOUT_S = 10.0
 """Seconds that an orderly stop may take to write to disk what is on the device."""
 
-TextFactory = Callable[[SamplingParams], OutputTextStream]
-"""Makes the `OutputTextStream` of a request; the engine asks for one per request."""
+TextFactory = Callable[[SamplingParams], DetokenizedStream]
+"""Makes the text of one request's tokens."""
 
 
 class EngineCore:

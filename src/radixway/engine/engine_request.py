@@ -12,10 +12,8 @@ to 0: there are no flags.
 """
 
 from array import array
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from radixway.core.radix import PrefixMatch, RadixNode
 from radixway.engine.page_pool import PageSpan
@@ -24,6 +22,9 @@ from radixway.engine.structured_output import TokenMatcher
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from radixway.engine.detokenizer import DetokenizedStream
+    from radixway.engine.disaggregation import KVSender
 
 
 @dataclass(slots=True, frozen=True)
@@ -72,7 +73,7 @@ class RequestOutput:
     """Of the weights that made its last token."""
     weight_changes: tuple[tuple[int, str], ...] = ()
     """(first token, version) for each run of sampled tokens that one version made."""
-    prompt_logprobs: Sequence[TokenLogprob] = ()
+    prompt_logprobs: list[TokenLogprob] = field(default_factory=list)
     """Of the prompt's tokens after `SamplingParams.prompt_logprobs_start`, all with the first output."""
     host_tokens: int = 0
     """Of the cached tokens, those that came up from host memory."""
@@ -81,23 +82,21 @@ class RequestOutput:
     remote_tokens: int = 0
     """Prompt tokens, none of the cached ones, whose KV came from a prefill engine."""
 
-
-class OutputTextStream(Protocol):
-    """One request's tokens as text, in the engine thread. `DetokenizedStream` is the real one."""
+    def prepend_output(self, earlier: "RequestOutput") -> None:
+        """Put `earlier`, what the generation gave before, in front; `earlier` is of no use any more."""
+        earlier.token_ids += self.token_ids
+        earlier.logprobs += self.logprobs
+        earlier.prompt_logprobs += self.prompt_logprobs
+        self.token_ids, self.logprobs = earlier.token_ids, earlier.logprobs
+        self.prompt_logprobs = earlier.prompt_logprobs
+        self.text = earlier.text + self.text
 
     @property
-    def matched_stop(self) -> str | None:
-        """The stop string that ended the text, once one has."""
-
-    def feed(self, token_ids: Sequence[int]) -> str:
-        """Decode `token_ids`; returns the text that is now certain: whole characters, and no part of a
-        possible stop string.
-
-        Once a stop string has matched, the text up to it has been given out and `matched_stop` is set.
-        """
-
-    def flush(self) -> str:
-        """Return the text that was held back; no more tokens will come."""
+    def weight_spans(self) -> list[tuple[str, int, int]]:
+        """(version, start, end): which version of the weights sampled tokens [start, end), none left out."""
+        changes = self.weight_changes or ((0, self.weight_version),)
+        ends = [*(start for start, _ in changes[1:]), self.completion_tokens]
+        return [(version, start, end) for (start, version), end in zip(changes, ends, strict=True)]
 
 
 @dataclass(slots=True, frozen=True)
@@ -109,29 +108,6 @@ class BootstrapRoom:
     port: int
     number: int
     """For one request only; whoever knows it is given the KV."""
-
-
-class KVSendHandle(Protocol):
-    """The scheduler's view of `KVSender`, whose thread reads a request's pages in a prefill engine."""
-
-    room: int
-    """The number of the request's `BootstrapRoom`."""
-
-    @property
-    def is_over(self) -> bool:
-        """True when no thread reads the request's pages, or will."""
-
-    def hold_pages(self) -> None:
-        """The request runs: all that it has computed may be read."""
-
-    def mark_computed(self, layer: int, stop: int) -> None:
-        """Tokens [0, stop) have their KV in `layer`."""
-
-    def page_move(self) -> AbstractContextManager[None]:
-        """Keep pages from being read within this context, so that they may be exchanged for others."""
-
-    def release_pages(self) -> None:
-        """The request gives its pages back and will compute again what was not sent."""
 
 
 @dataclass(slots=True)
@@ -181,7 +157,7 @@ class EngineRequest:
     """Token ids that end the answer: those asked for and, unless ignored, end-of-sequence."""
     seed: int = 0
     """`params.seed`, or one drawn for it."""
-    text: OutputTextStream | None = None
+    text: "DetokenizedStream | None" = None
 
     num_computed_tokens: int = 0
     """tokens[:computed] have their KV in `pages`."""
@@ -209,7 +185,7 @@ class EngineRequest:
     """Prompt tokens whose KV came from a prefill engine; they are not among the cached ones."""
     room: BootstrapRoom | None = None
     """Where another engine prefills for it, until it has asked there; or is prefilled for."""
-    kv_sender: KVSendHandle | None = None
+    kv_sender: "KVSender | None" = None
     """In a prefill engine: its KV's way out."""
     penalty_state: PenaltyState | None = None
     """What the sampler remembers for penalties."""

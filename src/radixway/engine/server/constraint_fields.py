@@ -2,12 +2,15 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from radixway.core.http import BadBodyError
 from radixway.engine.grammar_compiler import WHITESPACE, OutputConstraint
+
+if TYPE_CHECKING:
+    from radixway.engine.server.sampling import SamplingBody
 
 _ANY_OBJECT = '{"type": "object"}'
 
@@ -25,39 +28,25 @@ class StructuredOutputsParams(msgspec.Struct, kw_only=True):
     whitespace_pattern: str | None = None
 
 
-class ConstraintFields(msgspec.Struct, kw_only=True):
-    """The fields of a request that constrain its answers; at most one of them may be given."""
-
-    response_format: dict[str, Any] | None = None
-    structured_outputs: StructuredOutputsParams | None = None
-    guided_json: Any = None
-    guided_regex: str | None = None
-    guided_choice: list[str] | None = None
-    guided_grammar: str | None = None
-    guided_whitespace_pattern: str | None = None
-    regex: str | None = None
-    ebnf: str | None = None
-
-
 FieldConstraint = tuple[str, OutputConstraint]
 """The field that asked for it, and what it asked for."""
 
 
-def find_constraint(body: ConstraintFields) -> FieldConstraint | None:
+def find_constraint(body: "SamplingBody") -> FieldConstraint | None:
     """The constraint of `body`, if it has one. Raises BadBodyError (400) naming the field at fault."""
     return _require_single([*_from_response_format(body.response_format), *_from_fields(body)])
 
 
-def find_sampling_constraint(regex: Any, json_schema: Any, ebnf: Any) -> FieldConstraint | None:
+def find_sampling_constraint(regex: str | None, json_schema: Any, ebnf: str | None) -> FieldConstraint | None:
     """The constraint in /generate's `sampling_params`: `regex`, `json_schema` or `ebnf`."""
-    place = "sampling_params"
     found = []
     if regex is not None:
-        found.append((f"{place}.regex", OutputConstraint("regex", _require_text(regex, f"{place}.regex"))))
-    if json_schema is not None:
-        found.append((f"{place}.json_schema", make_json_constraint(json_schema, f"{place}.json_schema")))
+        found.append(("sampling_params.regex", OutputConstraint("regex", regex)))
     if ebnf is not None:
-        found.append((f"{place}.ebnf", OutputConstraint("grammar", _require_text(ebnf, f"{place}.ebnf"))))
+        found.append(("sampling_params.ebnf", OutputConstraint("grammar", ebnf)))
+    if json_schema is not None:
+        field = "sampling_params.json_schema"
+        found.append((field, make_json_constraint(json_schema, field)))
     return _require_single(found)
 
 
@@ -97,7 +86,7 @@ def _from_response_format(given: dict[str, Any] | None) -> Iterator[FieldConstra
             raise field_error("response_format.type", "must be text, json_object or json_schema")
 
 
-def _from_fields(body: ConstraintFields) -> Iterator[FieldConstraint]:
+def _from_fields(body: "SamplingBody") -> Iterator[FieldConstraint]:
     if body.guided_json is not None:
         whitespace = body.guided_whitespace_pattern
         yield "guided_json", make_json_constraint(body.guided_json, "guided_json", whitespace=whitespace)
@@ -142,12 +131,6 @@ def _require_single(found: list[FieldConstraint]) -> FieldConstraint | None:
         fields = " and ".join(field for field, _ in found)
         raise field_error(found[1][0], f"{fields} exclude each other: give one constraint")
     return found[0] if found else None
-
-
-def _require_text(value: Any, field: str) -> str:
-    if not isinstance(value, str):
-        raise field_error(field, "must be a string")
-    return value
 
 
 def field_error(param: str, why: str, *, code: str = "invalid_value") -> BadBodyError:

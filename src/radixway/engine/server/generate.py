@@ -6,23 +6,19 @@ from typing import Any
 
 import msgspec
 
-from radixway.core.http import decode_json
-from radixway.core.http.server_sent_events import DONE_EVENT, write_event
+from radixway.core.http.server_sent_events import write_event
 from radixway.core.tokenizer import Tokenizer
 from radixway.engine.engine_request import FinishReason, RequestOutput, TokenLogprob
-from radixway.engine.server.engine_service import EngineService, GenerationJob, prefix_namespace
+from radixway.engine.server.engine_service import EngineService, GenerationJob
 from radixway.engine.server.generate_body import (
     WIRE_NAMES,
     GenerateRequestBody,
     is_batch,
     parse_generate_items,
 )
-from radixway.engine.server.generation_group import GatheredOutput, GenerationGroup
-from radixway.engine.server.http_exchange import HttpExchange
-from radixway.engine.server.prompt_inputs import encode_prompts
+from radixway.engine.server.http_exchange import HttpExchange, encode
+from radixway.engine.server.openai_replies import MIN_LOGPROB, make_weight_versions
 from radixway.engine.server.sampling import field_names
-
-_MIN_LOGPROB = -9999.0  # JSON has no -inf
 
 LogprobEntry = tuple[float | None, int, str | None]
 """Log-probability, token id, and its text where that is asked for."""
@@ -51,7 +47,7 @@ class LogprobLists:
             first = job.prompt_ids[params.prompt_logprobs_start]
             self.lists["input_token_logprobs"] = [self._make_entry(first, None)]
 
-    def append_part(self, part: GatheredOutput | RequestOutput) -> None:
+    def append_part(self, part: RequestOutput) -> None:
         """Append the log-probabilities of `part`, the new tokens of the answer."""
         self._append_items("input", part.prompt_logprobs)
         self._append_items("output", part.logprobs)
@@ -67,7 +63,7 @@ class LogprobLists:
 
     def _make_entry(self, token_id: int, logprob: float | None) -> LogprobEntry:
         text = self._tokenizer.piece(token_id) if self._with_text else None
-        return None if logprob is None else max(logprob, _MIN_LOGPROB), token_id, text
+        return None if logprob is None else max(logprob, MIN_LOGPROB), token_id, text
 
     def _make_entries(self, pairs: Sequence[tuple[int, float]]) -> list[LogprobEntry]:
         return [self._make_entry(token_id, logprob) for token_id, logprob in pairs]
@@ -75,18 +71,13 @@ class LogprobLists:
 
 _DEFAULT_MAX_NEW_TOKENS = 128  # SGLang's
 
-_decoder = msgspec.json.Decoder(GenerateRequestBody)
-_encode = msgspec.json.Encoder().encode
 
-
-async def generate(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
+async def generate(service: EngineService, exchange: HttpExchange, body: GenerateRequestBody) -> None:
     """Continue one or more prompts. Each event of a stream repeats the whole answer so far, as in SGLang."""
-    arrived_at = time.perf_counter()
-    body = decode_json(_decoder, raw)
     param = "text" if body.text is not None else "input_ids"
     with field_names({**WIRE_NAMES, "prompt": param}):
         items = parse_generate_items(body, exchange.request_id)
-        all_ids = await encode_prompts(service, [item.prompt for item in items], param=param)
+        all_ids = await service.encode_prompts([item.prompt for item in items], param=param)
         jobs = []
         for item, ids in zip(items, all_ids, strict=True):
             most = service.engine.model_info.context_length
@@ -97,46 +88,17 @@ async def generate(service: EngineService, exchange: HttpExchange, raw: bytes) -
             jobs += [
                 GenerationJob(ids, params, item.rid) for params in item.make_sampling_params(default, grammar)
             ]
+        aliases = [body.rid] if isinstance(body.rid, str) else []
         async with service.start_generations(
-            jobs,
-            arrived_at=arrived_at,
-            namespace=prefix_namespace(cache_salt=body.cache_salt, extra_key=body.extra_key),
-            priority=body.priority,
-            meeting=body,
-            traced=exchange.traced,
-            also_known_as=[exchange.request_id, *([body.rid] if isinstance(body.rid, str) else [])],
+            exchange, jobs, body, extra_key=body.extra_key, aliases=aliases
         ) as answers:
-            replies = _GenerateReplies(service, body, jobs, arrived_at)
-            as_list = is_batch(body) or len(jobs) > 1
+            replies = _GenerateReplies(service, exchange, body, jobs)
             if body.stream:
-                await _stream(exchange, answers, replies, count=len(jobs), with_index=as_list)
+                await answers.stream_events(exchange, replies.make_event)
             else:
                 gathered = await answers.gather_outputs()
-                whole = [replies.make_reply(index, answer, answer) for index, answer in enumerate(gathered)]
-                await exchange.send_json(_encode(whole if as_list else whole[0]))
-
-
-async def _stream(
-    exchange: HttpExchange,
-    answers: GenerationGroup,
-    replies: "_GenerateReplies",
-    *,
-    count: int,
-    with_index: bool,
-) -> None:
-    so_far = [GatheredOutput() for _ in range(count)]
-    unfinished = count
-    async for index, output in answers:
-        so_far[index].append_output(output)
-        unfinished -= output.finish is not None
-        reply = replies.make_reply(index, so_far[index], output)
-        if with_index:
-            reply["index"] = index
-        event = write_event(_encode(reply))
-        if not unfinished:
-            await exchange.end_events(event + DONE_EVENT)
-            return
-        await exchange.send_events(event)
+                whole = [replies.make_reply(index, answer) for index, answer in enumerate(gathered)]
+                await exchange.send_json(whole if replies.as_list else whole[0])
 
 
 class _GenerateReplies:
@@ -145,40 +107,56 @@ class _GenerateReplies:
     def __init__(
         self,
         service: EngineService,
+        exchange: HttpExchange,
         body: GenerateRequestBody,
         jobs: Sequence[GenerationJob],
-        arrived_at: float,
     ) -> None:
         with_text = bool(body.return_text_in_logprobs)
         self._logprobs = [LogprobLists(service.tokenizer, job, with_text=with_text) for job in jobs]
         self._jobs = jobs
-        self._arrived_at = arrived_at
+        self._arrived_at = exchange.arrived_at
+        self._answers: dict[int, RequestOutput] = {}
+        self.as_list = is_batch(body) or len(jobs) > 1
 
-    def make_reply(
-        self, index: int, answer: GatheredOutput, new: GatheredOutput | RequestOutput
-    ) -> dict[str, Any]:
-        """The object for one answer, of which `new` has come since the last time."""
+    def make_event(self, index: int, output: RequestOutput) -> bytes:
+        """The event for one more output of an answer."""
+        reply = self.make_reply(index, output)
+        if self.as_list:
+            reply["index"] = index
+        return write_event(encode(reply))
+
+    def make_reply(self, index: int, answer: RequestOutput) -> dict[str, Any]:
+        """The object for one answer, of which `answer` has come since the last time."""
         job = self._jobs[index]
+        if job.params.logprobs is not None:
+            self._logprobs[index].append_part(answer)
+        if index in self._answers:
+            answer.prepend_output(self._answers[index])
+        self._answers[index] = answer
+        host, disk = answer.host_tokens, answer.disk_tokens
         meta: dict[str, Any] = {
             "id": job.request_id,
             "finish_reason": _finish_reason(answer),
             "prompt_tokens": answer.prompt_tokens,
             "completion_tokens": answer.completion_tokens,
             "cached_tokens": answer.cached_tokens,
-            "cached_tokens_details": answer.cached_by_tier,
+            "cached_tokens_details": {
+                "device": answer.cached_tokens - host - disk,
+                "host": host,
+                "disk": disk,
+            },
             "weight_version": answer.weight_version,
-            "weight_versions": answer.weight_versions,
+            "weight_versions": make_weight_versions(answer),
             "e2e_latency": time.perf_counter() - self._arrived_at,
         }
         if answer.remote_tokens:
             meta["remote_tokens"] = answer.remote_tokens
         if job.params.logprobs is not None:
-            self._logprobs[index].append_part(new)
             meta |= self._logprobs[index].lists
         return {"text": answer.text, "output_ids": answer.token_ids, "meta_info": meta}
 
 
-def _finish_reason(answer: GatheredOutput) -> dict[str, Any] | None:
+def _finish_reason(answer: RequestOutput) -> dict[str, Any] | None:
     match answer.finish:
         case None:
             return None
@@ -197,15 +175,11 @@ class ConcatenateBody(msgspec.Struct):
     dst_rid: str
 
 
-_concatenate_decoder = msgspec.json.Decoder(ConcatenateBody)
-
-
-async def concatenate(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
+async def concatenate(service: EngineService, exchange: HttpExchange, body: ConcatenateBody) -> None:
     """POST /concate_and_append_request: branches of a program were joined, one after another.
 
     Nothing has to be done: the frontend has appended their texts to the program's own, and sends all of it
     with the next request. What of it is cached is found by its tokens. (KV that was computed behind another
     text is not reused: it would not be what the model computes for this one.)
     """
-    decode_json(_concatenate_decoder, raw)
-    await exchange.send_json(b'{"success":true}')
+    await exchange.send_json({"success": True})

@@ -2,79 +2,53 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
 from radixway.core.http import BadBodyError
 from radixway.engine.sampling_params import SamplingParams
 from radixway.engine.server.constraint_fields import FieldConstraint, find_sampling_constraint
-from radixway.engine.server.prompt_inputs import split_prompts
+from radixway.engine.server.engine_service import split_prompts
 from radixway.engine.server.sampling import (
     MAX_ANSWERS,
-    MAX_CHOICES,
+    SamplingDefaults,
+    SamplingFields,
     broadcast_values,
-    derive_choice_seed,
-    parse_stop_strings,
+    check_choice_count,
+    make_sampling_params,
     unsupported_field_error,
 )
 from radixway.engine.structured_output import StructuredOutputGrammar
 
-T = TypeVar("T")
+_NEUTRAL_DEFAULTS = SamplingDefaults()  # what SGLang takes, whatever the model's authors recommend
+
+
+class GenerateSampling(SamplingFields, kw_only=True):
+    """`sampling_params`, under SGLang's names."""
+
+    max_tokens: int | msgspec.UnsetType | None = msgspec.field(name="max_new_tokens", default=msgspec.UNSET)
+    """Null: as many as fit, as in SGLang; left out: SGLang's default."""
+    min_tokens: int | None = msgspec.field(name="min_new_tokens", default=None)
+    seed: int | None = msgspec.field(name="sampling_seed", default=None)
+    include_stop: bool | None = msgspec.field(name="no_stop_trim", default=None)
+    stop_regex: Any = None
+    regex: str | None = None
+    json_schema: Any = None
+    ebnf: str | None = None
+    structural_tag: Any = None
+
 
 WIRE_NAMES = {
+    field.name: f"sampling_params.{field.encode_name}" for field in msgspec.structs.fields(GenerateSampling)
+} | {
     "prompt": "input_ids",
-    "max_tokens": "sampling_params.max_new_tokens",
-    "min_tokens": "sampling_params.min_new_tokens",
-    "seed": "sampling_params.sampling_seed",
     "logprobs": "top_logprobs_num",
     "prompt_logprobs": "top_logprobs_num",
     "prompt_logprobs_start": "logprob_start_len",
     "logprob_ids": "token_ids_logprob",
-} | {
-    name: f"sampling_params.{name}"
-    for name in (
-        "temperature",
-        "top_p",
-        "top_k",
-        "min_p",
-        "presence_penalty",
-        "frequency_penalty",
-        "repetition_penalty",
-        "stop",
-        "stop_token_ids",
-        "logit_bias",
-    )
 }
 """SamplingParams' fields as /generate calls them."""
-
-
-class GenerateSampling(msgspec.Struct, kw_only=True):
-    """`sampling_params`, under SGLang's names."""
-
-    max_new_tokens: int | msgspec.UnsetType | None = msgspec.UNSET
-    """Null: as many as fit, as in SGLang; left out: SGLang's default."""
-    min_new_tokens: int | None = None
-    temperature: float | None = None
-    top_p: float | None = None
-    top_k: int | None = None
-    min_p: float | None = None
-    presence_penalty: float | None = None
-    frequency_penalty: float | None = None
-    repetition_penalty: float | None = None
-    stop: str | list[str] | None = None
-    stop_token_ids: list[int] | None = None
-    ignore_eos: bool | None = None
-    skip_special_tokens: bool | None = None
-    no_stop_trim: bool | None = None
-    n: int | None = None
-    sampling_seed: int | None = None
-    logit_bias: dict[int, float] | None = None
-    stop_regex: Any = None
-    regex: Any = None
-    json_schema: Any = None
-    ebnf: Any = None
-    structural_tag: Any = None
 
 
 class GenerateRequestBody(msgspec.Struct, kw_only=True):
@@ -129,14 +103,26 @@ class GenerateItem:
     @property
     def wants_all_that_fits(self) -> bool:
         """Its answer may be of any length."""
-        return self.sampling.max_new_tokens is None
+        return self.sampling.max_tokens is None
 
     def make_sampling_params(
         self, default_max_tokens: int, grammar: StructuredOutputGrammar | None
     ) -> list[SamplingParams]:
         """Parameters of each sample, with `grammar`. Raises InvalidRequestError naming the field."""
+        wanted, scored = self.sampling.max_tokens, self.logprobs
         return [
-            _sampling_params(self.sampling, self.logprobs, sample, default_max_tokens, grammar)
+            make_sampling_params(
+                self.sampling,
+                _NEUTRAL_DEFAULTS,
+                max_tokens=wanted if isinstance(wanted, int) else default_max_tokens,
+                logprobs=scored.top_num if scored else None,
+                logprob_ids=scored.token_ids if scored else (),
+                prompt_logprobs=scored.top_num if scored and scored.start_len >= 0 else None,
+                prompt_logprobs_start=max(0, scored.start_len) if scored else 0,
+                choice=sample,
+                grammar=grammar,
+                place="sampling_params.",
+            )
             for sample in range(self.samples)
         ]
 
@@ -157,15 +143,21 @@ def parse_generate_items(body: GenerateRequestBody, request_id: str) -> list[Gen
     if isinstance(body.rid, list):
         rids = broadcast_values("rid", body.rid, count, "")
     items = [
-        GenerateItem(prompt, rid, sampling, logprobs, _sample_count(sampling), _find_constraint(sampling))
+        GenerateItem(
+            prompt,
+            rid,
+            sampling,
+            logprobs,
+            check_choice_count(sampling, "sampling_params."),
+            find_sampling_constraint(sampling.regex, sampling.json_schema, sampling.ebnf),
+        )
         for prompt, rid, sampling, logprobs in zip(
             prompts, rids, samplings, _logprob_options(body, count), strict=True
         )
     ]
     if sum(item.samples for item in items) > MAX_ANSWERS:
         param = "text" if body.text is not None else "input_ids"
-        message = f"{param}: prompts times n are more than {MAX_ANSWERS} answers"
-        raise BadBodyError(message, param=param, code="invalid_value")
+        raise BadBodyError(f"{param}: prompts times n are more than {MAX_ANSWERS} answers", param=param)
     return items
 
 
@@ -184,7 +176,7 @@ def _logprob_options(body: GenerateRequestBody, count: int) -> list[LogprobOptio
     tops = broadcast_values("top_logprobs_num", body.top_logprobs_num, count, 0)
     if any(start < -1 for start in starts):
         message = f"logprob_start_len must be -1 (only the answer) or at least 0, not {min(starts)}"
-        raise BadBodyError(message, param="logprob_start_len", code="invalid_value")
+        raise BadBodyError(message, param="logprob_start_len")
     token_ids = _token_ids_by_prompt(body.token_ids_logprob or [], count)
     return [
         LogprobOptions(start, top, ids) if logprob else None
@@ -201,50 +193,6 @@ def _token_ids_by_prompt(given: list[int | list[int] | None], count: int) -> lis
         message = f"{param} mixes token ids and lists of them"
         raise BadBodyError(message, param=param, code="invalid_type")
     return broadcast_values(param, lists, count, ()) if lists else [ids] * count
-
-
-def _sample_count(sampling: GenerateSampling) -> int:
-    n = 1 if sampling.n is None else sampling.n
-    if not 1 <= n <= MAX_CHOICES:
-        message = f"sampling_params.n must be between 1 and {MAX_CHOICES}, not {n}"
-        raise BadBodyError(message, param="sampling_params.n", code="invalid_value")
-    return n
-
-
-def _find_constraint(sampling: GenerateSampling) -> FieldConstraint | None:
-    return find_sampling_constraint(sampling.regex, sampling.json_schema, sampling.ebnf)
-
-
-def _sampling_params(
-    given: GenerateSampling,
-    logprobs: LogprobOptions | None,
-    sample: int,
-    default_max_tokens: int,
-    grammar: StructuredOutputGrammar | None,
-) -> SamplingParams:
-    return SamplingParams(
-        max_tokens=given.max_new_tokens if isinstance(given.max_new_tokens, int) else default_max_tokens,
-        min_tokens=given.min_new_tokens or 0,
-        temperature=1.0 if given.temperature is None else given.temperature,
-        top_p=1.0 if given.top_p is None else given.top_p,
-        top_k=-1 if given.top_k is None else given.top_k,
-        min_p=given.min_p or 0.0,
-        presence_penalty=given.presence_penalty or 0.0,
-        frequency_penalty=given.frequency_penalty or 0.0,
-        repetition_penalty=1.0 if given.repetition_penalty is None else given.repetition_penalty,
-        seed=derive_choice_seed(given.sampling_seed, sample),
-        stop=parse_stop_strings(given.stop, param="sampling_params.stop"),
-        stop_token_ids=frozenset(given.stop_token_ids or ()),
-        ignore_eos=bool(given.ignore_eos),
-        logit_bias=given.logit_bias or {},
-        logprobs=logprobs.top_num if logprobs else None,
-        logprob_ids=logprobs.token_ids if logprobs else (),
-        prompt_logprobs=logprobs.top_num if logprobs and logprobs.start_len >= 0 else None,
-        prompt_logprobs_start=max(0, logprobs.start_len) if logprobs else 0,
-        skip_special_tokens=given.skip_special_tokens is not False,
-        include_stop=bool(given.no_stop_trim),
-        grammar=grammar,
-    )
 
 
 _UNSUPPORTED = (

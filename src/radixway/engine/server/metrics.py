@@ -1,7 +1,5 @@
 """The engine's Prometheus metrics: what its server measured, and the engine's own counts at each scrape."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Histogram

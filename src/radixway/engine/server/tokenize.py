@@ -4,11 +4,10 @@ from typing import Any
 
 import msgspec
 
-from radixway.core.http import BadBodyError, decode_json
+from radixway.core.http import BadBodyError
 from radixway.engine.server.chat_completions import ChatCompletionBody, render_chat_prompt
-from radixway.engine.server.engine_service import EngineService
+from radixway.engine.server.engine_service import EngineService, split_prompts
 from radixway.engine.server.http_exchange import HttpExchange
-from radixway.engine.server.prompt_inputs import encode_prompts, split_prompts
 
 
 class TokenizeBody(ChatCompletionBody, kw_only=True):
@@ -29,30 +28,22 @@ class DetokenizeBody(msgspec.Struct, kw_only=True):
 
 _MAX_BODY_BYTES = 2 * 1024 * 1024  # of text: some two seconds of a core and 400 MB
 
-_tokenize_decoder = msgspec.json.Decoder(TokenizeBody)
-_detokenize_decoder = msgspec.json.Decoder(DetokenizeBody)
-_encode = msgspec.json.Encoder().encode
 
-
-async def tokenize(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
+async def tokenize(service: EngineService, exchange: HttpExchange, body: TokenizeBody) -> None:
     """Text or conversation to token ids, also where they are more than the context holds."""
-    if len(raw) > _MAX_BODY_BYTES:
-        raise BadBodyError(
-            f"the body is larger than the {_MAX_BODY_BYTES} bytes that are tokenized",
-            status=413,
-            code="body_too_large",
-        )
-    body = decode_json(_tokenize_decoder, raw)
+    size, special = exchange.body_bytes, body.add_special_tokens is not False
+    if size > _MAX_BODY_BYTES:
+        message = f"the body is larger than the {_MAX_BODY_BYTES} bytes that are tokenized"
+        raise BadBodyError(message, status=413, code="body_too_large")
     service.check_model(body.model)
     if body.prompt is None:
-        all_ids = [(await render_chat_prompt(service, body, body_bytes=len(raw), must_fit=False)).ids]
+        all_ids = [(await render_chat_prompt(service, body, body_bytes=size, must_fit=False)).ids]
     elif body.prompt == "":  # nothing to generate from, but it has a number of tokens
-        all_ids = [service.tokenizer.encode("", add_special_tokens=body.add_special_tokens is not False)]
+        all_ids = [service.tokenizer.encode("", add_special_tokens=special)]
     else:
-        special = body.add_special_tokens is not False
         prompts = split_prompts(body.prompt, param="prompt")
-        all_ids = await encode_prompts(
-            service, prompts, param="prompt", add_special_tokens=special, must_fit=False
+        all_ids = await service.encode_prompts(
+            prompts, param="prompt", add_special_tokens=special, must_fit=False
         )
     several = isinstance(body.prompt, list)
     counts = [len(ids) for ids in all_ids]
@@ -64,16 +55,15 @@ async def tokenize(service: EngineService, exchange: HttpExchange, raw: bytes) -
     if body.return_token_strs:
         texts = [[service.tokenizer.piece(token_id) for token_id in ids] for ids in all_ids]
         reply["token_strs"] = texts if several else texts[0]
-    await exchange.send_json(_encode(reply))
+    await exchange.send_json(reply)
 
 
-async def detokenize(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
+async def detokenize(service: EngineService, exchange: HttpExchange, body: DetokenizeBody) -> None:
     """Token ids to text, special tokens included unless told otherwise."""
-    body = decode_json(_detokenize_decoder, raw)
     service.check_model(body.model)
     several = bool(body.tokens) and isinstance(body.tokens[0], list)
     given = split_prompts(body.tokens, param="tokens") if body.tokens else []
-    all_ids = await encode_prompts(service, given, param="tokens") or [[]]
+    all_ids = await service.encode_prompts(given, param="tokens") or [[]]
 
     def decode_all() -> list[str]:
         skip = body.skip_special_tokens
@@ -81,4 +71,4 @@ async def detokenize(service: EngineService, exchange: HttpExchange, raw: bytes)
 
     texts = await service.run_off_loop(decode_all, characters=sum(map(len, all_ids)))
     text = texts if several else texts[0]
-    await exchange.send_json(_encode({"prompt": text, "text": text}))
+    await exchange.send_json({"prompt": text, "text": text})

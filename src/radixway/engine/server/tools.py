@@ -154,12 +154,8 @@ async def compile_tool_grammar(
         return await service.compile_constraint(wanted)
     answer = None if use.forced or wanted is None else wanted[1]
     source = build_calls_grammar(calls, family, service.tokenizer, several=use.parallel, answer=answer)
-    constraint = OutputConstraint("lark", source)
-    grammar = service.grammars.get_cached(constraint)
-    if grammar is not None:
-        return grammar
     try:
-        return await service.run_in_thread(lambda: service.grammars.compile_constraint(constraint))
+        return await service.compile_grammar(OutputConstraint("lark", source))
     except InvalidGrammarError as error:
         await service.compile_constraint(wanted)
         await _refuse_parameters(service, calls)
