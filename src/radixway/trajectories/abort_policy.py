@@ -5,8 +5,6 @@ client ─► ResumeAborted ─► … ─► worker A   [prompt] ──► 120 
 client ◄─ one answer of 200 tokens ◄──────┘
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 import uuid

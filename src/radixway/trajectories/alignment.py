@@ -1,7 +1,5 @@
 """Which bytes of a text each token stands for."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from codecs import getincrementaldecoder
 from collections.abc import Mapping, Sequence
@@ -18,12 +16,10 @@ class TokenDecoder(Protocol):
     @property
     def token_bytes(self) -> Mapping[int, bytes]:
         """The bytes that a token adds to a text already begun."""
-        ...
 
     @property
     def special_ids(self) -> frozenset[int]:
         """Tokens that workers leave out of texts."""
-        ...
 
 
 @dataclass(slots=True)

@@ -1,7 +1,5 @@
 """The next request for an aborted answer: the same one, continued from its tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ Most servers repeat the whole answer so far in each event. Those that send only 
 (`--incremental-streaming-output`) are known by events with fewer tokens than they say there are.
 """
 
-from __future__ import annotations
-
 import msgspec
 
 from radixway.core.http.server_sent_events import event_data, split_events

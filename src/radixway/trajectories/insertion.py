@@ -1,7 +1,5 @@
 """Making edges of stretches of tokens, cut at their tokens or laid whole; what of them is there already."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import takewhile
 

@@ -10,8 +10,6 @@ second attempt  [prompt  + tokens 0 … n | tokens n … m) ] stop
 the client sees [prompt | tokens 0 … m) ] stop        spans [0, n) and [n, m) keep their weight versions
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

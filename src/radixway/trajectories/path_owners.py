@@ -1,7 +1,5 @@
 """The owners of recorded paths, so that these can be erased on request."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import NamedTuple
 

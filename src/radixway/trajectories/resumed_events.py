@@ -4,8 +4,6 @@ An event of a later attempt is rewritten to begin with what the earlier ones gav
 only what is new, to go on from there.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from contextlib import aclosing
 from typing import Any, Self

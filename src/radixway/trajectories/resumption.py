@@ -42,21 +42,17 @@ class WorkerTokenCalls(Protocol):
 
     def abort(self, worker: str, rid: str) -> None:
         """Tell `worker` soon, without waiting, that request `rid` is no longer wanted."""
-        ...
 
     def model_of(self, worker: str) -> str | None:
         """The model that `worker` uses if a request names none; None if that is not known."""
-        ...
 
     async def tokenize(self, worker: str, model: str | None, text: str) -> Sequence[int] | None:
         """The tokens of the prompt `text`; None if no worker can tell."""
-        ...
 
     async def detokenize(
         self, worker: str, model: str | None, ids: Sequence[int], *, skip_special_tokens: bool
     ) -> str | None:
         """The text of the tokens `ids`; None if no worker can tell."""
-        ...
 
 
 @dataclass(slots=True, frozen=True)

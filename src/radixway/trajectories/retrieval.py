@@ -6,8 +6,6 @@ of a prompt were made from text, and with more text behind them they may come ou
 answer. So does an answer that the text leaves in the middle.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import zip_longest
 from math import isfinite

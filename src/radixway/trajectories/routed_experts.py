@@ -4,8 +4,6 @@ SGLang returns them in base64: a row of int32 for each token of prompt and answe
 `routed_experts_start_len` of the request on. Servers that do not know that field return all rows again.
 """
 
-from __future__ import annotations
-
 import binascii
 from base64 import b64decode, b64encode
 from typing import Any

@@ -81,7 +81,7 @@ class TrajectoryStore:
         self._paths = SessionPaths()
         self._latest: tuple[Hashable, TokenSegment, TextPosition] | None = None
         """What was inserted last and where it ends: it may well go on."""
-        self.memory.register_user(self)
+        self.memory.register_store(self)
 
     @property
     def nodes(self) -> int:

@@ -1,7 +1,5 @@
 """The published interface of Slime's radix tree, upon the store."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 from functools import cached_property
 from operator import index

@@ -5,8 +5,6 @@ which tokens the text may begin with there; several may do so (`in`, `int`, `int
 follows all of them and tells of every end that it reaches.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass

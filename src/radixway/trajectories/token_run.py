@@ -1,7 +1,5 @@
 """The payload of a tree's edge: a stretch of text, its tokens' widths, and their records."""
 
-from __future__ import annotations
-
 from array import array
 from bisect import bisect_right
 from collections.abc import Hashable

@@ -1,7 +1,5 @@
 """Adapts any tokenizer that a user brings to the interface of the store."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -13,7 +11,6 @@ class TokenizerAdapter(TokenDecoder, Protocol):
 
     def encode(self, text: str, *, first: bool) -> list[int]:
         """Ids of a text that goes on from other tokens, or, if it is the `first`, begins a sequence."""
-        ...
 
 
 def adapt_tokenizer(tokenizer: Any) -> TokenizerAdapter:

@@ -6,8 +6,6 @@ routed experts       {end, data}              {call, start, end, data}
 reward, messages     –                        reward, messages
 """
 
-from __future__ import annotations
-
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ rollout_log_probs                         | sampled    | 0             | sampled
 rollout_routed_experts  one row for each token but the last
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

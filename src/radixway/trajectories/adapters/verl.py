@@ -8,8 +8,6 @@ input_ids           prompts and responses, and so are attention_mask and positio
 rm_scores           the reward at the response's last token
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate

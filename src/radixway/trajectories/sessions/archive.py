@@ -1,7 +1,5 @@
 """Sessions in a SQLite file: every finished call is one transaction, so a crash costs none."""
 
-from __future__ import annotations
-
 import json
 from array import array
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Finds where in a session's tree a request continues: after the longest history it repeats."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """The sessions there are: made, found, finished when idle, and bounded in number."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """A session: a tree of calls whose tokens are held in the store."""
 
-from __future__ import annotations
-
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
