@@ -219,6 +219,5 @@ def _rope_parameters(config: _HubConfig) -> tuple[dict[str, Any], int]:
 
 
 def _token_ids(value: object) -> frozenset[int]:
-    """`eos_token_id` may be absent, null, an id or a list of ids."""
     ids = value if isinstance(value, list) else [value]
     return frozenset(i for i in ids if isinstance(i, int) and i >= 0)

@@ -74,7 +74,6 @@ class CpuAttention:
         return out.transpose(0, 1).reshape(n, heads, d), lse.transpose(0, 1).reshape(n, heads)
 
     def _attend_single(self, chunk: PrefillChunk, layer: int, q: Tensor) -> AttentionState:
-        """A chunk of one token, which sees all there is."""
         _, heads, d = q.shape
         k, v = self._store.gather_kv(layer, chunk.pages, chunk.before + 1)
         out, lse = _flash_attention(q.view(1, k.shape[0], -1, d), k[None], v[None])

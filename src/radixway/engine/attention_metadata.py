@@ -62,7 +62,6 @@ class PrefillChunk:
     stop: int
     before: int
     pages: PageIds
-    """The pages of these tokens, the new ones included."""
 
 
 @dataclass(slots=True)

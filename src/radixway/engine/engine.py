@@ -90,9 +90,7 @@ class Engine:
         self._thread.start()
 
     def stop(self) -> None:
-        """End what runs (its streams raise `EngineStoppedError`); wait for the thread. May be called
-        twice.
-        """
+        """End what runs (streams raise `EngineStoppedError`) and wait for the thread. Idempotent."""
         if not self._stopped and self._thread.ident is None:
             self._core.shutdown()  # it was never started, so its thread cannot
         self._stopped = True
@@ -225,7 +223,6 @@ class Engine:
             self._publisher = None
 
     def _call_on_thread(self, work: Callable[[], T]) -> T:
-        """Have the engine thread do something between two steps, and wait for the result."""
         self._check_running()
         return self._inbox.call_and_wait(work)
 
@@ -243,7 +240,6 @@ class Engine:
             raise InvalidRequestError("request_id", f"a request with the id {name!r} has not finished yet")
 
     def _drop_stream(self, generation: GenerationStream) -> None:
-        """Nobody listens to this one any more."""
         with self._lock:
             if self._generations.get(generation.request_id) is generation:
                 del self._generations[generation.request_id]
@@ -306,7 +302,6 @@ class Engine:
         self._core.pause_scheduling(keep_running=mode == "in_place")
 
     def _deliver_outputs(self, outputs: Iterable[tuple[EngineRequest, RequestOutput]]) -> None:
-        """Give outputs to those who (still) listen."""
         events = []
         with self._lock:
             for request, output in outputs:
@@ -318,7 +313,6 @@ class Engine:
         self._send_events(events)
 
     def _fail_all(self, error: EngineError) -> None:
-        """Tell everyone."""
         with self._lock:
             failed = list(self._generations.values())
             self._generations.clear()
@@ -330,7 +324,6 @@ class Engine:
 
 
 def _make_publisher(config: EngineConfig) -> ZmqEventPublisher | None:
-    """Raises EngineError if the endpoints cannot be used."""
     if config.kv_events_endpoint is None:
         return None
     return ZmqEventPublisher(

@@ -75,10 +75,7 @@ class EngineCore:
         priority: int,
         room: BootstrapRoom | None = None,
     ) -> EngineRequest:
-        """A new request, checked. Raises `InvalidRequestError`. May be called from any thread.
-
-        In a prefill engine, one with a `room` ends with its first token.
-        """
+        """A new request, checked; may be called from any thread. Raises `InvalidRequestError`."""
         info = self.model_info
         size, limit = len(prompt_ids), info.context_length
         info.validate_request(prompt_ids, params, has_text=self._text is not None)
@@ -288,7 +285,6 @@ class EngineCore:
         return {"device": device} | {n: replace(tier, hit_tokens=hits[n]) for n, tier in lower.items()}
 
     def _append_token(self, request: EngineRequest, drawn: SampledToken) -> RequestOutput:
-        """Append a sampled token to its request, and see whether that ends it."""
         if not request.completion_tokens:
             request.first_token_at = time.perf_counter()
             self._prompt_tokens += request.prompt_len

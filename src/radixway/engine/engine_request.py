@@ -115,7 +115,6 @@ class PenaltyState:
     """The tokens that a request has had, for penalties; kept up to date instead of counted again."""
 
     upto: int
-    """tokens[:upto] are in."""
     counts: "Tensor"
     """[vocabulary] float32: how often each was sampled."""
     present: "Tensor"
@@ -156,7 +155,6 @@ class EngineRequest:
     stop_ids: frozenset[int] = frozenset()
     """Token ids that end the answer: those asked for and, unless ignored, end-of-sequence."""
     seed: int = 0
-    """`params.seed`, or one drawn for it."""
     text: "DetokenizedStream | None" = None
 
     num_computed_tokens: int = 0
@@ -176,27 +174,21 @@ class EngineRequest:
     cached_tokens: int = -1
     """See `RequestOutput.cached_tokens`; -1 until first admitted."""
     host_tokens: int = 0
-    """Of the cached tokens, those that came up from host memory."""
     disk_tokens: int = 0
-    """Of the cached tokens, those that came up from disk."""
     digests: tuple[bytes, bytes] = (b"", b"")
     """What the disk tier calls its pages, and the seed that this was worked out from."""
     remote_tokens: int = 0
-    """Prompt tokens whose KV came from a prefill engine; they are not among the cached ones."""
     room: BootstrapRoom | None = None
     """Where another engine prefills for it, until it has asked there; or is prefilled for."""
     kv_sender: "KVSender | None" = None
     """In a prefill engine: its KV's way out."""
     penalty_state: PenaltyState | None = None
-    """What the sampler remembers for penalties."""
     logit_edits: LogitEdits | None = None
-    """Its `logit_bias` and stop ids, as the sampler uses them."""
     scored: int = 0
     """The first position whose logits are still wanted for `prompt_logprobs`; `prompt_len - 1` if none is."""
     prompt_logprobs: list[TokenLogprob] = field(default_factory=list)
     """Scored, and not given out yet."""
     weight_changes: tuple[tuple[int, str], ...] = ()
-    """See `RequestOutput.weight_changes`."""
     matcher: TokenMatcher | None = None
     """Where its answer stands in `params.grammar`; all sampled tokens have been accepted."""
     finish: FinishReason | None = None
@@ -231,10 +223,7 @@ class EngineRequest:
 
     @property
     def num_reusable_tokens(self) -> int:
-        """The number of leading tokens that may take their KV from the cache.
-
-        Not the last one, nor any whose logits are still wanted.
-        """
+        """Leading tokens that may come from the cache: not the last, nor any whose logits are wanted."""
         return self.scored if self.is_being_scored else len(self.tokens) - 1
 
     @property

@@ -69,7 +69,6 @@ class _DownloadMeter:
 
     @property
     def num_files(self) -> int:
-        """The number of files to download."""
         return self._totals["files"]
 
     def record_progress(self, unit: str, done: float) -> None:
@@ -82,7 +81,6 @@ class _DownloadMeter:
                 self._progress(self._names[unit], share)
 
     def mark_finished(self) -> None:
-        """All is there, also what the bars were not told of."""
         for unit, total in self._totals.items():
             self.record_progress(unit, total)
 
@@ -109,7 +107,6 @@ def _make_bar_class(meter: _DownloadMeter | None) -> type[Any]:
 
 
 def _format_size(count: int) -> str:
-    """1234567 as 1.2 MB."""
     size, unit = float(count), "bytes"
     for larger in ("KB", "MB", "GB"):
         if size < 1000:

@@ -38,7 +38,6 @@ class CachedPrefix:
     hits: int
     """Requests that used it, or more of the sequence."""
     in_use: bool
-    """By a request that runs now."""
     space: str
     """Prefixes of different spaces (adapter, salt) are never shared. A name made up for this answer."""
     hidden: int
@@ -286,7 +285,6 @@ class KVCacheManager:
     def _notify_stored(
         self, observer: KVEventRecorder, request: EngineRequest, start: int, stop: int
     ) -> None:
-        """The request's pages [start, stop) are new in the tree."""
         tokens = request.tokens[start * self.page_size : stop * self.page_size]
         parent = request.pages[start - 1] if start else None
         observer.on_stored(request.namespace, parent, request.pages[start:stop], tokens)
@@ -312,7 +310,6 @@ def _is_match_current(match: PrefixMatch[bytes, PageSpan], key: bytes, width: in
 
 
 def _count_unlocked(match: PrefixMatch[bytes, PageSpan]) -> int:
-    """How many of the pages of a match nobody has pinned."""
     node, pages = match.node, 0
     while node.parent is not None and not node.pins:
         pages += min(node.end, match.length) - node.parent.end

@@ -135,7 +135,6 @@ class KVStore:
         return 2 * shape.layers * shape.kv_heads * KVFormat(kv_dtype, dtype).vector_bytes(shape.head_dim)
 
     def _layer_arrays(self, layer: int) -> list[Tensor]:
-        """The arrays of a layer: data, and scales if there are any."""
         scales = self._scales[layer]
         return [self._data[layer]] if scales is None else [self._data[layer], scales]
 

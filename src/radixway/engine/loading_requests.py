@@ -115,7 +115,6 @@ class LoadingRequests:
         )
 
     def _apply_received(self, task: KVReceiveTask) -> EngineRequest:
-        """The request goes on with what came."""
         request = task.request
         del self._requests[request.id]
         request.num_computed_tokens = task.received_tokens(self._cache.page_size)

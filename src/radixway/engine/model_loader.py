@@ -99,7 +99,6 @@ class _ModelReader:
         self._pack = shape.parameters >= PACK_PARAMETERS
 
     def read_layer(self, index: int) -> DecoderLayer:
-        """Read decoder layer number `index`."""
         shape, at = self._shape, f"model.layers.{index}"
         attention, mlp, hidden, d = f"{at}.self_attn", f"{at}.mlp", shape.hidden_size, shape.head_dim
         qkv = [f"{attention}.{part}_proj" for part in "qkv"]
@@ -121,7 +120,6 @@ class _ModelReader:
         )
 
     def read_ends(self) -> tuple[Tensor, Tensor, PackedLinear]:
-        """The embedding, the last norm and the output projection."""
         size = (self._shape.vocab_size, self._shape.hidden_size)
         embedding = self._copy_tensor("model.embed_tokens.weight", *size)
         head = embedding if self._shape.tied else self._copy_tensor("lm_head.weight", *size)
@@ -135,7 +133,6 @@ class _ModelReader:
         return self._read_tensor(name, *size).clone()
 
     def _read_fused(self, names: list[str], rows: list[int], columns: int, bias: bool) -> PackedLinear:
-        """Projections of the same input, stacked into one."""
         sizes = list(zip(names, rows, strict=True))
         weight = torch.cat([self._read_tensor(f"{name}.weight", size, columns) for name, size in sizes])
         biases = (
@@ -196,7 +193,6 @@ class SafetensorsCheckpoint:
 
     @staticmethod
     def _find_shards(directory: Path) -> dict[str, str]:
-        """Which file holds which tensor."""
         index = directory / "model.safetensors.index.json"
         if index.exists():
             try:

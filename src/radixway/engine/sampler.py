@@ -92,7 +92,6 @@ def uniform_draw(seed: int, index: int) -> float:
 
 
 def _is_edited(request: EngineRequest) -> bool:
-    """Whether its scores are not simply the model's logits."""
     params = request.params
     return bool(_is_penalised(params) or params.logit_bias or request.matcher or _may_not_end(request))
 
@@ -121,7 +120,6 @@ def _apply_penalties(logits: Tensor, requests: Sequence[EngineRequest]) -> None:
 
 
 def _update_penalty_state(request: EngineRequest, vocabulary: int, device: torch.device) -> PenaltyState:
-    """Take the tokens since the last time into account."""
     seen = request.penalty_state
     if seen is None:
         counts = torch.zeros(vocabulary, device=device)
@@ -137,7 +135,6 @@ def _update_penalty_state(request: EngineRequest, vocabulary: int, device: torch
 
 
 def _apply_logit_bias(logits: Tensor, requests: Sequence[EngineRequest]) -> None:
-    """Add `logit_bias`; before `min_tokens`, rule out what would end the answer."""
     for row, request in enumerate(requests):
         may_not_end = _may_not_end(request)
         if not request.params.logit_bias and not may_not_end:

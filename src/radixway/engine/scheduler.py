@@ -200,10 +200,8 @@ class Scheduler:
         self.running[request.id] = request
 
     def _missing_pages(self, request: EngineRequest) -> int:
-        """Pages a running request needs beyond those it has."""
         return max(0, self.cache.count_pages(self._target_length(request)) - len(request.pages))
 
     @staticmethod
     def _target_length(request: EngineRequest) -> int:
-        """All its tokens and one more."""
         return min(len(request.tokens) + 1, request.max_len)

@@ -37,7 +37,6 @@ class _RequestGlance(msgspec.Struct):
 
     @property
     def several(self) -> bool:
-        """It asks for more than one answer."""
         ids = bytes(memoryview(self.input_ids)[:16])
         return (
             bytes(self.text)[:1] == b"["
@@ -186,7 +185,6 @@ def _request_ids(request: Request) -> tuple[bool, list[str]]:
 
 
 def _count_prompts(body: dict[str, Any]) -> int:
-    """How many prompts it has."""
     for name in ("text", "input_ids"):
         given = body.get(name)
         if isinstance(given, list) and given:
@@ -202,7 +200,6 @@ def _says_abort(reply: Reply) -> bool:
 
 
 def _decode_reply(body: bytes) -> Any:
-    """The JSON in a reply; None for one that has none."""
     try:
         return _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

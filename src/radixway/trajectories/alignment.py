@@ -29,7 +29,6 @@ class AlignedText:
     text: bytes
     """What all tokens stand for; longer than the text that was given by what is hidden."""
     widths: bytes
-    """Bytes of it per token."""
     hidden: list[int]
     """Places of the tokens that the given text leaves out."""
 
@@ -77,7 +76,6 @@ def _align_truncated(text: bytes, pieces: list[bytes]) -> AlignedText | None:
 def _align_with_gaps(
     text: bytes, ids: Sequence[int], pieces: list[bytes], special_ids: frozenset[int]
 ) -> AlignedText | None:
-    """Where the text leaves tokens out."""
     at, hidden = 0, []
     for place, piece in enumerate(pieces):
         if text.startswith(piece, at):

@@ -95,7 +95,6 @@ def _align_by_ends(given: TokenSegment, ends: Sequence[int]) -> AlignedText | No
 
 
 def _indivisible_key(given: TokenSegment) -> tuple[bytes, TokenRun]:
-    """The text in chunks, then the tokens."""
     text, labels = given.text, given.label_spans()
     whole, rest = divmod(len(text), CHUNK)
     widths = bytes([CHUNK] * whole + [rest] * (rest > 0))

@@ -85,7 +85,6 @@ class PartialAnswer:
     reply: Json
     """As `/generate` would give it whole."""
     meta: Json
-    """Its `meta_info`."""
     ids: list[int]
     """The sampled tokens, all of which have their log-probability if those were asked for."""
     experts_start: int = 0

@@ -46,9 +46,7 @@ class PathOwners(Component):
             self._drop_evicted()
 
     async def erase(self, subject: Subject) -> int:
-        """Erase the records of `subject`, see `Component`; returns how many. Raises CannotErase while
-        requests continue some of them.
-        """
+        """Erase the records of `subject`; returns how many. Raises CannotErase while some are continued."""
         chosen = [owner for owner in self._ends if _matches_subject(owner, subject)]
         ends = {end: store for owner in chosen for end, store in self._ends[owner].items() if end.parent}
         others = {end for owner in self._ends if owner not in chosen for end in self._ends[owner]}

@@ -130,7 +130,6 @@ class RadixTreeMiddleware:
         return AnswerRecording(request, trie.store, prompt, session, trie.make_room, record_end)
 
     def _session_id(self, request: Request) -> str | None:
-        """Whose conversation it is, if it says so."""
         for name, value in request.headers:
             if name in self._session_headers:
                 return value.decode("latin-1")
@@ -168,7 +167,6 @@ class RadixTreeMiddleware:
 
 
 def _note_skipped(request: Request, reason: str) -> None:
-    """Why it is not recorded."""
     request.journal.add("trajectory", recorded=False, reason=reason)
 
 
@@ -181,7 +179,6 @@ def _client_tokens(ids: list[Any], encoder: TokenizerAdapter) -> RecordedPrompt:
 
 
 def _asks_for_several(body: dict[str, Any]) -> bool:
-    """Is it one prompt with several answers?"""
     sampling = body.get("sampling_params") or {}
     return not isinstance(sampling, dict) or sampling.get("n") not in (None, 1)
 
@@ -269,7 +266,6 @@ class RecordedStream:
         self._recording = recording
         self._reader = reader
         self._ended = False
-        """The answer has come to its end."""
 
     def __aiter__(self) -> Self:
         return self

@@ -97,11 +97,7 @@ class AnswerAttempts:
 
 
 class RequestResumption:
-    """The attempts after the first one, under the policy `resume`.
-
-    `run_attempt` asks a worker to continue an aborted answer; `join_answer` puts its reply behind that
-    answer.
-    """
+    """The attempts after the first one, under the policy `resume`: `run_attempt`, then `join_answer`."""
 
     def __init__(
         self, request: Request, running: RunningRequest, section: AbortConfig, workers: WorkerTokenCalls
@@ -114,7 +110,6 @@ class RequestResumption:
         self._workers = workers
         self._attempts = 1
         self._base: PartialAnswer | None = None
-        """What the attempt under way continues; None if it begins anew."""
         self._prompt_ids: Sequence[int] | None = None
         self._prompt_asked = False
         self._between: str | None = None

@@ -44,7 +44,6 @@ def first_rows(meta: dict[str, Any], *, dropped: int, start: int = 0) -> dict[st
 
 
 def _row_bytes(meta: dict[str, Any], held: bytes, start: int) -> int | None:
-    """Bytes for each token; None if that cannot be told."""
     prompt, sampled = meta.get("prompt_tokens"), meta.get("completion_tokens")
     if type(prompt) is not int or type(sampled) is not int:
         return None

@@ -72,7 +72,6 @@ class TrajectoryStore:
         self.memory = MemoryBudget(max_bytes) if memory is None else memory
         self.max_tokens = max_tokens
         self.tokens = 0
-        """Tokens in the store."""
         self.versions = WeightVersions()
         self._tree: RadixTree[bytes, TokenRun] = RadixTree(width=STRIDE)
         self._pieces = StrideIndex()
@@ -254,9 +253,7 @@ class TrajectoryStore:
         self._paths.clear()
 
     def register_session(self, session: Hashable) -> None:
-        """Note that `session` samples something: from now on another's record of the same text is not its
-        own.
-        """
+        """Note that `session` samples: from now on another's record of the same text is not its own."""
         self._paths.register_session(session)
 
     def forget_session(self, session: Hashable) -> None:
@@ -385,7 +382,6 @@ class TrajectoryStore:
             self._run_bytes = 0  # cuts between two spans leave a little counted that is not there
 
     def _mark_path_used(self, node: Place, version: Version | None) -> None:
-        """Note a use of the path to `node`, with these weights."""
         self._clock += 1
         while node.parent is not None:
             run = node.payload

@@ -31,7 +31,6 @@ class TextPosition:
     text: int
     """Bytes of the text up to here; tokens that the text leaves out have none."""
     tokens: int
-    """Tokens up to here."""
 
 
 Fits = Callable[[Place, int], bool]
@@ -87,7 +86,6 @@ class StrideIndex:
 
 
 def _children_by_stride(node: Place, strides: Collection[bytes] | None) -> list[Place]:
-    """The children of `node` that begin with one of `strides`."""
     if not strides:
         return []
     children = node.children
@@ -161,7 +159,6 @@ def _follow_edge(node: Place, text: bytes, at: int) -> tuple[int, int]:
 
 
 def _common_bytes(edge: bytes, begin: int, text: bytes, at: int) -> int:
-    """Bytes that `edge[begin:]` and `text[at:]` have in common at their beginnings."""
     if edge[begin : begin + 1] != text[at : at + 1] or begin >= len(edge):
         return 0
     same: int = common_prefix(edge[begin:], text, at, 1)
@@ -194,7 +191,6 @@ def _is_token_end(here: TextPosition, text: bytes) -> bool:
 
 
 def _last_boundary(here: TextPosition, text: bytes) -> TextPosition | None:
-    """The last position on the edge where a token ends."""
     run = here.node.payload
     strides, at = len(run.widths), here.text
     while strides > run.chunks + 1:

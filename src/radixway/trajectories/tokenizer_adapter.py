@@ -50,8 +50,6 @@ class _RadixwayTokenizer:
 
 
 class _DuckTypedTokenizer:
-    """A tokenizer known only by its `encode` and `decode`."""
-
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
         self.token_bytes = _DecodedSingly(tokenizer)

@@ -40,7 +40,6 @@ _POLL_S = 0.5
 """Seconds between two calls of `on_poll`."""
 
 _BACKOFF_S = 0.1
-"""After a connection that could not be accepted."""
 
 _MAX_CONNECTIONS = 512
 

@@ -99,7 +99,6 @@ class KVReceiver:
             self._tally.count_bytes(header.size)
 
     def _check_order(self, header: FrameHeader) -> None:
-        """Raises KVTransferError for a piece that is not the next of its layer."""
         fits = (
             header.layer < len(self._received_tokens)
             and header.count > 0

@@ -36,7 +36,6 @@ class PrefillKVManager:
         self.timeout_s = timeout_s
         """How long computed KV is kept for somebody who does not come, or is slow."""
         self.wake: Callable[[], None] = lambda: None
-        """Tells the engine thread that one is over."""
         self.tally = TransferCounter()
         self._announced = threading.Condition()
         self._senders: dict[int, KVSender] = {}  # by room; under the condition, as is what follows
@@ -169,7 +168,6 @@ class PrefillKVManager:
     # Below: the threads of connections.
 
     def _serve_connection(self, channel: TransferChannel, writer: ChunkWriter) -> None:
-        """Answer a decode engine's `TransferRequest` over `channel`, or say why not."""
         ask = channel.read_message()
         if not isinstance(ask, TransferRequest):
             raise KVTransferError("no question came")
@@ -189,7 +187,6 @@ class PrefillKVManager:
     def _send_kv(
         self, sender: KVSender, ask: TransferRequest, channel: TransferChannel, writer: ChunkWriter
     ) -> None:
-        """Send all that `ask` names, as it is computed; then the sender is over."""
         store = self.store
         if ask.identity != self.identity.digest:
             raise KVTransferError("other weights, or KV of another kind")

@@ -51,7 +51,6 @@ class TransferRequest(msgspec.Struct, tag="Ask", frozen=True):
 
     room: int
     identity: str
-    """See `KVIdentity.digest`."""
     first: int
     stop: int
     tokens: str
@@ -80,7 +79,6 @@ class FrameHeader:
 
     kind: int
     size: int
-    """Bytes of the payload."""
     slot: int = IN_STREAM
     layer: int = 0
     first: int = 0

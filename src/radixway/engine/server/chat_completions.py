@@ -249,7 +249,6 @@ async def chat_completions(service: EngineService, exchange: HttpExchange, body:
 def _make_reading(
     service: EngineService, body: ChatCompletionBody, use: ToolUse, prompt: ChatPrompt
 ) -> AnswerFormat:
-    """How the answers to this request are to be read."""
     last = (body.messages or [{}])[-1].get("content") if body.continue_final_message else None
     continued = json.dumps(last, ensure_ascii=False) if body.continue_final_message else None
     style = None if body.separate_reasoning is False else service.family.thinking

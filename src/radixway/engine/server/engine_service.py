@@ -98,10 +98,7 @@ class EngineService:
         return self.max_body_bytes
 
     def check_model(self, name: str | None) -> None:
-        """Raises HttpError (404) for a model that is not served here.
-
-        `default`, and no name, is the one that is.
-        """
+        """Raises HttpError (404) for a model not served here; `default`, and no name, is the one that is."""
         if name and name != DEFAULT_MODEL and name not in self.names:
             message = f"the model {name!r} does not exist here; this server has {self.names[0]!r}"
             raise HttpError(message, status=404, param="model", code="model_not_found")

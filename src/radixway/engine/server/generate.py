@@ -126,7 +126,7 @@ class _GenerateReplies:
         return write_event(encode(reply))
 
     def make_reply(self, index: int, answer: RequestOutput) -> dict[str, Any]:
-        """The object for one answer, of which `answer` has come since the last time."""
+        """The object for answer `index`, of which `answer` has come since the last call."""
         job = self._jobs[index]
         if job.params.logprobs is not None:
             self._logprobs[index].append_part(answer)

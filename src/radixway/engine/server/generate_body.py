@@ -170,7 +170,6 @@ def _split_prompts(body: GenerateRequestBody) -> Sequence[str | list[int]]:
 
 
 def _logprob_options(body: GenerateRequestBody, count: int) -> list[LogprobOptions | None]:
-    """What each of `count` prompts asks for; None where it asks for none."""
     wanted = broadcast_values("return_logprob", body.return_logprob, count, False)
     starts = broadcast_values("logprob_start_len", body.logprob_start_len, count, -1)
     tops = broadcast_values("top_logprobs_num", body.top_logprobs_num, count, 0)

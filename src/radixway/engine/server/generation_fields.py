@@ -45,10 +45,7 @@ def prefix_namespace(cache_salt: str | None, extra_key: str | None = None) -> st
 
 
 def parse_rooms(body: GenerationFields, count: int) -> Sequence[BootstrapRoom | None]:
-    """The room of each of `count` generations; None for all if the body names none.
-
-    Raises BadBodyError (400) naming the field at fault.
-    """
+    """The room of each of `count` generations, if `body` names any. Raises BadBodyError (400)."""
     given = body.bootstrap_room
     if given is None:
         return [None] * count

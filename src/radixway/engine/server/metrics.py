@@ -80,8 +80,6 @@ class ServerMetrics:
 
 
 class _EngineCollector(Collector):
-    """Reads `stats` and `gpu_utilisation` (by GPU number) at each scrape."""
-
     def __init__(
         self, stats: Callable[[], EngineStats], gpu_utilisation: Callable[[], Mapping[str, float]]
     ) -> None:
@@ -144,7 +142,6 @@ _TIER_METRICS: tuple[tuple[type[CounterMetricFamily | GaugeMetricFamily], str, s
 
 
 def _tier_metrics(tiers: Mapping[str, TierStats]) -> Iterator[Metric]:
-    """The tiers of the cache, told apart by the label `tier`: device, host, disk."""
     for family_type, name, field, text in _TIER_METRICS:
         family = family_type(f"radixway_engine_tier_{name}", text, labels=["tier"])
         for tier, stats in tiers.items():

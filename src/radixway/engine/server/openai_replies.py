@@ -238,10 +238,7 @@ async def send_replies(
     *,
     per_prompt: int,
 ) -> None:
-    """Answer with what `replies` makes of `answers`, whole or streamed as `body` asks for it.
-
-    Each prompt has `per_prompt` answers, one after another.
-    """
+    """Answer with what `replies` makes of `answers`, `per_prompt` to a prompt, whole or streamed."""
     if not body.stream:
         await exchange.send_json(replies.make_completion(await answers.gather_outputs()))
         return

@@ -256,7 +256,6 @@ class TieredKVCache:
                 self._notify_stored(disk.tier, parent, key, "", new, slots)
 
     def _drop_failed_disk(self) -> None:
-        """Go on without a disk that has failed."""
         if self._disk is not None and self._disk.failed is not None:
             log.error("the disk cache failed, and is not used any more: %s", self._disk.failed)
             self._copies.transfer.drain_copies()

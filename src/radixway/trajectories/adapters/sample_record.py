@@ -122,7 +122,6 @@ def join_sample_experts(told: SampleRecord, shape: tuple[int, int] | None) -> me
 
 
 def _answer_starts(spans: Sequence[Mapping[str, Any]]) -> list[int]:
-    """Where each run of sampled tokens begins."""
     begins: list[int] = []
     before = None
     for span in spans:

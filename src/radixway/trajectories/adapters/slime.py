@@ -70,7 +70,6 @@ def _slime_status(reason: str | Mapping[str, Any] | None) -> str:
 
 
 def _prompt_messages(told: SampleRecord) -> str | list[dict[str, Any]]:
-    """The messages before the first answer."""
     roles = [message.get("role") for message in told.messages]
     return told.messages[: roles.index("assistant")] if "assistant" in roles else ""
 

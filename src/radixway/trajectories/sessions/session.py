@@ -44,7 +44,6 @@ class AgentSession:
     stored_calls: int = 0
     """How many there are in the archive, while they are not here."""
     turns: set[PendingCall] = field(default_factory=set)
-    """Calls under way."""
 
     @property
     def leaves(self) -> list[SessionCall]:
