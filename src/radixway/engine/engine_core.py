@@ -202,7 +202,7 @@ class EngineCore:
             self.scheduler.cache.tiers.clear_tiers(weights=uuid.uuid4().hex)
         if self._events is not None:
             self._events.start_epoch(self._epoch)
-        self.runner.set_model(model)
+        self.runner.model = model
         self.model_info = replace(info, path=path or info.path, weight_version=version)
         for request in self.scheduler.waiting:
             request.start_epoch(self._epoch)

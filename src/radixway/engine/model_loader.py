@@ -14,8 +14,7 @@ import radixway.bundled
 from radixway.engine.architecture import ModelArchitecture
 from radixway.engine.errors import CheckpointError, ModelNotFoundError
 from radixway.engine.hub_download import LoadProgress, download_model
-from radixway.engine.packed_linear import PACK_PARAMETERS, PackedLinear
-from radixway.engine.quantization import Quantization, QuantizedLinear
+from radixway.engine.linear_layers import PACK_PARAMETERS, PackedLinear, Quantization, QuantizedLinear
 from radixway.engine.rope import RotaryEmbedding
 from radixway.engine.transformer_model import DecoderLayer, TransformerModel
 
@@ -55,7 +54,7 @@ def load_model(
         layers.append(read.read_layer(index))
     embedding, norm, head = read.read_ends()
     progress("loading weights", 1.0)
-    rope = RotaryEmbedding(shape.rope, shape.head_dim, length, dtype).to_device(device)
+    rope = RotaryEmbedding(shape.rope, shape.head_dim, length, dtype, device)
     eps = torch.tensor(shape.norm_eps, dtype=torch.float32, device=device)
     return TransformerModel(shape, embedding, layers, norm, head, rope, eps, quantization)
 

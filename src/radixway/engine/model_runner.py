@@ -23,14 +23,11 @@ class ModelRunner:
 
     def __init__(self, model: TransformerModel, attention: AttentionBackend, page_size: int) -> None:
         self.model = model
+        """May be exchanged for one with weights of the same shapes, format and device."""
         self.attention = attention
         self._page_size = page_size
         self._dtype = model.embedding.dtype
         self._device = model.embedding.device
-
-    def set_model(self, model: TransformerModel) -> None:
-        """Compute with the weights of `model` from here on; their shapes, format and device are the same."""
-        self.model = model
 
     @torch.inference_mode()
     def execute_model(self, work: Sequence[ScheduledRequest]) -> tuple[Tensor, list[EngineRequest]]:

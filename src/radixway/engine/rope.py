@@ -18,18 +18,20 @@ class RotaryEmbedding:
         out = x * cos + roll(x, D/2) * sin      with the first half of `sin` negated beforehand
     """
 
-    def __init__(self, rope: Mapping[str, Any], head_dim: int, length: int, dtype: torch.dtype) -> None:
+    def __init__(
+        self,
+        rope: Mapping[str, Any],
+        head_dim: int,
+        length: int,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> None:
         inverse, scale = compute_frequencies(rope, head_dim)
         angles = torch.outer(torch.arange(length, dtype=torch.float32), inverse)
         cos, sin = angles.cos() * scale, angles.sin() * scale
         self._half = head_dim // 2
-        self._cos = torch.cat((cos, cos), -1).to(dtype)
-        self._sin = torch.cat((-sin, sin), -1).to(dtype)
-
-    def to_device(self, device: torch.device) -> "RotaryEmbedding":
-        """Move the tables to `device`."""
-        self._cos, self._sin = self._cos.to(device), self._sin.to(device)
-        return self
+        self._cos = torch.cat((cos, cos), -1).to(device, dtype)
+        self._sin = torch.cat((-sin, sin), -1).to(device, dtype)
 
     def cos_sin_at(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         """The (cos, sin) rows of `positions` [T], each [T, 1, D]: looked up once a step, for all layers."""

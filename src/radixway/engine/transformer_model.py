@@ -14,8 +14,7 @@ from torch.linalg import vector_norm
 from torch.nn.functional import embedding, silu
 
 from radixway.engine.architecture import ModelArchitecture
-from radixway.engine.packed_linear import PackedLinear
-from radixway.engine.quantization import Quantization
+from radixway.engine.linear_layers import PackedLinear, Quantization
 from radixway.engine.rope import RotaryEmbedding
 
 AttendFunction = Callable[[int, Tensor, Tensor, Tensor], Tensor]

@@ -20,8 +20,8 @@ from torch import Tensor
 
 from radixway.engine.architecture import ModelArchitecture, read_architecture
 from radixway.engine.errors import InvalidWeightsError
+from radixway.engine.linear_layers import PackedLinear
 from radixway.engine.model_loader import DummyTensors, SafetensorsCheckpoint, find_model, reload_model
-from radixway.engine.packed_linear import PackedLinear
 from radixway.engine.transformer_model import DecoderLayer, TransformerModel
 
 FLOATS = (torch.float32, torch.bfloat16, torch.float16, torch.float64)

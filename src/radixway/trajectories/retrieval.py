@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from math import isfinite
 
-from radixway.trajectories.path_reader import is_mid_answer, truncate_position
 from radixway.trajectories.store import TrajectoryMatch, TrajectoryStore
-from radixway.trajectories.text_match import within_character
+from radixway.trajectories.text_match import is_mid_answer, truncate_position, within_character
 from radixway.trajectories.token_records import Spans, TokenLabel, Trajectory, join_spans
 from radixway.trajectories.tokenizer_adapter import TokenizerAdapter
 

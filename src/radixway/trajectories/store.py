@@ -7,12 +7,19 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 from radixway.core.radix import OutlineNode, PrefixMatch, RadixRoot, RadixTree, outline
-from radixway.trajectories.alignment import TokenDecoder
-from radixway.trajectories.insertion import EdgeSegment, make_edge_segment
+from radixway.trajectories.insertion import EdgeSegment, TokenDecoder, make_edge_segment
 from radixway.trajectories.memory_budget import MemoryBudget, StoreFullError
-from radixway.trajectories.path_reader import read_ids, read_trajectory, skip_hidden
 from radixway.trajectories.session_paths import SessionPaths
-from radixway.trajectories.text_match import Place, StrideIndex, TextPosition, is_ancestor, walk_text
+from radixway.trajectories.text_match import (
+    Place,
+    StrideIndex,
+    TextPosition,
+    is_ancestor,
+    read_ids,
+    read_trajectory,
+    skip_hidden,
+    walk_text,
+)
 from radixway.trajectories.token_keys import MAX_VARIANTS, STRIDE, is_chunk, variant_stride
 from radixway.trajectories.token_records import Trajectory, Version, WeightVersions
 from radixway.trajectories.token_run import PER_NODE, TokenRun

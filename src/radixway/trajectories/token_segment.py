@@ -146,13 +146,9 @@ class TokenSegment:
         here = 4 * (at + low)
         if self.logprobs.startswith(theirs, here):
             return high
-        same = (
-            common_prefix(theirs, self.logprobs, here, 4) // 4 if self._logprob_matches(theirs, here) else 0
-        )
-        return max(low + same, first)
-
-    def _logprob_matches(self, logprobs: bytes, here: int) -> bool:
-        return self.logprobs[here : here + 4] == logprobs[:4]
+        if self.logprobs[here : here + 4] != theirs[:4]:
+            return max(low, first)
+        return max(low + common_prefix(theirs, self.logprobs, here, 4) // 4, first)
 
 
 class PackedIds:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from radixway.trajectories.alignment import TokenDecoder
+from radixway.trajectories.insertion import TokenDecoder
 
 
 class TokenizerAdapter(TokenDecoder, Protocol):

@@ -11,9 +11,9 @@ import torch
 from radixway.engine.disaggregation.bootstrap_server import BootstrapServer
 from radixway.engine.disaggregation.kv_chunks import MAX_CHUNK_BYTES, ChunkWriter
 from radixway.engine.disaggregation.kv_sender import KVSender
-from radixway.engine.disaggregation.transfer_channel import TransferChannel
-from radixway.engine.disaggregation.transfer_protocol import (
+from radixway.engine.disaggregation.transfer_channel import (
     KVTransferError,
+    TransferChannel,
     TransferDone,
     TransferFailure,
     TransferRequest,

@@ -6,7 +6,7 @@ ZeroMQ.
 subscribers that missed some.
 """
 
-from radixway.engine.kv_events.event_encoder import (
+from radixway.engine.kv_events.event_recorder import (
     DISK,
     HOST,
     AllBlocksCleared,
@@ -14,8 +14,9 @@ from radixway.engine.kv_events.event_encoder import (
     BlockStored,
     EventsFormat,
     KVCacheEvent,
+    KVEventRecorder,
+    TierEventRecorder,
 )
-from radixway.engine.kv_events.event_recorder import KVEventRecorder, TierEventRecorder
 from radixway.engine.kv_events.publisher import PublisherInfo, ZmqEventPublisher
 
 __all__ = [

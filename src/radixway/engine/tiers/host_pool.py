@@ -14,9 +14,7 @@ from torch import Tensor
 
 from radixway.engine.engine_request import EngineRequest
 from radixway.engine.kv_store import KVStore
-from radixway.engine.tiers.disk_tier import DiskTier
-from radixway.engine.tiers.slab_file import DIGEST_BYTES
-from radixway.engine.tiers.slab_index import SlabRecord
+from radixway.engine.tiers.disk_tier import DIGEST_BYTES, DiskTier, SlabRecord
 
 log = logging.getLogger(__name__)
 

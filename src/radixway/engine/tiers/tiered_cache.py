@@ -24,10 +24,8 @@ from radixway.engine.kv_events import DISK, HOST, KVEventRecorder, TierEventReco
 from radixway.engine.kv_identity import KVFingerprint
 from radixway.engine.kv_store import KVStore
 from radixway.engine.page_pool import PageSpan
-from radixway.engine.tiers.disk_tier import DiskTier
+from radixway.engine.tiers.disk_tier import DIGEST_BYTES, DiskTier, SlabRecord, chain_page_digests
 from radixway.engine.tiers.host_pool import HostKVPool, TierLoad
-from radixway.engine.tiers.slab_file import DIGEST_BYTES, chain_page_digests
-from radixway.engine.tiers.slab_index import SlabRecord
 from radixway.engine.tiers.tier_index import TierIndex
 
 log = logging.getLogger(__name__)

@@ -8,8 +8,8 @@ import torch
 
 from engine.conftest import Reference
 from radixway.engine.errors import EngineError
-from radixway.engine.kv_format import KVFormat
-from radixway.engine.quantization import QuantizedLinear
+from radixway.engine.kv_store import KVFormat
+from radixway.engine.linear_layers import QuantizedLinear
 from radixway.engine.sampling_params import SamplingParams
 from radixway.engine.weight_update import TensorWeights
 from support.driving import answers, finish, last_logits, random_tokens, submit, tiny_core
