@@ -171,25 +171,20 @@ class Engine:
             model = weights.load_weights(self._core.runner.model)
             digest = digest_weights(model) if self._core.transfer_manager is not None else ""
 
-            def use_model() -> None:
-                if abort:
-                    self._abort_all()
-                self._core.update_weights(
-                    model, path=weights.path, version=version, keep_kv=keep_kv, digest=digest
-                )
-
-            self._call_on_thread(use_model)
+            update = partial(
+                self._core.update_weights,
+                model,
+                path=weights.path,
+                version=version,
+                keep_kv=keep_kv,
+                digest=digest,
+            )
+            self._call_on_thread(update, abort=abort)
 
     def set_weight_version(self, version: str, *, abort: bool = False) -> None:
         """Name the current weights `version` from here on. `abort` ends all requests first."""
         with self._updating:
-
-            def set_version() -> None:
-                if abort:
-                    self._abort_all()
-                self._core.set_weight_version(version)
-
-            self._call_on_thread(set_version)
+            self._call_on_thread(partial(self._core.set_weight_version, version), abort=abort)
 
     def find_weight(self, name: str) -> Tensor | None:
         """The weights' tensor of that name in a checkpoint; None if the model has none."""
@@ -222,9 +217,15 @@ class Engine:
             self._publisher.shutdown()
             self._publisher = None
 
-    def _call_on_thread(self, work: Callable[[], T]) -> T:
+    def _call_on_thread(self, work: Callable[[], T], *, abort: bool = False) -> T:
+        """Do `work` between two steps; `abort`: end all requests first."""
         self._check_running()
-        return self._inbox.call_and_wait(work)
+
+        def abort_and_work() -> T:
+            self._abort_all()
+            return work()
+
+        return self._inbox.call_and_wait(abort_and_work if abort else work)
 
     def _check_running(self) -> None:
         if self._stopped or not self._thread.is_alive():

@@ -22,7 +22,7 @@ from radixway.core.tokenizer import Tokenizer
 from radixway.engine.errors import GrammarStateError, GrammarUnavailableError, InvalidGrammarError
 
 if TYPE_CHECKING:
-    from llguidance import LLMatcher, LLParserLimits, LLTokenizer
+    from llguidance import LLMatcher, LLTokenizer
 
 ConstraintKind = Literal["json_schema", "regex", "choice", "grammar", "lark"]
 
@@ -145,7 +145,7 @@ class GrammarCompiler:
 
     def _compile_grammar(self, constraint: OutputConstraint) -> CompiledGrammar:
         try:
-            from llguidance import LLMatcher
+            from llguidance import LLMatcher, LLParserLimits
         except ImportError as error:
             message = "constraints need the llguidance package: pip install 'radixway[engine]'"
             raise GrammarUnavailableError(message) from error
@@ -155,7 +155,8 @@ class GrammarCompiler:
             raise InvalidGrammarError(f"it has {length} characters; at most {most} are taken")
         vocabulary = self._read_vocabulary()
         began = time.thread_time()
-        matcher = LLMatcher(vocabulary, _library_grammar(constraint), log_level=0, limits=_parser_limits())
+        limits = LLParserLimits(max_grammar_size=200_000, verbose_errors=False)
+        matcher = LLMatcher(vocabulary, _library_grammar(constraint), log_level=0, limits=limits)
         if not matcher.is_error():
             matcher.compute_bitmask()
         if matcher.is_error():
@@ -233,12 +234,6 @@ def _library_grammar(constraint: OutputConstraint) -> str:
                 return LLMatcher.grammar_from_lark(constraint.source)
     except (ValueError, RecursionError) as error:
         raise InvalidGrammarError(_shorten_message(str(error) or type(error).__name__)) from None
-
-
-def _parser_limits() -> "LLParserLimits":
-    from llguidance import LLParserLimits
-
-    return LLParserLimits(max_grammar_size=200_000, verbose_errors=False)
 
 
 def _shorten_message(message: str) -> str:

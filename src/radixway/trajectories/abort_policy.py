@@ -92,31 +92,16 @@ class ResumeAborted:
                 self._aborts.unregister_request(running)
 
     async def _retry(self, attempts: AnswerAttempts) -> Reply:
-        from tenacity import AsyncRetrying, RetryCallState, retry_if_result, stop_after_attempt, wait_fixed
-
         request, running = attempts.request, attempts.running
-
-        async def attempt() -> Reply:
-            return await attempts.call_next(request)
-
-        def note(state: RetryCallState) -> None:
-            request.journal.add("retry_aborted", attempt=state.attempt_number + 1)
+        reply = await attempts.call_next(request)
+        for attempt in range(2, self._section.attempts + 1):
+            if running.is_abort_requested or not _says_abort(reply):
+                break
+            request.journal.add("retry_aborted", attempt=attempt)
             request.routing.failed_workers.clear()
-
-        def last_reply(state: RetryCallState) -> Reply:
-            assert state.outcome is not None
-            reply: Reply = state.outcome.result()
-            return reply
-
-        retrying = AsyncRetrying(
-            stop=stop_after_attempt(self._section.attempts),
-            wait=wait_fixed(attempts.retry_wait_s),
-            retry=retry_if_result(lambda reply: not running.is_abort_requested and _says_abort(reply)),
-            sleep=running.wait_for_abort,
-            before_sleep=note,
-            retry_error_callback=last_reply,
-        )
-        return await retrying(attempt)
+            await running.wait_for_abort(attempts.retry_wait_s)
+            reply = await attempts.call_next(request)
+        return reply
 
     async def _resume(self, attempts: AnswerAttempts, reply: Reply) -> Reply:
         payload = _decode_reply(reply.body)

@@ -13,7 +13,6 @@ from radixway.core.parsers import (
     AnswerFormat,
     AnswerTextReader,
     CallDelta,
-    MessageDelta,
     detect_thinking_place,
 )
 from radixway.core.tokenizer import Tokenizer, render_chat
@@ -157,7 +156,11 @@ class ChatReplies:
         has_tokens = output.token_ids and (self._body.return_token_ids or self._body.logprobs)
         if delta or output.finish or has_tokens:
             choice = self._make_choice(index, output, reader)
-            choice.delta = _delta_message(delta)
+            choice.delta = ChatMessage(
+                content=delta.content or UNSET,
+                reasoning_content=delta.reasoning or UNSET,
+                tool_calls=[_make_tool_call(call, in_stream=True) for call in delta.calls] or UNSET,
+            )
             chunks.append(self.head.make_reply([choice]))
         return chunks
 
@@ -183,14 +186,6 @@ class ChatReplies:
             stop_reason=stop_reason_of(part.finish, self._eos_token_ids),
             token_ids=part.token_ids if self._body.return_token_ids else UNSET,
         )
-
-
-def _delta_message(delta: MessageDelta) -> ChatMessage:
-    return ChatMessage(
-        content=delta.content or UNSET,
-        reasoning_content=delta.reasoning or UNSET,
-        tool_calls=[_make_tool_call(call, in_stream=True) for call in delta.calls] or UNSET,
-    )
 
 
 def _make_tool_call(call: CallDelta, *, in_stream: bool = False) -> ToolCall:

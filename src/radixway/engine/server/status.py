@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
@@ -10,7 +9,6 @@ import msgspec
 
 from radixway._version import __version__
 from radixway.core.http import BadBodyError, HttpError, decode_query
-from radixway.engine.engine_info import EngineStats
 from radixway.engine.sampling_params import SamplingParams
 from radixway.engine.server.engine_service import EngineService, GenerationJob
 from radixway.engine.server.http_exchange import HttpExchange
@@ -180,36 +178,9 @@ class LoadsQuery(msgspec.Struct):
 async def loads(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
     """Requests that run and wait, and the KV cache in use, as SGLang has them by data-parallel rank."""
     query = decode_query(exchange.query, LoadsQuery)
-    sections = _read_sections(query.include)
-    stats = service.engine.stats()
-    load = _load_fields(service, stats) | {
-        name: make(service, stats)
-        for section, (name, make) in _SECTIONS.items()
-        if sections is None or section in sections
-    }
-    reply = {
-        "timestamp": datetime.now(UTC).isoformat(),
-        "version": __version__,
-        "dp_rank_count": 1,
-        "loads": [load] if query.dp_rank in (None, 0) else [],
-    }
-    await exchange.send_json(reply)
-
-
-def _read_sections(include: str | None) -> set[str] | None:
-    """The sections that are asked for; None: all. Raises BadBodyError (400) for one that does not exist."""
-    if not include:
-        return None
-    asked = {name.strip() for name in include.split(",")}
-    if unknown := asked - _SECTIONS.keys() - _ABSENT_SECTIONS - {"core", "all"}:
-        known = ", ".join(sorted({"core", "all", *_SECTIONS, *_ABSENT_SECTIONS}))
-        message = f"include: there is no section {min(unknown)!r}; there are {known}"
-        raise BadBodyError(message, param="include")
-    return None if "all" in asked else asked
-
-
-def _load_fields(service: EngineService, stats: EngineStats) -> dict[str, Any]:
-    return {
+    asked = _read_sections(query.include)
+    stats, mode = service.engine.stats(), service.config.disaggregation_mode
+    load: dict[str, Any] = {
         "dp_rank": 0,
         "timestamp": time.time(),
         "num_running_reqs": stats.running,
@@ -220,26 +191,30 @@ def _load_fields(service: EngineService, stats: EngineStats) -> dict[str, Any]:
         "token_usage": kv_usage_ratio(stats),
         "cache_hit_rate": stats.cached_tokens / stats.prompt_tokens if stats.prompt_tokens else 0.0,
     }
-
-
-def _disaggregation_fields(service: EngineService, stats: EngineStats) -> dict[str, Any]:
-    mode = service.config.disaggregation_mode
-    return {
-        "mode": mode,
-        "prefill_inflight_queue_reqs": stats.departing,
-        "decode_transfer_queue_reqs": stats.loading if mode == "decode" else 0,
+    if "disagg" in asked:
+        load["disaggregation"] = {
+            "mode": mode,
+            "prefill_inflight_queue_reqs": stats.departing,
+            "decode_transfer_queue_reqs": stats.loading if mode == "decode" else 0,
+        }
+    if "queues" in asked:  # what is preempted or retracted waits again; grammars have no queue of their own
+        load["queues"] = {"waiting": stats.waiting, "grammar": 0, "paused": 0, "retracted": 0}
+    reply = {
+        "timestamp": datetime.now(UTC).isoformat(),
+        "version": __version__,
+        "dp_rank_count": 1,
+        "loads": [load] if query.dp_rank in (None, 0) else [],
     }
+    await exchange.send_json(reply)
 
 
-def _queue_fields(service: EngineService, stats: EngineStats) -> dict[str, Any]:
-    """Requests that are preempted or retracted stand in the queue again; grammars have none of their own."""
-    return {"waiting": stats.waiting, "grammar": 0, "paused": 0, "retracted": 0}
+_SECTIONS = frozenset({"all", "core", "disagg", "lora", "memory", "queues", "spec"})
+"""Some are left out of the answer, as in SGLang, where there is nothing to tell."""
 
 
-_SECTIONS: dict[str, tuple[str, Callable[[EngineService, EngineStats], dict[str, Any]]]] = {
-    "disagg": ("disaggregation", _disaggregation_fields),
-    "queues": ("queues", _queue_fields),
-}
-"""By its name in `include`: its name in the answer, and what makes it."""
-_ABSENT_SECTIONS = frozenset({"memory", "spec", "lora"})
-"""SGLang leaves these out, too, where there is nothing to tell."""
+def _read_sections(include: str | None) -> frozenset[str]:
+    asked = frozenset(name.strip() for name in (include or "all").split(","))
+    if unknown := asked - _SECTIONS:
+        message = f"include: there is no section {min(unknown)!r}; there are {', '.join(sorted(_SECTIONS))}"
+        raise BadBodyError(message, param="include")
+    return _SECTIONS if "all" in asked else asked
