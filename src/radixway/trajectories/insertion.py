@@ -12,9 +12,8 @@ from typing import Protocol
 
 from radixway.core.radix import common_prefix
 from radixway.trajectories.text_match import Place
-from radixway.trajectories.token_keys import CHUNK, STRIDE, pack_indivisible, pack_tokens
 from radixway.trajectories.token_records import join_spans
-from radixway.trajectories.token_run import TokenRun
+from radixway.trajectories.token_run import CHUNK, STRIDE, TokenRun, pack_indivisible, pack_tokens
 from radixway.trajectories.token_segment import TokenSegment
 
 _incremental = getincrementaldecoder("utf-8")
@@ -60,9 +59,8 @@ def align_tokens(
     if spelt.startswith(text):
         return _align_truncated(text, pieces)
     special_ids = decoder.special_ids
-    return _align_with_gaps(text, ids, [*pieces], special_ids) or _align_with_replacements(
-        text, ids, pieces, special_ids
-    )
+    whole = _align_with_gaps(text, ids, [*pieces], special_ids)
+    return whole or _align_with_replacements(text, ids, pieces, special_ids)
 
 
 def _aligned_text(pieces: list[bytes], hidden: list[int]) -> AlignedText | None:

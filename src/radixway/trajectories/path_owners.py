@@ -53,7 +53,7 @@ class PathOwners(Component):
         for owner in chosen:
             for store in set(self._ends[owner].values()):
                 if owner.session is not None:
-                    store.forget_session(owner.session)
+                    store.paths.forget_session(owner.session)
         held = remove_paths(ends, others)
         if held:
             raise CannotErase(f"{held} records are in use")

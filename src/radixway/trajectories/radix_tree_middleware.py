@@ -100,7 +100,7 @@ class RadixTreeMiddleware:
         text, ids = body.get("text"), body.get("input_ids")
         trie, session = await self.tries.trie_for(request.model), self._session_id(request)
         if session is not None:
-            trie.store.register_session(session)
+            trie.store.paths.register_session(session)
         if not isinstance(text, str) and not (isinstance(ids, list) and ids and isinstance(ids[0], int)):
             _note_skipped(request, "several prompts in one request")
             return None

@@ -11,15 +11,21 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import TypeAlias
 
 from radixway.core.radix import PrefixMatch, RadixNode, common_prefix
-from radixway.trajectories.token_keys import STRIDE, chunk_stride, is_boundary, is_chunk, unpack_tokens
 from radixway.trajectories.token_records import TokenLabel, Trajectory, cut_spans
-from radixway.trajectories.token_run import TokenRun
+from radixway.trajectories.token_run import (
+    STRIDE,
+    TokenRun,
+    chunk_stride,
+    is_boundary,
+    is_chunk,
+    unpack_tokens,
+)
 
 Place: TypeAlias = RadixNode[bytes, TokenRun]
 
@@ -136,6 +142,21 @@ def is_ancestor(upper: TextPosition, lower: TextPosition) -> bool:
     while node is not None and node is not upper.node:
         node = node.parent
     return node is not None and upper.strides <= lower.strides
+
+
+def longest_matches(places: Iterable[TextPosition], text: bytes) -> list[TextPosition]:
+    """Those to which most of `text` leads; several where it was recorded in several ways."""
+    best: list[TextPosition] = []
+    for reached in places:
+        if not best or reached.text > best[0].text:
+            best = [reached]
+        elif reached.text == best[0].text:
+            above = [other for other in best if is_ancestor(other, reached)]
+            if not above:
+                best.append(reached)
+            elif reached.text < len(text):  # behind tokens that the text leaves out
+                best = [reached if other is above[0] else other for other in best]
+    return best
 
 
 def _follow_edge(node: Place, text: bytes, at: int) -> tuple[int, int]:

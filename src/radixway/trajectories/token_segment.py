@@ -10,9 +10,8 @@ from functools import lru_cache
 
 from radixway.core.radix import common_prefix
 from radixway.trajectories.text_match import Place
-from radixway.trajectories.token_keys import STRIDE, pack_tokens, to_token_ids, unpack_tokens
 from radixway.trajectories.token_records import Spans, TokenLabel, Version, cut_spans, join_spans
-from radixway.trajectories.token_run import TokenRun
+from radixway.trajectories.token_run import STRIDE, TokenRun, pack_tokens, to_token_ids, unpack_tokens
 
 
 @dataclass(slots=True)
