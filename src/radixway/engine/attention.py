@@ -57,9 +57,8 @@ class CpuAttention:
                 out[rows], lse[rows] = self._attend_chunk(chunk, layer, q[rows], k[rows], v[rows])
         for shared in plan.shared_groups:
             part = self._attend_cached(layer, shared.pages, q[shared.rows])
-            out[shared.rows], lse[shared.rows] = merge_attention_states(
-                (out[shared.rows], lse[shared.rows]), part
-            )
+            own = out[shared.rows], lse[shared.rows]
+            out[shared.rows], lse[shared.rows] = merge_attention_states(own, part)
         return out.view(out.shape[0], -1)
 
     def _attend_decodes(self, singles: DecodeGroup, layer: int, q: Tensor) -> AttentionState:

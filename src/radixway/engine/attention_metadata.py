@@ -186,9 +186,8 @@ class AttentionMetadata:
             if apart[i]:
                 chunks.append(PrefillChunk(rows.start, rows.stop, before[i], own[i]))
         slots += positions % page_size
-        tails = [
-            DecodeTail(tables[i][skipped[i] :], before[i] + 1) for i in order[: len(spans) - len(chunks)]
-        ]
+        singles = order[: len(spans) - len(chunks)]
+        tails = [DecodeTail(tables[i][skipped[i] :], before[i] + 1) for i in singles]
         where = dict(zip(order, zip(starts, stops, strict=True), strict=True))
         return cls(
             positions=_to_tensor(positions, device),

@@ -234,9 +234,8 @@ class Engine:
     def _check_queue_limit(self, name: str) -> None:
         taken = len(self._generations)
         if taken >= self.config.max_running + self.config.max_queued:
-            raise EngineQueueFullError(
-                f"{taken} requests run or wait, and no more are taken; try again later"
-            )
+            message = f"{taken} requests run or wait, and no more are taken; try again later"
+            raise EngineQueueFullError(message)
         if name in self._generations:
             raise InvalidRequestError("request_id", f"a request with the id {name!r} has not finished yet")
 

@@ -126,11 +126,11 @@ class EngineCore:
         self._requests += 1
         self.scheduler.add_request(request)
 
-    def abort_request(self, request: EngineRequest, message: str = "aborted") -> RequestOutput | None:
+    def abort_request(self, request: EngineRequest) -> RequestOutput | None:
         """End `request`, free its pages, return its last output; None if it has finished already."""
         if request.finish is not None:
             return None
-        return self._finish_request(request, FinishReason("abort", message=message), [], [])
+        return self._finish_request(request, FinishReason("abort", message="aborted"), [], [])
 
     def step(self) -> list[tuple[EngineRequest, RequestOutput]]:
         """Compute one batch; the requests that got a token, and what they got.
@@ -191,9 +191,8 @@ class EngineCore:
         self._start_transfer_epoch(version, digest)
         if keep_kv:
             self._epoch = f"{uuid.uuid4().hex}\0"
-            self.scheduler.retract_requests(
-                lambda request: request.is_being_scored
-            )  # all of it by the same weights
+            # What is scored is scored by the same weights, all of it.
+            self.scheduler.retract_requests(lambda request: request.is_being_scored)
         else:
             self._epoch = ""
             self.scheduler.retract_requests()

@@ -82,6 +82,5 @@ class ModelInfo:
 def _check_ids(field: str, ids: Collection[int], vocabulary: int) -> None:
     if ids and (min(ids) < 0 or max(ids) >= vocabulary):
         wrong = next(i for i in ids if not 0 <= i < vocabulary)
-        raise InvalidRequestError(
-            field, f"{field} holds {wrong}, which is not among the model's {vocabulary} tokens"
-        )
+        message = f"{field} holds {wrong}, which is not among the model's {vocabulary} tokens"
+        raise InvalidRequestError(field, message)

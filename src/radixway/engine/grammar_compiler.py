@@ -94,9 +94,8 @@ class GrammarMatcher:
         began = time.thread_time()
         packed = np.frombuffer(self._matcher.compute_bitmask(), dtype=np.uint8)
         if self._matcher.is_error():
-            raise GrammarStateError(
-                f"the constraint cannot be followed: {_shorten_message(self._matcher.get_error())}"
-            )
+            why = _shorten_message(self._matcher.get_error())
+            raise GrammarStateError(f"the constraint cannot be followed: {why}")
         if time.thread_time() - began > _MAX_MASK_S:
             raise GrammarStateError("the constraint is too complex to be followed: use a simpler one")
         allowed = np.unpackbits(packed, count=self._size, bitorder="little").view(np.bool_)

@@ -154,9 +154,9 @@ class KVCacheManager:
         if self.tiers is None:
             return False
         length = self.tiers.reachable_tokens(request)
-        return (
-            length > 0 and self.allocate_slots(request, length) and self.tiers.start_load(request) is not None
-        )
+        if not length or not self.allocate_slots(request, length):
+            return False
+        return self.tiers.start_load(request) is not None
 
     def poll_loads(self, wait_s: float | None = 0.0) -> list[TierLoad]:
         """Return the loads that have ended; their pages are the requests' own and in the tree.
@@ -184,9 +184,8 @@ class KVCacheManager:
                 if self._observer is not None:
                     self._observer.on_removed(part.ids)
         last = request.pages[-1] if request.pages else 0
-        request.pages.extend(
-            self.pool.allocate_pages(missing, after=last, room=self.count_pages(RESERVED_TAIL_TOKENS))
-        )
+        room = self.count_pages(RESERVED_TAIL_TOKENS)
+        request.pages.extend(self.pool.allocate_pages(missing, after=last, room=room))
         return True
 
     def insert_pages(self, request: EngineRequest) -> None:

@@ -140,9 +140,8 @@ class KVStore:
         if isinstance(pages, slice):
             if tokens is None:
                 tokens = (pages.stop - pages.start) * self.page_size
-            data, *scale = (
-                part.flatten(2, 3).narrow(2, pages.start * self.page_size, tokens) for part in parts
-            )
+            start = pages.start * self.page_size
+            data, *scale = (part.flatten(2, 3).narrow(2, start, tokens) for part in parts)
             return self._format.unpack_vectors(data, scale[0] if scale else None)
         if tokens is not None:
             pages = pages[: -(-tokens // self.page_size)]

@@ -114,9 +114,7 @@ def _quantize_weight(weight: Tensor, quantization: Quantization) -> Tensor:
     if quantization == "int4wo" and weight.device.type != "cpu":
         raise EngineError(f"int4wo runs on CPU only, and this is {weight.device.type}; use int8wo")
     if quantization == "int4wo" and columns % GROUP_SIZE:
-        raise EngineError(
-            f"int4wo needs layers whose inputs are multiples of {GROUP_SIZE}, and one has {columns}"
-        )
+        raise EngineError(f"int4wo needs layers with multiples of {GROUP_SIZE} inputs, and one has {columns}")
     layer = torch.nn.Linear(columns, weight.shape[0], bias=False, device="meta")
     layer.weight = torch.nn.Parameter(weight, requires_grad=False)
     ao = _import_torchao("torchao.quantization")
@@ -124,9 +122,8 @@ def _quantize_weight(weight: Tensor, quantization: Quantization) -> Tensor:
         ao.quantize_(layer, ao.Int8WeightOnlyConfig())
     else:
         int4 = _import_torchao("torchao.prototype.quantization.int4")
-        ao.quantize_(
-            layer, int4.PrototypeInt4WeightOnlyConfig(group_size=GROUP_SIZE, set_inductor_config=False)
-        )
+        config = int4.PrototypeInt4WeightOnlyConfig(group_size=GROUP_SIZE, set_inductor_config=False)
+        ao.quantize_(layer, config)
     return layer.weight
 
 
@@ -137,8 +134,6 @@ def _import_torchao(module: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise EngineError(
-            f"{error}: pip install 'radixway[quantization]' to load weights in few bits"
-        ) from None
+        raise EngineError(f"{error}: pip install 'radixway[quantization]' for weights in few bits") from None
     finally:
         logging.disable(quiet)

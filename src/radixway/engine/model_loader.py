@@ -15,8 +15,7 @@ from radixway.engine.architecture import ModelArchitecture
 from radixway.engine.errors import CheckpointError, ModelNotFoundError
 from radixway.engine.hub_download import LoadProgress, download_model
 from radixway.engine.linear_layers import PACK_PARAMETERS, PackedLinear, Quantization, QuantizedLinear
-from radixway.engine.rope import RotaryEmbedding
-from radixway.engine.transformer_model import DecoderLayer, TransformerModel
+from radixway.engine.transformer_model import DecoderLayer, RotaryEmbedding, TransformerModel
 
 
 def find_model(model: str, revision: str | None = None, progress: LoadProgress | None = None) -> Path:
@@ -200,9 +199,7 @@ class SafetensorsCheckpoint:
                 raise CheckpointError(f"{index} is not a safetensors index: {error}") from None
         files = sorted(path.name for path in directory.glob("*.safetensors"))
         if not files:
-            raise ModelNotFoundError(
-                directory, "it has no *.safetensors; other weight formats are not supported"
-            )
+            raise ModelNotFoundError(directory, "it has no *.safetensors; other formats are not supported")
         where = {}
         for file in files:
             try:

@@ -61,6 +61,5 @@ class ModelRunner:
 
 def _next_tokens(request: EngineRequest, count: int) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
     """The tokens to compute next, copied: the request's own array must stay free to grow."""
-    return np.array(
-        request.tokens[request.num_computed_tokens : request.num_computed_tokens + count], dtype=np.int64
-    )
+    start = request.num_computed_tokens
+    return np.array(request.tokens[start : start + count], dtype=np.int64)

@@ -123,9 +123,8 @@ def _update_penalty_state(request: EngineRequest, vocabulary: int, device: torch
     seen = request.penalty_state
     if seen is None:
         counts = torch.zeros(vocabulary, device=device)
-        seen = PenaltyState(
-            request.prompt_len, counts, torch.zeros(vocabulary, dtype=torch.bool, device=device)
-        )
+        present = torch.zeros(vocabulary, dtype=torch.bool, device=device)
+        seen = PenaltyState(request.prompt_len, counts, present)
         seen.present[torch.tensor(request.tokens[: seen.upto], device=device)] = True
     new = torch.tensor(request.tokens[seen.upto :], dtype=torch.int64, device=device)
     seen.counts.index_add_(0, new, torch.ones(len(new), device=device))
@@ -197,9 +196,8 @@ def _draw_tokens(scores: Tensor, requests: Sequence[EngineRequest]) -> list[int]
 
     scores -= scores.amax(-1, keepdim=True)  # so that dividing cannot make an infinity of the best
     scores /= column(lambda r: r.params.temperature)
-    cut = [
-        row for row, r in enumerate(requests) if 0 < r.params.top_k < scores.shape[1] or r.params.top_p < 1
-    ]
+    vocabulary = scores.shape[1]
+    cut = [row for row, r in enumerate(requests) if 0 < r.params.top_k < vocabulary or r.params.top_p < 1]
     if cut:
         lowest = _lowest_kept(scores[cut], [requests[row] for row in cut])
         scores[cut] = scores[cut].masked_fill_(scores[cut] < lowest, -torch.inf)

@@ -138,9 +138,7 @@ class _OverlaySource:
         if tuple(given.shape) != size:
             raise InvalidWeightsError(f"{name} is {tuple(given.shape)}; the model's is {size}")
         if given.dtype not in FLOATS:
-            raise InvalidWeightsError(
-                f"{name} is {given.dtype}; weights are one of {', '.join(map(str, FLOATS))}"
-            )
+            raise InvalidWeightsError(f"{name} is {given.dtype}, not one of {', '.join(map(str, FLOATS))}")
         self.used.add(name)
         return given
 

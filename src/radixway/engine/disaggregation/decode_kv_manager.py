@@ -76,9 +76,8 @@ class KVReceiver:
             greeting = channel.read_message()
             if not isinstance(greeting, TransferGreeting) or greeting.protocol != PROTOCOL:
                 raise KVTransferError("the prefill engine speaks another protocol")
-            local_connection = (
-                _connect_locally(greeting.local, timeout_s) if local and self._slots.numel() else None
-            )
+            wants_local = local and self._slots.numel()
+            local_connection = _connect_locally(greeting.local, timeout_s) if wants_local else None
             if local_connection is None:
                 self._receive_chunks(channel, StreamChunkReader(channel))
                 return

@@ -74,9 +74,8 @@ class PrefillKVManager:
         with self._announced:
             self._ended_rooms.pop(room, None)
             if room in self._senders:
-                raise InvalidRequestError(
-                    "bootstrap_room", f"the room {room} is taken: use each for one request"
-                )
+                message = f"the room {room} is taken: use each for one request"
+                raise InvalidRequestError("bootstrap_room", message)
             self._senders[room] = sender
             self._announced.notify_all()
         return sender

@@ -31,8 +31,7 @@ from radixway.engine.server.chat_completions import ChatCompletionBody, chat_com
 from radixway.engine.server.completions import TextCompletionBody, completions
 from radixway.engine.server.endpoints import BodyEndpoint, EndpointHandler, describe_routes
 from radixway.engine.server.engine_service import EngineService
-from radixway.engine.server.generate import ConcatenateBody, concatenate, generate
-from radixway.engine.server.generate_body import GenerateRequestBody
+from radixway.engine.server.generate import ConcatenateBody, GenerateRequestBody, concatenate, generate
 from radixway.engine.server.http_exchange import HttpExchange, to_http_error, weight_update_error
 from radixway.engine.server.metrics import ServerMetrics
 from radixway.engine.server.prefetch import PrefetchBody, prefetch

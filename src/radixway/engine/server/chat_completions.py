@@ -133,9 +133,8 @@ class ChatReplies:
 
     def make_completion(self, answers: list[RequestOutput]) -> CompletionReply:
         """The reply with each of `answers` as a message."""
-        reply = self.head.make_reply(
-            [self._make_message(index, answer) for index, answer in enumerate(answers)]
-        )
+        choices = [self._make_message(index, answer) for index, answer in enumerate(answers)]
+        reply = self.head.make_reply(choices)
         reply.usage = sum_usage(answers, len(answers))
         reply.prompt_token_ids = self._prompt_ids if self._body.return_token_ids else UNSET
         if (most := self._body.prompt_logprobs) is not None:

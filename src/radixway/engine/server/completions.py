@@ -138,9 +138,8 @@ class TextReplies:
         """The reply with each of `answers` as a choice."""
         for index, answer in enumerate(answers):
             answer.prompt_logprobs = answers[index - index % self._n].prompt_logprobs  # scored once for all n
-        reply = self.head.make_reply(
-            [self._make_choice(index, answer) for index, answer in enumerate(answers)]
-        )
+        choices = [self._make_choice(index, answer) for index, answer in enumerate(answers)]
+        reply = self.head.make_reply(choices)
         reply.usage = sum_usage(answers, self._n)
         reply.metadata = make_weight_metadata(answers[0])
         return reply

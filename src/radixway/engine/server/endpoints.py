@@ -12,7 +12,7 @@ from radixway.core.http import decode_json, decode_query
 from radixway.engine.server.chat_completions import ChatCompletionBody
 from radixway.engine.server.completions import TextCompletionBody
 from radixway.engine.server.engine_service import EngineService
-from radixway.engine.server.generate_body import GenerateRequestBody
+from radixway.engine.server.generate import GenerateRequestBody
 from radixway.engine.server.http_exchange import HttpExchange
 from radixway.engine.server.weight_routes import TensorUpdateBody
 

@@ -210,9 +210,8 @@ class EngineService:
         namespace = prefix_namespace(body.cache_salt, extra_key) if body is not None else ""
         most = self.config.max_running + self.config.max_queued
         if len(jobs) > most:  # waiting would not help
-            raise InvalidRequestError(
-                "prompt", f"{len(jobs)} answers are more than the {most} this engine takes"
-            )
+            message = f"{len(jobs)} answers are more than the {most} this engine takes"
+            raise InvalidRequestError("prompt", message)
         is_paired = body is not None and self.config.disaggregation_mode != "null"
         rooms = parse_rooms(body, len(jobs)) if body is not None and is_paired else [None] * len(jobs)
         generations: list[GenerationStream] = []

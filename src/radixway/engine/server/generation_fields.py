@@ -50,9 +50,8 @@ def parse_rooms(body: GenerationFields, count: int) -> Sequence[BootstrapRoom | 
     if given is None:
         return [None] * count
     if body.bootstrap_host is None:
-        raise BadBodyError(
-            "bootstrap_room needs bootstrap_host", param="bootstrap_host", code="missing_field"
-        )
+        message = "bootstrap_room needs bootstrap_host"
+        raise BadBodyError(message, param="bootstrap_host", code="missing_field")
     numbers = given if isinstance(given, list) else list(range(given, given + count))
     hosts, ports = body.bootstrap_host, body.bootstrap_port
     hosts = hosts if isinstance(hosts, list) else [hosts] * count

@@ -23,9 +23,7 @@ async def prefetch(service: EngineService, exchange: HttpExchange, body: Prefetc
     """Answers once it is done, with how many tokens a request that begins so will find in the cache."""
     service.check_model(body.model)
     if not service.config.radix_cache:
-        raise BadBodyError(
-            "this engine runs without its radix cache, so it cannot prefetch", code="cache_disabled"
-        )
+        raise BadBodyError("this engine has no radix cache, so it cannot prefetch", code="cache_disabled")
     given = [name for name in ("text", "input_ids", "messages") if getattr(body, name) is not None]
     if len(given) != 1:
         named = given[1] if given else "text"
