@@ -267,9 +267,8 @@ class EngineCore:
         if self.transfer_manager is not None:
             self.scheduler.settle_loads()
             identity = self.transfer_manager.identity
-            self.transfer_manager.start_identity(
-                replace(identity, weights=digest or identity.weights, weight_version=version)
-            )
+            weights = digest or identity.weights
+            self.transfer_manager.start_identity(replace(identity, weights=weights, weight_version=version))
 
     def _tier_stats(self) -> dict[str, TierStats]:
         cache, page = self.scheduler.cache, self.scheduler.cache.page_size

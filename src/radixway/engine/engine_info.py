@@ -36,6 +36,11 @@ class EngineStats:
     departing: int = 0
     transfers: TransferStats | None = None
 
+    @property
+    def kv_usage(self) -> float:
+        """The share of the KV pool that running requests hold."""
+        return self.kv_used / self.kv_total if self.kv_total else 0.0
+
 
 @dataclass(slots=True, frozen=True)
 class ModelInfo:

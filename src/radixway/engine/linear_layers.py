@@ -114,7 +114,7 @@ def _quantize_weight(weight: Tensor, quantization: Quantization) -> Tensor:
     if quantization == "int4wo" and weight.device.type != "cpu":
         raise EngineError(f"int4wo runs on CPU only, and this is {weight.device.type}; use int8wo")
     if quantization == "int4wo" and columns % GROUP_SIZE:
-        raise EngineError(f"int4wo needs layers with multiples of {GROUP_SIZE} inputs, and one has {columns}")
+        raise EngineError(f"int4wo needs layer inputs in multiples of {GROUP_SIZE}; one has {columns}")
     layer = torch.nn.Linear(columns, weight.shape[0], bias=False, device="meta")
     layer.weight = torch.nn.Parameter(weight, requires_grad=False)
     ao = _import_torchao("torchao.quantization")

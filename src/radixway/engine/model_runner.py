@@ -33,8 +33,9 @@ class ModelRunner:
     def execute_model(self, work: Sequence[ScheduledRequest]) -> tuple[Tensor, list[EngineRequest]]:
         """Compute and store the KV of `work`; the next-token logits [n, vocabulary], and whose they are."""
         spans = [QuerySpan(request.num_computed_tokens, tokens, request.pages) for request, tokens in work]
+        share = self.attention.shares
         plan = AttentionMetadata.build_metadata(
-            spans, self._page_size, self._dtype, self._device, share=self.attention.shares
+            spans, self._page_size, self._dtype, self._device, share=share
         )
         work = [work[i] for i in plan.order]
         tokens = np.concatenate([_next_tokens(request, tokens) for request, tokens in work])
@@ -48,9 +49,8 @@ class ModelRunner:
 
     def dummy_run(self) -> None:
         """Compute a few dummy tokens, in page 0. Raises EngineError if that cannot be done."""
-        dummy = EngineRequest(
-            id="", tokens=array("i", [0] * 3), params=SamplingParams(), pages=array("i", [0] * 3)
-        )
+        zeros = array("i", [0] * 3)
+        dummy = EngineRequest(id="", tokens=zeros, params=SamplingParams(), pages=zeros[:])
         try:
             self.execute_model([ScheduledRequest(dummy, 2)])
             dummy.num_computed_tokens = 2

@@ -68,13 +68,12 @@ class TensorWeights:
         if model.architecture.tied and "lm_head.weight" in tensors:
             head, embedding = tensors.pop("lm_head.weight"), tensors.get("model.embed_tokens.weight")
             if embedding is None or not torch.equal(head, embedding):
-                raise InvalidWeightsError(
+                message = (
                     "lm_head.weight: here it is model.embed_tokens.weight; send that, or both, but equal"
                 )
+                raise InvalidWeightsError(message)
         overlay = _OverlaySource(tensors, model)
-        reloaded = reload_model(
-            overlay, model, lambda prefix: any(name.startswith(prefix) for name in tensors)
-        )
+        reloaded = reload_model(overlay, model, lambda prefix: any(n.startswith(prefix) for n in tensors))
         if unknown := tensors.keys() - overlay.used:
             raise InvalidWeightsError(f"{min(unknown)}: the model has no such tensor")
         return reloaded

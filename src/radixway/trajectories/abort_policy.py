@@ -17,7 +17,12 @@ from radixway.core.config import AbortConfig
 from radixway.core.pipeline import AbortedRequests, Endpoint, Next, Reply, Request
 from radixway.trajectories.partial_answer import is_aborted
 from radixway.trajectories.resumed_events import ResumedEvents
-from radixway.trajectories.resumption import AnswerAttempts, WorkerTokenCalls, single_answer_request
+from radixway.trajectories.resumption import (
+    AnswerAttempts,
+    RequestResumption,
+    WorkerTokenCalls,
+    single_answer_request,
+)
 
 _ABORT_MARKER = b'"abort"'
 """Replies without it need no closer look."""
@@ -113,7 +118,7 @@ class ResumeAborted:
         """The answer of the last attempt, behind what the earlier ones gave."""
         if not is_aborted(payload) or attempts.running.is_abort_requested:
             return reply
-        resumption = attempts.start_resumption()
+        resumption = RequestResumption(attempts)
         answer = resumption.read_reply(payload)
         if answer is None:
             return reply
@@ -122,7 +127,7 @@ class ResumeAborted:
             if (complete := resumption.complete_by_length(answer)) is not None:
                 answer = complete
                 break
-            next_reply = await resumption.run_attempt(answer, reply.worker, attempts.call_next, fresh=True)
+            next_reply = await resumption.run_attempt(answer, reply.worker, fresh=True)
             second = resumption.read_reply(_decode_reply(next_reply.body)) if next_reply is not None else None
             if next_reply is None or second is None:
                 break

@@ -119,9 +119,8 @@ def join_sample_experts(told: SampleRecord, shape: tuple[int, int] | None) -> me
     for start, end, rows in told.experts:
         count, rest = divmod(len(rows), row)
         first = end - count if start is None else start
-        if (
-            rest or first < 0 or count not in (end - first, end - first + 1)
-        ):  # some workers add the last token's
+        # Some workers add the last token's.
+        if rest or first < 0 or count not in (end - first, end - first + 1):
             message = f"{len(rows)} bytes of routed experts are not rows of {shape} for {end - first} tokens"
             raise ValueError(message)
         known = len(joined) // row
@@ -275,9 +274,8 @@ def to_verl(
     tensors = {name: [row[name] for row in rows] for name in rows[0]}
     earned = list(rewards) if rewards is not None else [one.reward for one in told]
     if None not in earned:
-        tensors["rm_scores"] = [
-            _reward_row(one, reward, response_length) for one, reward in zip(told, earned, strict=True)
-        ]
+        pairs = zip(told, earned, strict=True)
+        tensors["rm_scores"] = [_reward_row(one, reward, response_length) for one, reward in pairs]
     if any(one.experts for one in told):
         tensors["routed_experts"] = [
             _expert_rows(one, experts_shape, prompt_length, response_length) for one in told

@@ -15,7 +15,7 @@ import msgspec
 from radixway.core.http.server_sent_events import DONE_DATA, DONE_EVENT, event_data, split_events, write_event
 from radixway.core.pipeline import Chunks, Reply
 from radixway.trajectories.partial_answer import Json, PartialAnswer, is_aborted
-from radixway.trajectories.resumption import AnswerAttempts
+from radixway.trajectories.resumption import AnswerAttempts, RequestResumption
 
 _decode = msgspec.json.Decoder().decode
 
@@ -247,7 +247,7 @@ class ResumedEvents(Chunks):
 
         Where no other attempt could be made, what is held stays as it is.
         """
-        resumption = self._attempts.start_resumption()
+        resumption = RequestResumption(self._attempts)
         answer = resumption.read_reply(broken_off)
         worker, going_on = self._reply.worker, False
         while answer is not None and answer.aborted:
@@ -256,7 +256,7 @@ class ResumedEvents(Chunks):
                 answer, going_on = complete, True
                 break
             fresh = self._passed is None
-            reply = await resumption.run_attempt(answer, worker, self._attempts.call_next, fresh=fresh)
+            reply = await resumption.run_attempt(answer, worker, fresh=fresh)
             if reply is None or reply.chunks is None:
                 break
             going_on = True

@@ -155,10 +155,6 @@ class AnswerAttempts:
         if unfinished:
             self.abort_at_workers()
 
-    def start_resumption(self) -> RequestResumption:
-        """Begin to resume the answer, under the policy `resume`."""
-        return RequestResumption(self.request, self.running, self.section, self.workers)
-
     async def retry_stream(self, attempt: int) -> Reply | None:
         """Ask for the whole stream again as attempt number `attempt`; None if an abort was asked for."""
         await self.running.wait_for_abort(self.retry_wait_s)
@@ -171,16 +167,13 @@ class AnswerAttempts:
 class RequestResumption:
     """The attempts after the first one, under the policy `resume`: `run_attempt`, then `join_answer`."""
 
-    def __init__(
-        self, request: Request, running: RunningRequest, section: AbortConfig, workers: WorkerTokenCalls
-    ) -> None:
-        """Raises BadRequest if the body of `request` cannot be decoded."""
-        self.running = running
-        self._request = request
-        self._body = request.body
-        self._section = section
-        self._workers = workers
-        self._attempts = 1
+    def __init__(self, attempts: AnswerAttempts) -> None:
+        """Raises BadBodyError if the request's body cannot be decoded."""
+        self._attempts = attempts
+        self._request = attempts.request
+        self._body = attempts.request.body
+        self._workers = attempts.workers
+        self._num_attempts = 1
         self._base: PartialAnswer | None = None
         self._prompt_ids: Sequence[int] | None = None
         self._prompt_asked = False
@@ -204,14 +197,12 @@ class RequestResumption:
         count = int(sampling_params(self._body)["max_new_tokens"])
         return cut_answer(answer, min(count, len(answer.ids)), finish={"type": "length", "length": count})
 
-    async def run_attempt(
-        self, answer: PartialAnswer, worker: str, call_next: Next, *, fresh: bool
-    ) -> Reply | None:
+    async def run_attempt(self, answer: PartialAnswer, worker: str, *, fresh: bool) -> Reply | None:
         """The reply to the next attempt at `answer`, which `worker` aborted; None where that is the answer.
 
         `fresh`: the client has seen nothing yet, so that what cannot be continued may be begun anew.
         """
-        if self._attempts >= self._section.attempts or self.running.is_abort_requested:
+        if self._num_attempts >= self._attempts.section.attempts or self._attempts.running.is_abort_requested:
             return None
         self._worker = worker
         if answer.text_is_longer:
@@ -234,22 +225,22 @@ class RequestResumption:
         else:
             self._base, exact = None, True
         kept = len(answer.ids) if self._base is not None else 0
-        while self._attempts < self._section.attempts:
-            await self.running.wait_for_abort(self._wait_s())
-            if self.running.is_abort_requested:
+        while self._num_attempts < self._attempts.section.attempts:
+            await self._attempts.running.wait_for_abort(self._wait_s())
+            if self._attempts.running.is_abort_requested:
                 return None
-            self._attempts += 1
+            self._num_attempts += 1
             self._between = None
-            self._note_attempt(attempt=self._attempts, tokens=kept, exact=exact)
-            reply, later = await self._call_worker(request.copy(forget_failures=True), call_next)
+            self._note_attempt(attempt=self._num_attempts, tokens=kept, exact=exact)
+            reply, later = await self._call_worker(request.copy(forget_failures=True))
             if reply is not None or not later:
                 return reply
         return None
 
-    async def _call_worker(self, request: Request, call_next: Next) -> tuple[Reply | None, bool]:
+    async def _call_worker(self, request: Request) -> tuple[Reply | None, bool]:
         """A worker's answer; where there is none, whether there may be one later."""
         try:
-            reply = await call_next(request)
+            reply = await self._attempts.call_next(request)
         except GatewayError as error:
             self._note_attempt(reason=error.code)
             return None, error.status in _RETRYABLE_STATUSES
@@ -266,7 +257,7 @@ class RequestResumption:
         if base is None:
             return second
         answer = join_answers(base, second, await self._joined_text(base, second))
-        answer.meta["resumed"] = self._attempts - 1
+        answer.meta["resumed"] = self._num_attempts - 1
         stop = find_stop_across(answer.text, len(base.text), stop_strings(self._body))
         return answer if stop is None else await self._cut_at(answer, len(base.ids), *stop)
 
@@ -337,9 +328,9 @@ class RequestResumption:
         return model if isinstance(model, str) else None
 
     def _wait_s(self) -> float:
-        if self._section.wait_s is not None:
-            return self._section.wait_s
-        longest = min(_MAX_WAIT_S, _FIRST_WAIT_S * 2.0 ** (self._attempts - 1))
+        if self._attempts.section.wait_s is not None:
+            return self._attempts.section.wait_s
+        longest = min(_MAX_WAIT_S, _FIRST_WAIT_S * 2.0 ** (self._num_attempts - 1))
         return longest * random.uniform(0.5, 1)  # so that what was aborted together does not come back so
 
     def _note_attempt(self, **fields: Any) -> None:

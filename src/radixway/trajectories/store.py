@@ -182,9 +182,8 @@ class TrajectoryStore:
         self._latest = None
         hold = PathHold(self._lock_node(PrefixMatch(known.node, known.strides)), known.tokens)
         rest = given.skip_prefix(known.tokens, known.text)
-        hold = self.extend_path(
-            hold, rest, version, session=session, ends=[end - known.text for end in ends[known.tokens :]]
-        )
+        remaining = [end - known.text for end in ends[known.tokens :]]
+        hold = self.extend_path(hold, rest, version, session=session, ends=remaining)
         end = TextPosition(hold.node, hold.node.end, len(given.text), hold.tokens)
         self._latest = namespace, given, end
         return hold
@@ -207,9 +206,8 @@ class TrajectoryStore:
             self.paths.register_session(session)
         node = hold.node
         if given.ids:
-            node = self._insert_segment(
-                node, make_edge_segment(given, ends, self.decoder, first=not hold.tokens), session
-            )
+            stretch = make_edge_segment(given, ends, self.decoder, first=not hold.tokens)
+            node = self._insert_segment(node, stretch, session)
         self._mark_path_used(node, version if version is not None else self.versions.latest)
         if session is not None:
             self.paths.record_end(session, node)

@@ -47,9 +47,8 @@ class TokenSegment:
             if label.source == "sampled":
                 sampled[start:end] = b"\1" * (end - start)
             start = end
-        given = cls(
-            tokens, text, _packed_logprobs(logprobs, len(tokens)), bytes(sampled), spans, None, experts
-        )
+        packed = _packed_logprobs(logprobs, len(tokens))
+        given = cls(tokens, text, packed, bytes(sampled), spans, None, experts)
         if count != len(tokens):
             raise ValueError(f"{len(tokens)} tokens have {count} labels")
         return given

@@ -26,7 +26,8 @@ from radixway.core.telemetry.tracing import RequestTracer
 from radixway.core.tokenizer import TemplateError, Tokenizer
 from radixway.engine.engine import Engine
 from radixway.engine.errors import EngineError
-from radixway.engine.server import status, tracing, weight_routes
+from radixway.engine.server import status, tracing
+from radixway.engine.server import weight_routes as weights
 from radixway.engine.server.chat_completions import ChatCompletionBody, chat_completions
 from radixway.engine.server.completions import TextCompletionBody, completions
 from radixway.engine.server.endpoints import BodyEndpoint, EndpointHandler, describe_routes
@@ -56,7 +57,7 @@ async def openapi(service: EngineService, exchange: HttpExchange, raw: bytes) ->
 _generate = BodyEndpoint(GenerateRequestBody, generate)
 _tokenize = BodyEndpoint(TokenizeBody, tokenize)
 _detokenize = BodyEndpoint(DetokenizeBody, detokenize)
-_weights_by_name = BodyEndpoint(weight_routes.WeightQueryBody, weight_routes.by_name, takes_query=True)
+_weights_by_name = BodyEndpoint(weights.WeightQueryBody, weights.by_name, takes_query=True)
 
 
 _ROUTES: dict[str, dict[str, EndpointHandler]] = {
@@ -83,18 +84,14 @@ _ROUTES: dict[str, dict[str, EndpointHandler]] = {
     "/flush_cache": {"GET": status.flush_cache, "POST": status.flush_cache},
     "/abort_request": {"POST": BodyEndpoint(status.AbortBody, status.abort_request)},
     "/pause_generation": {
-        "POST": BodyEndpoint(weight_routes.PauseBody, weight_routes.pause_generation, takes_query=True)
+        "POST": BodyEndpoint(weights.PauseBody, weights.pause_generation, takes_query=True)
     },
-    "/continue_generation": {"POST": weight_routes.continue_generation},
-    "/update_weights_from_disk": {
-        "POST": BodyEndpoint(weight_routes.DiskUpdateBody, weight_routes.update_from_disk)
-    },
-    "/update_weights_from_tensor": {"POST": weight_routes.update_from_tensor},
-    "/update_weight_version": {
-        "POST": BodyEndpoint(weight_routes.WeightVersionBody, weight_routes.update_version)
-    },
-    "/get_weight_version": {"GET": weight_routes.version},
-    "/weight_version": {"GET": weight_routes.version},
+    "/continue_generation": {"POST": weights.continue_generation},
+    "/update_weights_from_disk": {"POST": BodyEndpoint(weights.DiskUpdateBody, weights.update_from_disk)},
+    "/update_weights_from_tensor": {"POST": weights.update_from_tensor},
+    "/update_weight_version": {"POST": BodyEndpoint(weights.WeightVersionBody, weights.update_version)},
+    "/get_weight_version": {"GET": weights.version},
+    "/weight_version": {"GET": weights.version},
     "/get_weights_by_name": {"GET": _weights_by_name, "POST": _weights_by_name},
     "/openapi.json": {"GET": openapi},
 }

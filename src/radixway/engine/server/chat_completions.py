@@ -258,7 +258,13 @@ def _wrap_reasoner_grammar(
     if grammar is None or (reading.place != "inside" and opens is None):
         return grammar
     inside = reading.place == "inside"
-    return ReasonerGrammar(grammar, tokenizer.token_bytes, opens=opens, closes=CLOSES, inside=inside)
+    return ReasonerGrammar(
+        after=grammar,
+        token_bytes=tokenizer.token_bytes,
+        opens=opens,
+        closes=CLOSES.encode(),
+        inside=inside,
+    )
 
 
 def _reads_special_tokens(tokenizer: Tokenizer, reading: AnswerFormat) -> bool:

@@ -258,9 +258,8 @@ class LogprobLists:
         self._append_items("output", part.logprobs)
 
     def _append_items(self, side: str, items: Sequence[TokenLogprob]) -> None:
-        self.lists[f"{side}_token_logprobs"] += [
-            self._make_entry(item.token_id, item.logprob) for item in items
-        ]
+        entries = [self._make_entry(item.token_id, item.logprob) for item in items]
+        self.lists[f"{side}_token_logprobs"] += entries
         if self._top:
             self.lists[f"{side}_top_logprobs"] += [self._make_entries(item.top) for item in items]
         if self._named:
@@ -286,13 +285,11 @@ async def generate(service: EngineService, exchange: HttpExchange, body: Generat
         jobs = []
         for item, ids in zip(items, all_ids, strict=True):
             most = service.engine.model_info.context_length
-            default = service.limit_max_tokens(
-                most if item.wants_all_that_fits else _DEFAULT_MAX_NEW_TOKENS, ids
-            )
+            wanted = most if item.wants_all_that_fits else _DEFAULT_MAX_NEW_TOKENS
+            default = service.limit_max_tokens(wanted, ids)
             grammar = await service.compile_constraint(item.constraint)
-            jobs += [
-                GenerationJob(ids, params, item.rid) for params in item.make_sampling_params(default, grammar)
-            ]
+            all_params = item.make_sampling_params(default, grammar)
+            jobs += [GenerationJob(ids, params, item.rid) for params in all_params]
         aliases = [body.rid] if isinstance(body.rid, str) else []
         async with service.start_generations(
             exchange, jobs, body, extra_key=body.extra_key, aliases=aliases

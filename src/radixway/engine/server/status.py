@@ -12,7 +12,6 @@ from radixway.core.http import BadBodyError, HttpError, decode_query
 from radixway.engine.sampling_params import SamplingParams
 from radixway.engine.server.engine_service import EngineService, GenerationJob
 from radixway.engine.server.http_exchange import HttpExchange
-from radixway.engine.server.metrics import kv_usage_ratio
 
 
 class AbortBody(msgspec.Struct):
@@ -115,7 +114,7 @@ async def server_info(service: EngineService, exchange: HttpExchange, raw: bytes
         "schedule_policy": config.schedule,
         "eviction_policy": config.eviction,
         "disable_radix_cache": not config.radix_cache,
-        "kv_usage": kv_usage_ratio(stats),
+        "kv_usage": stats.kv_usage,
         "running": stats.running,
         "loading": stats.loading,
         "waiting": stats.waiting,
@@ -188,7 +187,7 @@ async def loads(service: EngineService, exchange: HttpExchange, raw: bytes) -> N
         "num_used_tokens": stats.kv_used,
         "max_total_num_tokens": stats.kv_total,
         "max_running_requests": service.config.max_running,
-        "token_usage": kv_usage_ratio(stats),
+        "token_usage": stats.kv_usage,
         "cache_hit_rate": stats.cached_tokens / stats.prompt_tokens if stats.prompt_tokens else 0.0,
     }
     if "disagg" in asked:

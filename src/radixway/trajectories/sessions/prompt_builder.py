@@ -120,9 +120,8 @@ class PromptBuilder:
         ids = self._tokenizer.encode(prompt)
         if not ids:
             raise ValueError("prompt: there is nothing in it")
-        deviations = (
-            () if known.call is None else ("known text was tokenized anew: its tokens do not end there",)
-        )
+        why = "known text was tokenized anew: its tokens do not end there"
+        deviations = () if known.call is None else (why,)
         return SessionPrompt(None, ids, [_visible_message(prompt)], deviations=deviations)
 
     def _tokenize_rest(self, rest: str, reply_ids: Sequence[int]) -> list[int] | None:
