@@ -12,8 +12,9 @@ to 0: there are no flags.
 """
 
 from array import array
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from radixway.core.radix import PrefixMatch, RadixNode
 from radixway.engine.page_pool import PageSpan
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from radixway.engine.detokenizer import DetokenizedStream
-    from radixway.engine.disaggregation import KVSender
 
 
 @dataclass(slots=True, frozen=True)
@@ -110,6 +110,29 @@ class BootstrapRoom:
     """For one request only; whoever knows it is given the KV."""
 
 
+class KVSendHandle(Protocol):
+    """The scheduler's view of `KVSender`, whose thread reads a request's pages in a prefill engine."""
+
+    room: int
+    """The number of the request's `BootstrapRoom`."""
+
+    @property
+    def is_over(self) -> bool:
+        """True when no thread reads the request's pages, or will."""
+
+    def hold_pages(self) -> None:
+        """The request runs: all that it has computed may be read."""
+
+    def mark_computed(self, layer: int, stop: int) -> None:
+        """Tokens [0, stop) have their KV in `layer`."""
+
+    def page_move(self) -> AbstractContextManager[None]:
+        """Keep pages from being read within this context, so that they may be exchanged for others."""
+
+    def release_pages(self) -> None:
+        """The request gives its pages back and will compute again what was not sent."""
+
+
 @dataclass(slots=True)
 class PenaltyState:
     """The tokens that a request has had, for penalties; kept up to date instead of counted again."""
@@ -180,7 +203,7 @@ class EngineRequest:
     remote_tokens: int = 0
     room: BootstrapRoom | None = None
     """Where another engine prefills for it, until it has asked there; or is prefilled for."""
-    kv_sender: "KVSender | None" = None
+    kv_sender: KVSendHandle | None = None
     """In a prefill engine: its KV's way out."""
     penalty_state: PenaltyState | None = None
     logit_edits: LogitEdits | None = None

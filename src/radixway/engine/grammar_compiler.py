@@ -60,26 +60,27 @@ class OutputConstraint:
     """A regular expression for what may stand between the parts of a JSON document."""
 
 
+@dataclass(slots=True, frozen=True)
 class CompiledGrammar:
     """A compiled constraint; may be shared by any number of requests."""
 
-    def __init__(self, matcher: "LLMatcher", eos_ids: frozenset[int], size: int) -> None:
-        self._matcher = matcher
-        self._eos_ids = eos_ids
-        self._size = size
+    matcher: "LLMatcher"
+    eos_ids: frozenset[int]
+    size: int
+    """Of the model's vocabulary."""
 
     def make_matcher(self) -> "GrammarMatcher":
         """A matcher at the beginning of an answer."""
-        return GrammarMatcher(self._matcher.deep_copy(), self._eos_ids, self._size)
+        return GrammarMatcher(self)
 
 
 class GrammarMatcher:
     """The position of one answer in its grammar. Used by the engine thread alone."""
 
-    def __init__(self, matcher: "LLMatcher", eos_ids: frozenset[int], size: int) -> None:
-        self._matcher = matcher
-        self._eos_ids = eos_ids
-        self._size = size
+    def __init__(self, grammar: CompiledGrammar) -> None:
+        self._matcher = grammar.matcher.deep_copy()
+        self._eos_ids = list(grammar.eos_ids)
+        self._size = grammar.size
 
     @property
     def is_finished(self) -> bool:
@@ -99,7 +100,7 @@ class GrammarMatcher:
         if time.thread_time() - began > _MAX_MASK_S:
             raise GrammarStateError("the constraint is too complex to be followed: use a simpler one")
         allowed = np.unpackbits(packed, count=self._size, bitorder="little").view(np.bool_)
-        allowed[list(self._eos_ids)] = False
+        allowed[self._eos_ids] = False
         if end_ids and self._matcher.is_accepting():
             allowed[list(end_ids)] = True
         return allowed

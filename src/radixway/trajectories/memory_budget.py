@@ -1,14 +1,26 @@
 """A bound in bytes that several stores keep together."""
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 from weakref import WeakSet
-
-if TYPE_CHECKING:
-    from radixway.trajectories.store import TrajectoryStore
 
 
 class StoreFullError(Exception):
     """Everything that is stored is held, so nothing can make room."""
+
+
+class MemoryUser(Protocol):
+    """A store that shares the memory."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in use."""
+
+    @property
+    def evictable(self) -> int:
+        """Strides that could be evicted now."""
+
+    def evict(self, strides: int) -> None:
+        """Evict so many `strides`, or all there are."""
 
 
 class MemoryBudget:
@@ -18,14 +30,14 @@ class MemoryBudget:
         self.max_bytes = max_bytes
         self.claimed = 0
         """Bytes that are kept beside the stores and count as well."""
-        self._stores: WeakSet[TrajectoryStore] = WeakSet()
+        self._stores: WeakSet[MemoryUser] = WeakSet()
 
     @property
     def nbytes(self) -> int:
         """Bytes used."""
         return self.claimed + sum(store.nbytes for store in self._stores)
 
-    def register_store(self, store: "TrajectoryStore") -> None:
+    def register_store(self, store: MemoryUser) -> None:
         """Count `store` from now on, until it is garbage-collected."""
         self._stores.add(store)
 

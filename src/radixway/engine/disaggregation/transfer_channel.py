@@ -162,10 +162,10 @@ class TransferChannel:
     def send_bytes(self, *parts: Buffer) -> None:
         """Send all of this."""
         with _as_transfer_error():
-            left_s = _TimeLeft(time.monotonic() + self.timeout_s)
+            deadline = time.monotonic() + self.timeout_s
             views = [memoryview(part).cast("B") for part in parts]
             while views:
-                self._socket.settimeout(left_s())
+                self._socket.settimeout(_seconds_until(deadline))
                 sent = self._socket.sendmsg(views)
                 while views and sent >= len(views[0]):
                     sent -= len(views.pop(0))
@@ -198,9 +198,9 @@ class TransferChannel:
     def read_into(self, view: memoryview) -> None:
         """Read as many bytes as `view` has."""
         with _as_transfer_error():
-            left_s = _TimeLeft(time.monotonic() + self.timeout_s)
+            deadline = time.monotonic() + self.timeout_s
             while view:
-                self._socket.settimeout(left_s())
+                self._socket.settimeout(_seconds_until(deadline))
                 count = self._socket.recv_into(view)
                 if not count:
                     raise KVTransferError("the other side left")
@@ -209,10 +209,10 @@ class TransferChannel:
     def wait_until_closed(self) -> None:
         """Wait until the other side closes, which would otherwise miss what it has not read yet."""
         with _as_transfer_error():
-            left_s = _TimeLeft(time.monotonic() + self.timeout_s)
-            self._socket.settimeout(left_s())
+            deadline = time.monotonic() + self.timeout_s
+            self._socket.settimeout(_seconds_until(deadline))
             while self._socket.recv(1024):
-                self._socket.settimeout(left_s())
+                self._socket.settimeout(_seconds_until(deadline))
 
 
 def _to_one_line(reason: str) -> str:
@@ -220,17 +220,12 @@ def _to_one_line(reason: str) -> str:
     return "".join(each if each.isprintable() else " " for each in reason[:_MAX_REASON_CHARACTERS])
 
 
-class _TimeLeft:
-    """Seconds until a deadline; raises TimeoutError when it has passed."""
-
-    def __init__(self, deadline: float) -> None:
-        self._deadline = deadline
-
-    def __call__(self) -> float:
-        left_s = self._deadline - time.monotonic()
-        if left_s <= 0:
-            raise TimeoutError
-        return left_s
+def _seconds_until(deadline: float) -> float:
+    """Raises TimeoutError if `deadline` has passed."""
+    left_s = deadline - time.monotonic()
+    if left_s <= 0:
+        raise TimeoutError
+    return left_s
 
 
 @contextmanager

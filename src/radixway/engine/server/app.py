@@ -35,9 +35,15 @@ from radixway.engine.server.engine_service import EngineService
 from radixway.engine.server.generate import ConcatenateBody, GenerateRequestBody, concatenate, generate
 from radixway.engine.server.http_exchange import HttpExchange, to_http_error, weight_update_error
 from radixway.engine.server.metrics import ServerMetrics
-from radixway.engine.server.prefetch import PrefetchBody, prefetch
+from radixway.engine.server.prompt_routes import (
+    DetokenizeBody,
+    PrefetchBody,
+    TokenizeBody,
+    detokenize,
+    prefetch,
+    tokenize,
+)
 from radixway.engine.server.sampling import SamplingDefaults
-from radixway.engine.server.tokenize import DetokenizeBody, TokenizeBody, detokenize, tokenize
 
 log = logging.getLogger(__name__)
 

@@ -17,9 +17,9 @@ from radixway.core.parsers import (
 )
 from radixway.core.tokenizer import Tokenizer, render_chat
 from radixway.engine.engine_request import RequestOutput
-from radixway.engine.server.constraint_fields import find_constraint
 from radixway.engine.server.engine_service import EngineService, GenerationJob
 from radixway.engine.server.http_exchange import HttpExchange
+from radixway.engine.server.openai_fields import SamplingBody, check_choices, find_constraint
 from radixway.engine.server.openai_replies import (
     ChatChoice,
     ChatMessage,
@@ -36,9 +36,7 @@ from radixway.engine.server.openai_replies import (
     sum_usage,
 )
 from radixway.engine.server.sampling import (
-    SamplingBody,
     broadcast_values,
-    check_choices,
     check_logprobs,
     field_names,
     make_sampling_params,

@@ -6,9 +6,9 @@ from msgspec import UNSET, UnsetType
 
 from radixway.core.http import BadBodyError
 from radixway.engine.engine_request import RequestOutput, TokenLogprob
-from radixway.engine.server.constraint_fields import find_constraint
 from radixway.engine.server.engine_service import EngineService, GenerationJob, split_prompts
 from radixway.engine.server.http_exchange import HttpExchange
+from radixway.engine.server.openai_fields import SamplingBody, check_choices, find_constraint
 from radixway.engine.server.openai_replies import (
     CompletionReply,
     ReplyHead,
@@ -23,9 +23,7 @@ from radixway.engine.server.openai_replies import (
 )
 from radixway.engine.server.sampling import (
     MAX_ANSWERS,
-    SamplingBody,
     broadcast_values,
-    check_choices,
     check_logprobs,
     field_names,
     make_sampling_params,

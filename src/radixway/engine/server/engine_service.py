@@ -20,7 +20,6 @@ from radixway.engine.errors import GrammarUnavailableError, InvalidGrammarError,
 from radixway.engine.generation_stream import GenerationStream
 from radixway.engine.grammar_compiler import CompiledGrammar, GrammarCompiler, OutputConstraint
 from radixway.engine.sampling_params import SamplingParams
-from radixway.engine.server.constraint_fields import FieldConstraint, field_error
 from radixway.engine.server.generation_fields import (
     GenerationFields,
     check_priority,
@@ -30,6 +29,7 @@ from radixway.engine.server.generation_fields import (
 from radixway.engine.server.generation_group import GenerationGroup
 from radixway.engine.server.http_exchange import HttpExchange
 from radixway.engine.server.metrics import EngineGpuMonitor, ServerMetrics
+from radixway.engine.server.openai_fields import FieldConstraint, field_error
 from radixway.engine.server.sampling import SamplingDefaults
 
 T = TypeVar("T")

@@ -15,14 +15,14 @@ from radixway.core.http.server_sent_events import write_event
 from radixway.core.tokenizer import Tokenizer
 from radixway.engine.engine_request import FinishReason, RequestOutput, TokenLogprob
 from radixway.engine.sampling_params import SamplingParams
-from radixway.engine.server.constraint_fields import FieldConstraint, find_sampling_constraint
 from radixway.engine.server.engine_service import EngineService, GenerationJob, split_prompts
 from radixway.engine.server.http_exchange import HttpExchange, encode
+from radixway.engine.server.openai_fields import FieldConstraint, find_sampling_constraint
 from radixway.engine.server.openai_replies import MIN_LOGPROB, make_weight_versions
 from radixway.engine.server.sampling import (
     MAX_ANSWERS,
+    CommonSamplingFields,
     SamplingDefaults,
-    SamplingFields,
     broadcast_values,
     check_choice_count,
     field_names,
@@ -34,7 +34,7 @@ from radixway.engine.structured_output import StructuredOutputGrammar
 _NEUTRAL_DEFAULTS = SamplingDefaults()  # what SGLang takes, whatever the model's authors recommend
 
 
-class GenerateSampling(SamplingFields, kw_only=True):
+class GenerateSampling(CommonSamplingFields, kw_only=True):
     """`sampling_params`, under SGLang's names."""
 
     max_tokens: int | msgspec.UnsetType | None = msgspec.field(name="max_new_tokens", default=msgspec.UNSET)

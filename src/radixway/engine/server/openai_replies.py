@@ -16,7 +16,7 @@ from radixway.core.tokenizer import Tokenizer
 from radixway.engine.engine_request import FinishReason, RequestOutput, TokenLogprob
 from radixway.engine.server.generation_group import GenerationGroup
 from radixway.engine.server.http_exchange import HttpExchange, encode
-from radixway.engine.server.sampling import SamplingBody
+from radixway.engine.server.openai_fields import SamplingBody
 
 MIN_LOGPROB = -9999.0  # JSON has no -inf; OpenAI writes this
 

@@ -12,7 +12,6 @@ import msgspec
 from radixway.core.http import BadBodyError
 from radixway.engine.errors import InvalidRequestError
 from radixway.engine.sampling_params import SamplingParams
-from radixway.engine.server.constraint_fields import StructuredOutputsParams
 from radixway.engine.server.http_exchange import to_http_error
 from radixway.engine.structured_output import StructuredOutputGrammar
 
@@ -25,13 +24,7 @@ _MAX_STOP_STRINGS = 64
 _MAX_STOP_CHARACTERS = 1_000  # characters
 
 
-class StreamOptionFields(msgspec.Struct):
-    """`stream_options` of a streamed request."""
-
-    include_usage: bool | None = None
-
-
-class SamplingFields(msgspec.Struct, kw_only=True):
+class CommonSamplingFields(msgspec.Struct, kw_only=True):
     """The fields that say how tokens are drawn, under the names that all protocols share.
 
     Null means the default. A protocol with other names for some declares those again with a name.
@@ -53,39 +46,6 @@ class SamplingFields(msgspec.Struct, kw_only=True):
     logit_bias: dict[int, float] | None = None
     skip_special_tokens: bool | None = None
     include_stop: bool | None = msgspec.field(name="include_stop_str_in_output", default=None)
-
-
-class SamplingBody(SamplingFields, kw_only=True):
-    """The fields that chat and completions requests have in common."""
-
-    model: str | None = None
-    rid: str | list[str] | None = None
-    """What `/abort_request` may call it: SGLang's, one for all prompts or one for each."""
-    stream: bool | None = None
-    stream_options: StreamOptionFields | None = None
-    max_tokens: int | None = None
-    return_token_ids: bool | None = None
-    cache_salt: str | None = None
-    priority: int | None = None
-    best_of: int | None = None
-    prompt_logprobs: int | None = None
-    bootstrap_host: str | list[str] | None = None
-    bootstrap_port: int | list[int | None] | None = None
-    bootstrap_room: int | list[int] | None = None
-    # Constraints on the answers, of which at most one may be given; see `find_constraint`.
-    response_format: dict[str, Any] | None = None
-    structured_outputs: StructuredOutputsParams | None = None
-    guided_json: Any = None
-    guided_regex: str | None = None
-    guided_choice: list[str] | None = None
-    guided_grammar: str | None = None
-    guided_whitespace_pattern: str | None = None
-    regex: str | None = None
-    ebnf: str | None = None
-
-    @property
-    def include_usage(self) -> bool:
-        return bool(self.stream_options and self.stream_options.include_usage)
 
 
 @dataclass(slots=True, frozen=True)
@@ -130,7 +90,7 @@ def broadcast_values(param: str, given: T | list[T] | None, count: int, default:
 
 
 def make_sampling_params(
-    fields: SamplingFields,
+    fields: CommonSamplingFields,
     defaults: SamplingDefaults,
     *,
     max_tokens: int | None,
@@ -178,25 +138,11 @@ def _choice_seed(seed: int | None, choice: int) -> int | None:
     return (seed + choice) % 2**64
 
 
-def check_choice_count(fields: SamplingFields, place: str = "") -> int:
+def check_choice_count(fields: CommonSamplingFields, place: str = "") -> int:
     """Return `n` of `fields`, which are at `place` in the body. Raises BadBodyError (400) out of range."""
     n = 1 if fields.n is None else fields.n
     if not 1 <= n <= MAX_CHOICES:
         raise BadBodyError(f"{place}n must be between 1 and {MAX_CHOICES}, not {n}", param=f"{place}n")
-    return n
-
-
-def check_choices(body: SamplingBody) -> int:
-    """Return `n` of `body`. Raises BadBodyError (400) if it is out of range or a field is not supported."""
-    n = check_choice_count(body)
-    if body.best_of is not None and body.best_of != n:
-        raise unsupported_field_error("best_of", "other than n")
-    if body.stream_options is not None and not body.stream:
-        message = "stream_options is for streams only: give stream: true, or leave it out"
-        raise BadBodyError(message, param="stream_options")
-    check_logprobs("prompt_logprobs", body.prompt_logprobs)
-    if body.prompt_logprobs is not None and body.stream:
-        raise unsupported_field_error("prompt_logprobs", "in a stream")
     return n
 
 

@@ -9,7 +9,7 @@ from radixway.core.parsers import MARKERS, ToolFamily
 from radixway.core.tokenizer import Tokenizer
 from radixway.engine.errors import InvalidGrammarError
 from radixway.engine.grammar_compiler import WHITESPACE, OutputConstraint
-from radixway.engine.server.constraint_fields import FieldConstraint, field_error
+from radixway.engine.server.openai_fields import FieldConstraint, field_error
 from radixway.engine.structured_output import StructuredOutputGrammar
 
 if TYPE_CHECKING:
