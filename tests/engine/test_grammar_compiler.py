@@ -277,7 +277,8 @@ def test_a_model_may_think_before_its_constraint_begins(
     yes = grammars.compile_constraint(OutputConstraint("choice", '["yes"]'))
 
     def after(*, opens: int | None, inside: bool) -> ReasonerGrammar:
-        return ReasonerGrammar(yes, tokenizer.token_bytes, opens=opens, closes="</think>", inside=inside)
+        tokens = tokenizer.token_bytes
+        return ReasonerGrammar(after=yes, token_bytes=tokens, opens=opens, closes=b"</think>", inside=inside)
 
     matcher = after(opens=None, inside=True).make_matcher()
     for token in tokenizer.encode("Hm, <b>no</b>. So </think>"):

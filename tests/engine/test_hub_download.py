@@ -58,7 +58,7 @@ def test_only_what_is_missing_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert find_model("some/model", progress=lambda what, share: told.append((what, share))) == path
     assert (path / "tokenizer.json").exists()
     assert {what for what, _ in told[1:]} == {
-        "downloading some/model: 2.0 KB",
+        "downloading some/model: 2.0 kB",
         "downloading some/model: 1 file",
     }
     told.clear()

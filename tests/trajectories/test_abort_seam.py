@@ -13,12 +13,13 @@ from radixway.trajectories.partial_answer import (
     answer_versions,
     cut_answer,
     find_stop_across,
+    first_rows,
     is_clean_splice,
     join_answers,
+    join_reply_experts,
     read_partial_answer,
     repair_splice,
 )
-from radixway.trajectories.routed_experts import first_rows, join_reply_experts
 
 GUIDE = Path(radixway.__file__).parent / "bundled" / "guide"
 TOKENIZER = Tokenizer.load(GUIDE)

@@ -5,7 +5,6 @@ from copy import deepcopy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from radixway.trajectories.generate_events import GenerateAttempt, fuller_reply, read_event, reply_delta
 from radixway.trajectories.partial_answer import (
     answer_versions,
     cut_answer,
@@ -13,6 +12,7 @@ from radixway.trajectories.partial_answer import (
     join_answers,
     read_partial_answer,
 )
+from radixway.trajectories.resumed_events import GenerateAttempt, fuller_reply, read_event, reply_delta
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 3) | st.floats(allow_nan=False) | st.text(max_size=3),

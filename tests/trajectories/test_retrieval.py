@@ -7,7 +7,7 @@ import math
 import pytest
 
 from radixway.trajectories import RetrievedTokens, StringRadixTrie, Trajectory
-from radixway.trajectories.path_reader import truncate_position
+from radixway.trajectories.text_match import truncate_position
 from support.letters import END, Letters
 from support.odd_texts import guide
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from radixway.trajectories.token_keys import (
+from radixway.trajectories.token_run import (
     CHUNK,
     MAX_VARIANTS,
     STRIDE,

@@ -95,7 +95,7 @@ class ModelArchitecture:
     context_length: int
     """Positions the model was made for (`max_position_embeddings`), in tokens."""
     rope: Mapping[str, Any]
-    """`rope_type`, `rope_theta` and the parameters of that type, as `rope.compute_frequencies` reads them."""
+    """`rope_type`, `rope_theta` and the parameters of that type, as `compute_frequencies` reads them."""
     eos_token_ids: frozenset[int]
     initializer_range: float
 
@@ -159,26 +159,20 @@ def parse_architecture(config: Mapping[str, Any], eos_token_ids: frozenset[int])
     except msgspec.ValidationError as error:
         raise UnsupportedArchitectureError(f"config.json cannot be used: {error}") from None
     if given.hidden_act != "silu":
-        raise UnsupportedArchitectureError(
-            f"hidden_act {given.hidden_act!r} is not supported; the engine knows 'silu'"
-        )
+        raise UnsupportedArchitectureError(f"hidden_act {given.hidden_act!r} is not supported; 'silu' is")
     if given.use_sliding_window or "sliding_attention" in (given.layer_types or ()):
-        raise UnsupportedArchitectureError(
-            "sliding-window attention is not supported; it would give wrong answers"
-        )
+        message = "sliding-window attention is not supported; it would give wrong answers"
+        raise UnsupportedArchitectureError(message)
     if given.quantization_config:
-        raise UnsupportedArchitectureError(
-            "quantized checkpoints are not supported; use the unquantized weights"
-        )
+        raise UnsupportedArchitectureError("quantized checkpoints are not supported; use unquantized ones")
 
     hidden, heads = given.hidden_size, given.num_attention_heads
     bias = bool(given.attention_bias)
     head_dim = given.head_dim or (128 if family == "qwen3" else hidden // heads)
     kv_heads = given.num_key_value_heads or heads
     if heads % kv_heads or head_dim % 2 or not head_dim:
-        raise UnsupportedArchitectureError(
-            f"{heads} heads over {kv_heads} KV heads of {head_dim} is not supported"
-        )
+        sizes = f"{heads} heads over {kv_heads} KV heads of {head_dim}"
+        raise UnsupportedArchitectureError(f"{sizes} is not supported")
     rope, context = _rope_parameters(given)
     return ModelArchitecture(
         name=name,
@@ -219,6 +213,5 @@ def _rope_parameters(config: _HubConfig) -> tuple[dict[str, Any], int]:
 
 
 def _token_ids(value: object) -> frozenset[int]:
-    """`eos_token_id` may be absent, null, an id or a list of ids."""
     ids = value if isinstance(value, list) else [value]
     return frozenset(i for i in ids if isinstance(i, int) and i >= 0)

@@ -57,9 +57,8 @@ class CpuAttention:
                 out[rows], lse[rows] = self._attend_chunk(chunk, layer, q[rows], k[rows], v[rows])
         for shared in plan.shared_groups:
             part = self._attend_cached(layer, shared.pages, q[shared.rows])
-            out[shared.rows], lse[shared.rows] = merge_attention_states(
-                (out[shared.rows], lse[shared.rows]), part
-            )
+            own = out[shared.rows], lse[shared.rows]
+            out[shared.rows], lse[shared.rows] = merge_attention_states(own, part)
         return out.view(out.shape[0], -1)
 
     def _attend_decodes(self, singles: DecodeGroup, layer: int, q: Tensor) -> AttentionState:
@@ -74,7 +73,6 @@ class CpuAttention:
         return out.transpose(0, 1).reshape(n, heads, d), lse.transpose(0, 1).reshape(n, heads)
 
     def _attend_single(self, chunk: PrefillChunk, layer: int, q: Tensor) -> AttentionState:
-        """A chunk of one token, which sees all there is."""
         _, heads, d = q.shape
         k, v = self._store.gather_kv(layer, chunk.pages, chunk.before + 1)
         out, lse = _flash_attention(q.view(1, k.shape[0], -1, d), k[None], v[None])

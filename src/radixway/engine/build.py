@@ -54,9 +54,8 @@ def build_tiers(
         raise EngineError(f"host_cache_gb must hold at least one KV page, which has {store.page_bytes} bytes")
     free = measure_free_memory(torch.device("cpu"))
     if host_bytes > free:
-        raise EngineError(
-            f"host_cache_gb {config.host_cache_gb:g} is more than the {free / GB:.1f} GB of free memory"
-        )
+        message = f"host_cache_gb {config.host_cache_gb:g} is more than the {free / GB:.1f} GB of free memory"
+        raise EngineError(message)
     if config.disk_cache_dir is None:
         return TieredKVCache(store, slots, events=events)
     progress("identifying weights", 0.0)

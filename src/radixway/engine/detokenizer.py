@@ -18,23 +18,16 @@ class IncrementalDetokenizer:
     """Token ids to text in O(1) per token: each token's bytes through an incremental UTF-8 decoder.
 
     A character split over tokens comes out with its last byte; bytes that cannot be UTF-8, as U+FFFD.
-    `continues` says that the tokens follow a text: then a first space (SentencePiece's `▁`) belongs to them.
     """
 
-    def __init__(
-        self, tokenizer: Tokenizer, *, skip_special_tokens: bool = True, continues: bool = True
-    ) -> None:
+    def __init__(self, tokenizer: Tokenizer, *, skip_special_tokens: bool = True) -> None:
         self._token_bytes = tokenizer.token_bytes
         self._skipped: frozenset[int] = tokenizer.special_ids if skip_special_tokens else frozenset()
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
-        self._strip_next = not continues and tokenizer.token_bytes.strips_first_space
 
     def feed(self, token_ids: Sequence[int]) -> str:
         """Decode `token_ids`; returns the text that they complete."""
         data = b"".join([self._token_bytes[token] for token in token_ids if token not in self._skipped])
-        if self._strip_next and data:
-            self._strip_next = False
-            data = data.removeprefix(b" ")
         return self._utf8.decode(data)
 
     def flush(self) -> str:
@@ -86,7 +79,7 @@ class StopStringMatcher:
 
 
 class DetokenizedStream:
-    """The `OutputTextStream` of one request: detokenised, and cut at the first stop string that counts."""
+    """The text of one request's tokens: detokenised, and cut at the first stop string that counts."""
 
     def __init__(self, tokenizer: Tokenizer, params: SamplingParams) -> None:
         self._tokens = IncrementalDetokenizer(tokenizer, skip_special_tokens=params.skip_special_tokens)

@@ -90,9 +90,7 @@ class Engine:
         self._thread.start()
 
     def stop(self) -> None:
-        """End what runs (its streams raise `EngineStoppedError`); wait for the thread. May be called
-        twice.
-        """
+        """End what runs (streams raise `EngineStoppedError`) and wait for the thread. Idempotent."""
         if not self._stopped and self._thread.ident is None:
             self._core.shutdown()  # it was never started, so its thread cannot
         self._stopped = True
@@ -173,25 +171,20 @@ class Engine:
             model = weights.load_weights(self._core.runner.model)
             digest = digest_weights(model) if self._core.transfer_manager is not None else ""
 
-            def use_model() -> None:
-                if abort:
-                    self._abort_all()
-                self._core.update_weights(
-                    model, path=weights.path, version=version, keep_kv=keep_kv, digest=digest
-                )
-
-            self._call_on_thread(use_model)
+            update = partial(
+                self._core.update_weights,
+                model,
+                path=weights.path,
+                version=version,
+                keep_kv=keep_kv,
+                digest=digest,
+            )
+            self._call_on_thread(update, abort=abort)
 
     def set_weight_version(self, version: str, *, abort: bool = False) -> None:
         """Name the current weights `version` from here on. `abort` ends all requests first."""
         with self._updating:
-
-            def set_version() -> None:
-                if abort:
-                    self._abort_all()
-                self._core.set_weight_version(version)
-
-            self._call_on_thread(set_version)
+            self._call_on_thread(partial(self._core.set_weight_version, version), abort=abort)
 
     def find_weight(self, name: str) -> Tensor | None:
         """The weights' tensor of that name in a checkpoint; None if the model has none."""
@@ -224,10 +217,15 @@ class Engine:
             self._publisher.shutdown()
             self._publisher = None
 
-    def _call_on_thread(self, work: Callable[[], T]) -> T:
-        """Have the engine thread do something between two steps, and wait for the result."""
+    def _call_on_thread(self, work: Callable[[], T], *, abort: bool = False) -> T:
+        """Do `work` between two steps; `abort`: end all requests first."""
         self._check_running()
-        return self._inbox.call_and_wait(work)
+
+        def abort_and_work() -> T:
+            self._abort_all()
+            return work()
+
+        return self._inbox.call_and_wait(abort_and_work if abort else work)
 
     def _check_running(self) -> None:
         if self._stopped or not self._thread.is_alive():
@@ -236,14 +234,12 @@ class Engine:
     def _check_queue_limit(self, name: str) -> None:
         taken = len(self._generations)
         if taken >= self.config.max_running + self.config.max_queued:
-            raise EngineQueueFullError(
-                f"{taken} requests run or wait, and no more are taken; try again later"
-            )
+            message = f"{taken} requests run or wait, and no more are taken; try again later"
+            raise EngineQueueFullError(message)
         if name in self._generations:
             raise InvalidRequestError("request_id", f"a request with the id {name!r} has not finished yet")
 
     def _drop_stream(self, generation: GenerationStream) -> None:
-        """Nobody listens to this one any more."""
         with self._lock:
             if self._generations.get(generation.request_id) is generation:
                 del self._generations[generation.request_id]
@@ -287,12 +283,12 @@ class Engine:
 
     def _add_request(self, generation: GenerationStream) -> None:
         if self._generations.get(generation.request_id) is generation:
-            self._core.add_request(generation._request)
+            self._core.add_request(generation.request)
 
     def _abort_request(self, generation: GenerationStream) -> None:
-        output = self._core.abort_request(generation._request)
+        output = self._core.abort_request(generation.request)
         if output is not None:
-            self._deliver_outputs([(generation._request, output)])
+            self._deliver_outputs([(generation.request, output)])
 
     def _abort_all(self) -> None:
         with self._lock:
@@ -306,19 +302,17 @@ class Engine:
         self._core.pause_scheduling(keep_running=mode == "in_place")
 
     def _deliver_outputs(self, outputs: Iterable[tuple[EngineRequest, RequestOutput]]) -> None:
-        """Give outputs to those who (still) listen."""
         events = []
         with self._lock:
             for request, output in outputs:
                 generation = self._generations.get(request.id)
-                if generation is not None and generation._request is request:  # ids come back
+                if generation is not None and generation.request is request:  # ids come back
                     events.append((generation, output))
                     if output.finish is not None:
                         del self._generations[request.id]
         self._send_events(events)
 
     def _fail_all(self, error: EngineError) -> None:
-        """Tell everyone."""
         with self._lock:
             failed = list(self._generations.values())
             self._generations.clear()
@@ -330,7 +324,6 @@ class Engine:
 
 
 def _make_publisher(config: EngineConfig) -> ZmqEventPublisher | None:
-    """Raises EngineError if the endpoints cannot be used."""
     if config.kv_events_endpoint is None:
         return None
     return ZmqEventPublisher(

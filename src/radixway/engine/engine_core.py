@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import count
 
+from radixway.engine.detokenizer import DetokenizedStream
 from radixway.engine.disaggregation import DecodeKVManager, PrefillKVManager
 from radixway.engine.engine_info import EngineStats, ModelInfo
 from radixway.engine.engine_request import (
     BootstrapRoom,
     EngineRequest,
     FinishReason,
-    OutputTextStream,
     RequestOutput,
     TokenLogprob,
 )
@@ -32,8 +32,8 @@ _LOAD_WAIT_S = 0.005
 _SAVE_TO_DISK_TIMEOUT_S = 10.0
 """Seconds that an orderly stop may take to write to disk what is on the device."""
 
-TextFactory = Callable[[SamplingParams], OutputTextStream]
-"""Makes the `OutputTextStream` of a request; the engine asks for one per request."""
+TextFactory = Callable[[SamplingParams], DetokenizedStream]
+"""Makes the text of one request's tokens."""
 
 
 class EngineCore:
@@ -75,10 +75,7 @@ class EngineCore:
         priority: int,
         room: BootstrapRoom | None = None,
     ) -> EngineRequest:
-        """A new request, checked. Raises `InvalidRequestError`. May be called from any thread.
-
-        In a prefill engine, one with a `room` ends with its first token.
-        """
+        """A new request, checked; may be called from any thread. Raises `InvalidRequestError`."""
         info = self.model_info
         size, limit = len(prompt_ids), info.context_length
         info.validate_request(prompt_ids, params, has_text=self._text is not None)
@@ -129,11 +126,11 @@ class EngineCore:
         self._requests += 1
         self.scheduler.add_request(request)
 
-    def abort_request(self, request: EngineRequest, message: str = "aborted") -> RequestOutput | None:
+    def abort_request(self, request: EngineRequest) -> RequestOutput | None:
         """End `request`, free its pages, return its last output; None if it has finished already."""
         if request.finish is not None:
             return None
-        return self._finish_request(request, FinishReason("abort", message=message), [], [])
+        return self._finish_request(request, FinishReason("abort", message="aborted"), [], [])
 
     def step(self) -> list[tuple[EngineRequest, RequestOutput]]:
         """Compute one batch; the requests that got a token, and what they got.
@@ -194,9 +191,8 @@ class EngineCore:
         self._start_transfer_epoch(version, digest)
         if keep_kv:
             self._epoch = f"{uuid.uuid4().hex}\0"
-            self.scheduler.retract_requests(
-                lambda request: request.is_being_scored
-            )  # all of it by the same weights
+            # What is scored is scored by the same weights, all of it.
+            self.scheduler.retract_requests(lambda request: request.is_being_scored)
         else:
             self._epoch = ""
             self.scheduler.retract_requests()
@@ -205,7 +201,7 @@ class EngineCore:
             self.scheduler.cache.tiers.clear_tiers(weights=uuid.uuid4().hex)
         if self._events is not None:
             self._events.start_epoch(self._epoch)
-        self.runner.set_model(model)
+        self.runner.model = model
         self.model_info = replace(info, path=path or info.path, weight_version=version)
         for request in self.scheduler.waiting:
             request.start_epoch(self._epoch)
@@ -271,9 +267,8 @@ class EngineCore:
         if self.transfer_manager is not None:
             self.scheduler.settle_loads()
             identity = self.transfer_manager.identity
-            self.transfer_manager.start_identity(
-                replace(identity, weights=digest or identity.weights, weight_version=version)
-            )
+            weights = digest or identity.weights
+            self.transfer_manager.start_identity(replace(identity, weights=weights, weight_version=version))
 
     def _tier_stats(self) -> dict[str, TierStats]:
         cache, page = self.scheduler.cache, self.scheduler.cache.page_size
@@ -288,7 +283,6 @@ class EngineCore:
         return {"device": device} | {n: replace(tier, hit_tokens=hits[n]) for n, tier in lower.items()}
 
     def _append_token(self, request: EngineRequest, drawn: SampledToken) -> RequestOutput:
-        """Append a sampled token to its request, and see whether that ends it."""
         if not request.completion_tokens:
             request.first_token_at = time.perf_counter()
             self._prompt_tokens += request.prompt_len

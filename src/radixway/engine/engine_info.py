@@ -22,7 +22,6 @@ class EngineStats:
     """In the tree and not pinned: free as soon as someone needs it."""
     prompt_tokens: int
     cached_tokens: int
-    """Prompt tokens that were found in the cache and not computed."""
     generated_tokens: int
     requests: int
     preemptions: int
@@ -34,11 +33,13 @@ class EngineStats:
     tiers: dict[str, TierStats] = field(default_factory=dict)
     """`device`, and `host` and `disk` where there are such."""
     remote_tokens: int = 0
-    """Prompt tokens whose KV came from a prefill engine."""
     departing: int = 0
-    """Finished requests whose KV has still to be sent to a decode engine."""
     transfers: TransferStats | None = None
-    """KV sent by a prefill engine, or received by a decode engine."""
+
+    @property
+    def kv_usage(self) -> float:
+        """The share of the KV pool that running requests hold."""
+        return self.kv_used / self.kv_total if self.kv_total else 0.0
 
 
 @dataclass(slots=True, frozen=True)
@@ -84,9 +85,7 @@ class ModelInfo:
 
 
 def _check_ids(field: str, ids: Collection[int], vocabulary: int) -> None:
-    """Raises `InvalidRequestError` for an id the model does not have."""
     if ids and (min(ids) < 0 or max(ids) >= vocabulary):
         wrong = next(i for i in ids if not 0 <= i < vocabulary)
-        raise InvalidRequestError(
-            field, f"{field} holds {wrong}, which is not among the model's {vocabulary} tokens"
-        )
+        message = f"{field} holds {wrong}, which is not among the model's {vocabulary} tokens"
+        raise InvalidRequestError(field, message)

@@ -12,7 +12,6 @@ to 0: there are no flags.
 """
 
 from array import array
-from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
@@ -24,6 +23,8 @@ from radixway.engine.structured_output import TokenMatcher
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from radixway.engine.detokenizer import DetokenizedStream
 
 
 @dataclass(slots=True, frozen=True)
@@ -72,7 +73,7 @@ class RequestOutput:
     """Of the weights that made its last token."""
     weight_changes: tuple[tuple[int, str], ...] = ()
     """(first token, version) for each run of sampled tokens that one version made."""
-    prompt_logprobs: Sequence[TokenLogprob] = ()
+    prompt_logprobs: list[TokenLogprob] = field(default_factory=list)
     """Of the prompt's tokens after `SamplingParams.prompt_logprobs_start`, all with the first output."""
     host_tokens: int = 0
     """Of the cached tokens, those that came up from host memory."""
@@ -81,23 +82,21 @@ class RequestOutput:
     remote_tokens: int = 0
     """Prompt tokens, none of the cached ones, whose KV came from a prefill engine."""
 
-
-class OutputTextStream(Protocol):
-    """One request's tokens as text, in the engine thread. `DetokenizedStream` is the real one."""
+    def prepend_output(self, earlier: "RequestOutput") -> None:
+        """Put `earlier`, what the generation gave before, in front; `earlier` is of no use any more."""
+        earlier.token_ids += self.token_ids
+        earlier.logprobs += self.logprobs
+        earlier.prompt_logprobs += self.prompt_logprobs
+        self.token_ids, self.logprobs = earlier.token_ids, earlier.logprobs
+        self.prompt_logprobs = earlier.prompt_logprobs
+        self.text = earlier.text + self.text
 
     @property
-    def matched_stop(self) -> str | None:
-        """The stop string that ended the text, once one has."""
-
-    def feed(self, token_ids: Sequence[int]) -> str:
-        """Decode `token_ids`; returns the text that is now certain: whole characters, and no part of a
-        possible stop string.
-
-        Once a stop string has matched, the text up to it has been given out and `matched_stop` is set.
-        """
-
-    def flush(self) -> str:
-        """Return the text that was held back; no more tokens will come."""
+    def weight_spans(self) -> list[tuple[str, int, int]]:
+        """(version, start, end): which version of the weights sampled tokens [start, end), none left out."""
+        changes = self.weight_changes or ((0, self.weight_version),)
+        ends = [*(start for start, _ in changes[1:]), self.completion_tokens]
+        return [(version, start, end) for (start, version), end in zip(changes, ends, strict=True)]
 
 
 @dataclass(slots=True, frozen=True)
@@ -139,7 +138,6 @@ class PenaltyState:
     """The tokens that a request has had, for penalties; kept up to date instead of counted again."""
 
     upto: int
-    """tokens[:upto] are in."""
     counts: "Tensor"
     """[vocabulary] float32: how often each was sampled."""
     present: "Tensor"
@@ -180,8 +178,7 @@ class EngineRequest:
     stop_ids: frozenset[int] = frozenset()
     """Token ids that end the answer: those asked for and, unless ignored, end-of-sequence."""
     seed: int = 0
-    """`params.seed`, or one drawn for it."""
-    text: OutputTextStream | None = None
+    text: "DetokenizedStream | None" = None
 
     num_computed_tokens: int = 0
     """tokens[:computed] have their KV in `pages`."""
@@ -200,27 +197,21 @@ class EngineRequest:
     cached_tokens: int = -1
     """See `RequestOutput.cached_tokens`; -1 until first admitted."""
     host_tokens: int = 0
-    """Of the cached tokens, those that came up from host memory."""
     disk_tokens: int = 0
-    """Of the cached tokens, those that came up from disk."""
     digests: tuple[bytes, bytes] = (b"", b"")
     """What the disk tier calls its pages, and the seed that this was worked out from."""
     remote_tokens: int = 0
-    """Prompt tokens whose KV came from a prefill engine; they are not among the cached ones."""
     room: BootstrapRoom | None = None
     """Where another engine prefills for it, until it has asked there; or is prefilled for."""
     kv_sender: KVSendHandle | None = None
     """In a prefill engine: its KV's way out."""
     penalty_state: PenaltyState | None = None
-    """What the sampler remembers for penalties."""
     logit_edits: LogitEdits | None = None
-    """Its `logit_bias` and stop ids, as the sampler uses them."""
     scored: int = 0
     """The first position whose logits are still wanted for `prompt_logprobs`; `prompt_len - 1` if none is."""
     prompt_logprobs: list[TokenLogprob] = field(default_factory=list)
     """Scored, and not given out yet."""
     weight_changes: tuple[tuple[int, str], ...] = ()
-    """See `RequestOutput.weight_changes`."""
     matcher: TokenMatcher | None = None
     """Where its answer stands in `params.grammar`; all sampled tokens have been accepted."""
     finish: FinishReason | None = None
@@ -255,10 +246,7 @@ class EngineRequest:
 
     @property
     def num_reusable_tokens(self) -> int:
-        """The number of leading tokens that may take their KV from the cache.
-
-        Not the last one, nor any whose logits are still wanted.
-        """
+        """Leading tokens that may come from the cache: not the last, nor any whose logits are wanted."""
         return self.scored if self.is_being_scored else len(self.tokens) - 1
 
     @property

@@ -2,30 +2,12 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from time import perf_counter
 
 from radixway.engine.engine_request import EngineRequest, RequestOutput
 from radixway.engine.errors import EngineError
 
 StreamEvent = RequestOutput | EngineError
-
-
-@dataclass(frozen=True, slots=True)
-class RequestTimeline:
-    """The stages of a generation. Times are readings of `perf_counter`, 0 for what has not happened."""
-
-    submitted_at: float
-    begun_at: float
-    first_token_at: float
-    ended_at: float
-    prompt_tokens: int
-    cached_tokens: int
-    host_tokens: int
-    disk_tokens: int
-    remote_tokens: int
-    completion_tokens: int
-    finish: str | None
 
 
 class GenerationStream:
@@ -37,30 +19,13 @@ class GenerationStream:
 
     def __init__(self, request: EngineRequest, on_close: "Callable[[GenerationStream], None]") -> None:
         self.request_id = request.id
-        self._request = request
+        self.request = request
+        """Belongs to the engine thread; others may look at its counts and times."""
+        self.submitted_at = perf_counter()
         self._on_close = on_close
         self._loop = asyncio.get_running_loop()
         self._events: asyncio.Queue[StreamEvent] = asyncio.Queue()
         self._ended = False
-        self._submitted_at = perf_counter()
-
-    @property
-    def timeline(self) -> RequestTimeline:
-        """The stages that the request has gone through by now."""
-        request = self._request
-        return RequestTimeline(
-            self._submitted_at,
-            request.begun_at,
-            request.first_token_at,
-            request.ended_at,
-            request.prompt_len,
-            max(0, request.cached_tokens),
-            request.host_tokens,
-            request.disk_tokens,
-            request.remote_tokens,
-            request.completion_tokens,
-            None if request.finish is None else request.finish.type,
-        )
 
     def __aiter__(self) -> "GenerationStream":
         return self

@@ -22,7 +22,7 @@ from radixway.core.tokenizer import Tokenizer
 from radixway.engine.errors import GrammarStateError, GrammarUnavailableError, InvalidGrammarError
 
 if TYPE_CHECKING:
-    from llguidance import LLMatcher, LLParserLimits, LLTokenizer
+    from llguidance import LLMatcher, LLTokenizer
 
 ConstraintKind = Literal["json_schema", "regex", "choice", "grammar", "lark"]
 
@@ -60,26 +60,27 @@ class OutputConstraint:
     """A regular expression for what may stand between the parts of a JSON document."""
 
 
+@dataclass(slots=True, frozen=True)
 class CompiledGrammar:
     """A compiled constraint; may be shared by any number of requests."""
 
-    def __init__(self, matcher: "LLMatcher", eos_ids: frozenset[int], size: int) -> None:
-        self._matcher = matcher
-        self._eos_ids = eos_ids
-        self._size = size
+    matcher: "LLMatcher"
+    eos_ids: frozenset[int]
+    size: int
+    """Of the model's vocabulary."""
 
     def make_matcher(self) -> "GrammarMatcher":
         """A matcher at the beginning of an answer."""
-        return GrammarMatcher(self._matcher.deep_copy(), self._eos_ids, self._size)
+        return GrammarMatcher(self)
 
 
 class GrammarMatcher:
     """The position of one answer in its grammar. Used by the engine thread alone."""
 
-    def __init__(self, matcher: "LLMatcher", eos_ids: frozenset[int], size: int) -> None:
-        self._matcher = matcher
-        self._eos_ids = eos_ids
-        self._size = size
+    def __init__(self, grammar: CompiledGrammar) -> None:
+        self._matcher = grammar.matcher.deep_copy()
+        self._eos_ids = list(grammar.eos_ids)
+        self._size = grammar.size
 
     @property
     def is_finished(self) -> bool:
@@ -94,13 +95,12 @@ class GrammarMatcher:
         began = time.thread_time()
         packed = np.frombuffer(self._matcher.compute_bitmask(), dtype=np.uint8)
         if self._matcher.is_error():
-            raise GrammarStateError(
-                f"the constraint cannot be followed: {_shorten_message(self._matcher.get_error())}"
-            )
+            why = _shorten_message(self._matcher.get_error())
+            raise GrammarStateError(f"the constraint cannot be followed: {why}")
         if time.thread_time() - began > _MAX_MASK_S:
             raise GrammarStateError("the constraint is too complex to be followed: use a simpler one")
         allowed = np.unpackbits(packed, count=self._size, bitorder="little").view(np.bool_)
-        allowed[list(self._eos_ids)] = False
+        allowed[self._eos_ids] = False
         if end_ids and self._matcher.is_accepting():
             allowed[list(end_ids)] = True
         return allowed
@@ -145,7 +145,7 @@ class GrammarCompiler:
 
     def _compile_grammar(self, constraint: OutputConstraint) -> CompiledGrammar:
         try:
-            from llguidance import LLMatcher
+            from llguidance import LLMatcher, LLParserLimits
         except ImportError as error:
             message = "constraints need the llguidance package: pip install 'radixway[engine]'"
             raise GrammarUnavailableError(message) from error
@@ -155,7 +155,8 @@ class GrammarCompiler:
             raise InvalidGrammarError(f"it has {length} characters; at most {most} are taken")
         vocabulary = self._read_vocabulary()
         began = time.thread_time()
-        matcher = LLMatcher(vocabulary, _library_grammar(constraint), log_level=0, limits=_parser_limits())
+        limits = LLParserLimits(max_grammar_size=200_000, verbose_errors=False)
+        matcher = LLMatcher(vocabulary, _library_grammar(constraint), log_level=0, limits=limits)
         if not matcher.is_error():
             matcher.compute_bitmask()
         if matcher.is_error():
@@ -233,12 +234,6 @@ def _library_grammar(constraint: OutputConstraint) -> str:
                 return LLMatcher.grammar_from_lark(constraint.source)
     except (ValueError, RecursionError) as error:
         raise InvalidGrammarError(_shorten_message(str(error) or type(error).__name__)) from None
-
-
-def _parser_limits() -> "LLParserLimits":
-    from llguidance import LLParserLimits
-
-    return LLParserLimits(max_grammar_size=200_000, verbose_errors=False)
 
 
 def _shorten_message(message: str) -> str:

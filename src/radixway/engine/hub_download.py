@@ -6,6 +6,8 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+from rich.filesize import decimal
+
 from radixway.engine.errors import ModelNotFoundError
 
 LoadProgress = Callable[[str, float], None]
@@ -58,19 +60,15 @@ class _DownloadMeter:
     def __init__(self, model: str, missing: list[int], progress: LoadProgress) -> None:
         self._progress = progress
         self._lock = threading.Lock()
+        self.num_files = len(missing)
         self._totals = {"bytes": sum(missing), "files": len(missing)}
         self._names = {
-            "bytes": f"downloading {model}: {_format_size(sum(missing))}",
+            "bytes": f"downloading {model}: {decimal(sum(missing))}",
             "files": f"downloading {model}: {len(missing)} file{'s' * (len(missing) > 1)}",
         }
         self._told = {"bytes": 0.0, "files": 0.0}
         for name in self._names.values():
             progress(name, 0.0)
-
-    @property
-    def num_files(self) -> int:
-        """The number of files to download."""
-        return self._totals["files"]
 
     def record_progress(self, unit: str, done: float) -> None:
         """Note that `done` bytes or files (`unit`) are there; reports every further percent."""
@@ -82,7 +80,6 @@ class _DownloadMeter:
                 self._progress(self._names[unit], share)
 
     def mark_finished(self) -> None:
-        """All is there, also what the bars were not told of."""
         for unit, total in self._totals.items():
             self.record_progress(unit, total)
 
@@ -106,13 +103,3 @@ def _make_bar_class(meter: _DownloadMeter | None) -> type[Any]:
             return shown
 
     return Bar
-
-
-def _format_size(count: int) -> str:
-    """1234567 as 1.2 MB."""
-    size, unit = float(count), "bytes"
-    for larger in ("KB", "MB", "GB"):
-        if size < 1000:
-            break
-        size, unit = size / 1000, larger
-    return f"{size:.1f} {unit}" if unit != "bytes" else f"{count} bytes"

@@ -38,7 +38,6 @@ class CachedPrefix:
     hits: int
     """Requests that used it, or more of the sequence."""
     in_use: bool
-    """By a request that runs now."""
     space: str
     """Prefixes of different spaces (adapter, salt) are never shared. A name made up for this answer."""
     hidden: int
@@ -155,9 +154,9 @@ class KVCacheManager:
         if self.tiers is None:
             return False
         length = self.tiers.reachable_tokens(request)
-        return (
-            length > 0 and self.allocate_slots(request, length) and self.tiers.start_load(request) is not None
-        )
+        if not length or not self.allocate_slots(request, length):
+            return False
+        return self.tiers.start_load(request) is not None
 
     def poll_loads(self, wait_s: float | None = 0.0) -> list[TierLoad]:
         """Return the loads that have ended; their pages are the requests' own and in the tree.
@@ -185,9 +184,8 @@ class KVCacheManager:
                 if self._observer is not None:
                     self._observer.on_removed(part.ids)
         last = request.pages[-1] if request.pages else 0
-        request.pages.extend(
-            self.pool.allocate_pages(missing, after=last, room=self.count_pages(RESERVED_TAIL_TOKENS))
-        )
+        room = self.count_pages(RESERVED_TAIL_TOKENS)
+        request.pages.extend(self.pool.allocate_pages(missing, after=last, room=room))
         return True
 
     def insert_pages(self, request: EngineRequest) -> None:
@@ -286,7 +284,6 @@ class KVCacheManager:
     def _notify_stored(
         self, observer: KVEventRecorder, request: EngineRequest, start: int, stop: int
     ) -> None:
-        """The request's pages [start, stop) are new in the tree."""
         tokens = request.tokens[start * self.page_size : stop * self.page_size]
         parent = request.pages[start - 1] if start else None
         observer.on_stored(request.namespace, parent, request.pages[start:stop], tokens)
@@ -312,7 +309,6 @@ def _is_match_current(match: PrefixMatch[bytes, PageSpan], key: bytes, width: in
 
 
 def _count_unlocked(match: PrefixMatch[bytes, PageSpan]) -> int:
-    """How many of the pages of a match nobody has pinned."""
     node, pages = match.node, 0
     while node.parent is not None and not node.pins:
         pages += min(node.end, match.length) - node.parent.end

@@ -9,7 +9,7 @@ import torch
 import xxhash
 from torch import Tensor
 
-from radixway.engine.kv_format import KVDtype
+from radixway.engine.kv_store import KVDtype
 from radixway.engine.transformer_model import TransformerModel
 
 FINGERPRINT_BYTES = 32

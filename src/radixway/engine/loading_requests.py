@@ -99,9 +99,8 @@ class LoadingRequests:
         if room is None or self._transfer_manager is None:
             return False
         stop = request.num_reusable_tokens
-        if stop - request.num_computed_tokens < MIN_RECEIVE_TOKENS or not self._cache.allocate_slots(
-            request, stop
-        ):
+        missing = stop - request.num_computed_tokens
+        if missing < MIN_RECEIVE_TOKENS or not self._cache.allocate_slots(request, stop):
             self._transfer_manager.decline_transfer(request, room)
             return False
         self._transfer_manager.start_receive(request, room, stop)
@@ -115,7 +114,6 @@ class LoadingRequests:
         )
 
     def _apply_received(self, task: KVReceiveTask) -> EngineRequest:
-        """The request goes on with what came."""
         request = task.request
         del self._requests[request.id]
         request.num_computed_tokens = task.received_tokens(self._cache.page_size)

@@ -14,10 +14,8 @@ import radixway.bundled
 from radixway.engine.architecture import ModelArchitecture
 from radixway.engine.errors import CheckpointError, ModelNotFoundError
 from radixway.engine.hub_download import LoadProgress, download_model
-from radixway.engine.packed_linear import PACK_PARAMETERS, PackedLinear
-from radixway.engine.quantization import Quantization, QuantizedLinear
-from radixway.engine.rope import RotaryEmbedding
-from radixway.engine.transformer_model import DecoderLayer, TransformerModel
+from radixway.engine.linear_layers import PACK_PARAMETERS, PackedLinear, Quantization, QuantizedLinear
+from radixway.engine.transformer_model import DecoderLayer, RotaryEmbedding, TransformerModel
 
 
 def find_model(model: str, revision: str | None = None, progress: LoadProgress | None = None) -> Path:
@@ -55,7 +53,7 @@ def load_model(
         layers.append(read.read_layer(index))
     embedding, norm, head = read.read_ends()
     progress("loading weights", 1.0)
-    rope = RotaryEmbedding(shape.rope, shape.head_dim, length, dtype).to_device(device)
+    rope = RotaryEmbedding(shape.rope, shape.head_dim, length, dtype, device)
     eps = torch.tensor(shape.norm_eps, dtype=torch.float32, device=device)
     return TransformerModel(shape, embedding, layers, norm, head, rope, eps, quantization)
 
@@ -99,7 +97,6 @@ class _ModelReader:
         self._pack = shape.parameters >= PACK_PARAMETERS
 
     def read_layer(self, index: int) -> DecoderLayer:
-        """Read decoder layer number `index`."""
         shape, at = self._shape, f"model.layers.{index}"
         attention, mlp, hidden, d = f"{at}.self_attn", f"{at}.mlp", shape.hidden_size, shape.head_dim
         qkv = [f"{attention}.{part}_proj" for part in "qkv"]
@@ -121,7 +118,6 @@ class _ModelReader:
         )
 
     def read_ends(self) -> tuple[Tensor, Tensor, PackedLinear]:
-        """The embedding, the last norm and the output projection."""
         size = (self._shape.vocab_size, self._shape.hidden_size)
         embedding = self._copy_tensor("model.embed_tokens.weight", *size)
         head = embedding if self._shape.tied else self._copy_tensor("lm_head.weight", *size)
@@ -135,7 +131,6 @@ class _ModelReader:
         return self._read_tensor(name, *size).clone()
 
     def _read_fused(self, names: list[str], rows: list[int], columns: int, bias: bool) -> PackedLinear:
-        """Projections of the same input, stacked into one."""
         sizes = list(zip(names, rows, strict=True))
         weight = torch.cat([self._read_tensor(f"{name}.weight", size, columns) for name, size in sizes])
         biases = (
@@ -196,7 +191,6 @@ class SafetensorsCheckpoint:
 
     @staticmethod
     def _find_shards(directory: Path) -> dict[str, str]:
-        """Which file holds which tensor."""
         index = directory / "model.safetensors.index.json"
         if index.exists():
             try:
@@ -205,9 +199,7 @@ class SafetensorsCheckpoint:
                 raise CheckpointError(f"{index} is not a safetensors index: {error}") from None
         files = sorted(path.name for path in directory.glob("*.safetensors"))
         if not files:
-            raise ModelNotFoundError(
-                directory, "it has no *.safetensors; other weight formats are not supported"
-            )
+            raise ModelNotFoundError(directory, "it has no *.safetensors; other formats are not supported")
         where = {}
         for file in files:
             try:

@@ -23,21 +23,19 @@ class ModelRunner:
 
     def __init__(self, model: TransformerModel, attention: AttentionBackend, page_size: int) -> None:
         self.model = model
+        """May be exchanged for one with weights of the same shapes, format and device."""
         self.attention = attention
         self._page_size = page_size
         self._dtype = model.embedding.dtype
         self._device = model.embedding.device
 
-    def set_model(self, model: TransformerModel) -> None:
-        """Compute with the weights of `model` from here on; their shapes, format and device are the same."""
-        self.model = model
-
     @torch.inference_mode()
     def execute_model(self, work: Sequence[ScheduledRequest]) -> tuple[Tensor, list[EngineRequest]]:
         """Compute and store the KV of `work`; the next-token logits [n, vocabulary], and whose they are."""
         spans = [QuerySpan(request.num_computed_tokens, tokens, request.pages) for request, tokens in work]
+        share = self.attention.shares
         plan = AttentionMetadata.build_metadata(
-            spans, self._page_size, self._dtype, self._device, share=self.attention.shares
+            spans, self._page_size, self._dtype, self._device, share=share
         )
         work = [work[i] for i in plan.order]
         tokens = np.concatenate([_next_tokens(request, tokens) for request, tokens in work])
@@ -51,9 +49,8 @@ class ModelRunner:
 
     def dummy_run(self) -> None:
         """Compute a few dummy tokens, in page 0. Raises EngineError if that cannot be done."""
-        dummy = EngineRequest(
-            id="", tokens=array("i", [0] * 3), params=SamplingParams(), pages=array("i", [0] * 3)
-        )
+        zeros = array("i", [0] * 3)
+        dummy = EngineRequest(id="", tokens=zeros, params=SamplingParams(), pages=zeros[:])
         try:
             self.execute_model([ScheduledRequest(dummy, 2)])
             dummy.num_computed_tokens = 2
@@ -64,6 +61,5 @@ class ModelRunner:
 
 def _next_tokens(request: EngineRequest, count: int) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
     """The tokens to compute next, copied: the request's own array must stay free to grow."""
-    return np.array(
-        request.tokens[request.num_computed_tokens : request.num_computed_tokens + count], dtype=np.int64
-    )
+    start = request.num_computed_tokens
+    return np.array(request.tokens[start : start + count], dtype=np.int64)

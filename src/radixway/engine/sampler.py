@@ -92,7 +92,6 @@ def uniform_draw(seed: int, index: int) -> float:
 
 
 def _is_edited(request: EngineRequest) -> bool:
-    """Whether its scores are not simply the model's logits."""
     params = request.params
     return bool(_is_penalised(params) or params.logit_bias or request.matcher or _may_not_end(request))
 
@@ -121,13 +120,11 @@ def _apply_penalties(logits: Tensor, requests: Sequence[EngineRequest]) -> None:
 
 
 def _update_penalty_state(request: EngineRequest, vocabulary: int, device: torch.device) -> PenaltyState:
-    """Take the tokens since the last time into account."""
     seen = request.penalty_state
     if seen is None:
         counts = torch.zeros(vocabulary, device=device)
-        seen = PenaltyState(
-            request.prompt_len, counts, torch.zeros(vocabulary, dtype=torch.bool, device=device)
-        )
+        present = torch.zeros(vocabulary, dtype=torch.bool, device=device)
+        seen = PenaltyState(request.prompt_len, counts, present)
         seen.present[torch.tensor(request.tokens[: seen.upto], device=device)] = True
     new = torch.tensor(request.tokens[seen.upto :], dtype=torch.int64, device=device)
     seen.counts.index_add_(0, new, torch.ones(len(new), device=device))
@@ -137,7 +134,6 @@ def _update_penalty_state(request: EngineRequest, vocabulary: int, device: torch
 
 
 def _apply_logit_bias(logits: Tensor, requests: Sequence[EngineRequest]) -> None:
-    """Add `logit_bias`; before `min_tokens`, rule out what would end the answer."""
     for row, request in enumerate(requests):
         may_not_end = _may_not_end(request)
         if not request.params.logit_bias and not may_not_end:
@@ -200,9 +196,8 @@ def _draw_tokens(scores: Tensor, requests: Sequence[EngineRequest]) -> list[int]
 
     scores -= scores.amax(-1, keepdim=True)  # so that dividing cannot make an infinity of the best
     scores /= column(lambda r: r.params.temperature)
-    cut = [
-        row for row, r in enumerate(requests) if 0 < r.params.top_k < scores.shape[1] or r.params.top_p < 1
-    ]
+    vocabulary = scores.shape[1]
+    cut = [row for row, r in enumerate(requests) if 0 < r.params.top_k < vocabulary or r.params.top_p < 1]
     if cut:
         lowest = _lowest_kept(scores[cut], [requests[row] for row in cut])
         scores[cut] = scores[cut].masked_fill_(scores[cut] < lowest, -torch.inf)

@@ -56,44 +56,36 @@ class SamplingParams:
         return self.temperature < 1e-5
 
     def __post_init__(self) -> None:
-        _require_bound(
-            self.max_tokens is None or self.max_tokens >= 0, "max_tokens", self.max_tokens, "at least 0"
-        )
-        _require_bound(self.min_tokens >= 0, "min_tokens", self.min_tokens, "at least 0")
-        if self.max_tokens is not None:
-            most = f"at most max_tokens ({self.max_tokens})"
-            _require_bound(self.min_tokens <= self.max_tokens, "min_tokens", self.min_tokens, most)
-        _require_bound(0 <= self.temperature <= 100, "temperature", self.temperature, "in [0, 100]")
-        _require_bound(1e-6 <= self.top_p <= 1, "top_p", self.top_p, "in [1e-6, 1]")
-        _require_bound(
-            -1 <= self.top_k < 2**31, "top_k", self.top_k, "-1 (all), 0 (all) or above, below 2**31"
-        )
-        _require_bound(0 <= self.min_p <= 1, "min_p", self.min_p, "in [0, 1]")
-        for name in ("presence_penalty", "frequency_penalty"):
-            value = getattr(self, name)
-            _require_bound(-2 <= value <= 2, name, value, "in [-2, 2]")
-        repetition = self.repetition_penalty
-        _require_bound(0.01 <= repetition <= 100, "repetition_penalty", repetition, "in [0.01, 100]")
-        _require_bound(
-            self.seed is None or -(2**63) <= self.seed < 2**64, "seed", self.seed, "a 64-bit integer"
-        )
-        _require_bound(all(self.stop), "stop", self.stop, "made of non-empty strings")
-        _require_bound(
-            all(t >= 0 for t in self.stop_token_ids), "stop_token_ids", set(self.stop_token_ids), "ids >= 0"
-        )
-        _require_bound(
-            all(i >= 0 for i in self.logit_bias), "logit_bias", self.logit_bias, "keyed by ids >= 0"
-        )
-        finite = all(abs(b) <= 1e4 for b in self.logit_bias.values())
-        _require_bound(finite, "logit_bias", self.logit_bias, "made of biases of at most 10,000")
-        for name in ("logprobs", "prompt_logprobs"):
-            most = getattr(self, name)
-            _require_bound(most is None or 0 <= most <= 100, name, most, "in [0, 100]")
-        _require_bound(len(self.logprob_ids) <= 100, "logprob_ids", len(self.logprob_ids), "at most 100 ids")
-        start = self.prompt_logprobs_start
-        _require_bound(start >= 0, "prompt_logprobs_start", start, "at least 0")
-
-
-def _require_bound(holds: bool, name: str, value: object, bound: str) -> None:
-    if not holds:
-        raise InvalidRequestError(name, f"{name} must be {bound}, not {value!r}")
+        max_tokens, biases = self.max_tokens, self.logit_bias.values()
+        bounds = [
+            ("max_tokens", max_tokens is None or max_tokens >= 0, "at least 0"),
+            ("min_tokens", self.min_tokens >= 0, "at least 0"),
+            (
+                "min_tokens",
+                max_tokens is None or self.min_tokens <= max_tokens,
+                f"at most max_tokens ({max_tokens})",
+            ),
+            ("temperature", 0 <= self.temperature <= 100, "in [0, 100]"),
+            ("top_p", 1e-6 <= self.top_p <= 1, "in [1e-6, 1]"),
+            ("top_k", -1 <= self.top_k < 2**31, "-1 (all), 0 (all) or above, below 2**31"),
+            ("min_p", 0 <= self.min_p <= 1, "in [0, 1]"),
+            ("presence_penalty", -2 <= self.presence_penalty <= 2, "in [-2, 2]"),
+            ("frequency_penalty", -2 <= self.frequency_penalty <= 2, "in [-2, 2]"),
+            ("repetition_penalty", 0.01 <= self.repetition_penalty <= 100, "in [0.01, 100]"),
+            ("seed", self.seed is None or -(2**63) <= self.seed < 2**64, "a 64-bit integer"),
+            ("stop", all(self.stop), "made of non-empty strings"),
+            ("stop_token_ids", all(token >= 0 for token in self.stop_token_ids), "ids >= 0"),
+            ("logit_bias", all(token >= 0 for token in self.logit_bias), "keyed by ids >= 0"),
+            ("logit_bias", all(abs(by) <= 1e4 for by in biases), "made of biases of at most 10,000"),
+            ("logprobs", self.logprobs is None or 0 <= self.logprobs <= 100, "in [0, 100]"),
+            (
+                "prompt_logprobs",
+                self.prompt_logprobs is None or 0 <= self.prompt_logprobs <= 100,
+                "in [0, 100]",
+            ),
+            ("logprob_ids", len(self.logprob_ids) <= 100, "at most 100 ids"),
+            ("prompt_logprobs_start", self.prompt_logprobs_start >= 0, "at least 0"),
+        ]
+        for name, holds, bound in bounds:
+            if not holds:
+                raise InvalidRequestError(name, f"{name} must be {bound}, not {getattr(self, name)!r}")

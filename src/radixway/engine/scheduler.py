@@ -40,9 +40,8 @@ class Scheduler:
         self.max_batch_tokens = max(max_batch_tokens, max_running)
         self.waiting = WaitingQueue(cache, order)
         self.running: dict[str, EngineRequest] = {}
-        self.loading = LoadingRequests(
-            cache, transfer_manager if isinstance(transfer_manager, DecodeKVManager) else None
-        )
+        decoding = transfer_manager if isinstance(transfer_manager, DecodeKVManager) else None
+        self.loading = LoadingRequests(cache, decoding)
         self.departing: list[EngineRequest] = []
         self._prefill_manager = transfer_manager if isinstance(transfer_manager, PrefillKVManager) else None
         self.preemptions = 0
@@ -58,9 +57,8 @@ class Scheduler:
         work: dict[str, ScheduledRequest] = {}
         budget = self.max_batch_tokens
         preempted = self.preemptions
-        for request in sorted(
-            self.running.values(), key=lambda r: (r.num_remaining_tokens > 1, r.schedule_rank)
-        ):
+        by_rank = sorted(self.running.values(), key=lambda r: (r.num_remaining_tokens > 1, r.schedule_rank))
+        for request in by_rank:
             tokens = min(budget, request.num_remaining_tokens)
             if tokens and request.id in self.running and self._allocate_or_preempt(request, tokens, work):
                 work[request.id] = ScheduledRequest(request, tokens)
@@ -200,10 +198,8 @@ class Scheduler:
         self.running[request.id] = request
 
     def _missing_pages(self, request: EngineRequest) -> int:
-        """Pages a running request needs beyond those it has."""
         return max(0, self.cache.count_pages(self._target_length(request)) - len(request.pages))
 
     @staticmethod
     def _target_length(request: EngineRequest) -> int:
-        """All its tokens and one more."""
         return min(len(request.tokens) + 1, request.max_len)

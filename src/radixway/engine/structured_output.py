@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -34,6 +35,7 @@ class StructuredOutputGrammar(Protocol):
         """A matcher at the beginning of an answer."""
 
 
+@dataclass(slots=True, frozen=True, kw_only=True)
 class ReasonerGrammar:
     """A grammar for what follows a model's thinking, which itself is free.
 
@@ -41,44 +43,26 @@ class ReasonerGrammar:
     token is `opens`.
     """
 
-    def __init__(
-        self,
-        grammar: StructuredOutputGrammar,
-        token_bytes: Mapping[int, bytes],
-        *,
-        opens: int | None,
-        closes: str,
-        inside: bool,
-    ) -> None:
-        self._grammar = grammar
-        self._token_bytes = token_bytes
-        self._opens = opens
-        self._closes = closes.encode()
-        self._inside = inside
+    after: StructuredOutputGrammar
+    token_bytes: Mapping[int, bytes]
+    opens: int | None
+    closes: bytes
+    inside: bool
 
     def make_matcher(self) -> "ReasonerMatcher":
         """A matcher at the beginning of an answer."""
-        return ReasonerMatcher(
-            self._grammar.make_matcher(), self._token_bytes, self._opens, self._closes, self._inside
-        )
+        return ReasonerMatcher(self)
 
 
 class ReasonerMatcher:
     """Allows everything but an end while the model thinks, then what the grammar allows."""
 
-    def __init__(
-        self,
-        after: TokenMatcher,
-        token_bytes: Mapping[int, bytes],
-        opens: int | None,
-        closes: bytes,
-        inside: bool,
-    ) -> None:
-        self._after = after
-        self._token_bytes = token_bytes
-        self._opens = opens
-        self._closes = closes
-        self._inside = inside
+    def __init__(self, grammar: ReasonerGrammar) -> None:
+        self._after = grammar.after.make_matcher()
+        self._token_bytes = grammar.token_bytes
+        self._opens = grammar.opens
+        self._closes = grammar.closes
+        self._inside = grammar.inside
         self._tail = b""
         self._anything: NDArray[np.bool_] | None = None
 

@@ -20,8 +20,8 @@ from torch import Tensor
 
 from radixway.engine.architecture import ModelArchitecture, read_architecture
 from radixway.engine.errors import InvalidWeightsError
+from radixway.engine.linear_layers import PackedLinear
 from radixway.engine.model_loader import DummyTensors, SafetensorsCheckpoint, find_model, reload_model
-from radixway.engine.packed_linear import PackedLinear
 from radixway.engine.transformer_model import DecoderLayer, TransformerModel
 
 FLOATS = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
@@ -68,13 +68,12 @@ class TensorWeights:
         if model.architecture.tied and "lm_head.weight" in tensors:
             head, embedding = tensors.pop("lm_head.weight"), tensors.get("model.embed_tokens.weight")
             if embedding is None or not torch.equal(head, embedding):
-                raise InvalidWeightsError(
+                message = (
                     "lm_head.weight: here it is model.embed_tokens.weight; send that, or both, but equal"
                 )
+                raise InvalidWeightsError(message)
         overlay = _OverlaySource(tensors, model)
-        reloaded = reload_model(
-            overlay, model, lambda prefix: any(name.startswith(prefix) for name in tensors)
-        )
+        reloaded = reload_model(overlay, model, lambda prefix: any(n.startswith(prefix) for n in tensors))
         if unknown := tensors.keys() - overlay.used:
             raise InvalidWeightsError(f"{min(unknown)}: the model has no such tensor")
         return reloaded
@@ -138,9 +137,7 @@ class _OverlaySource:
         if tuple(given.shape) != size:
             raise InvalidWeightsError(f"{name} is {tuple(given.shape)}; the model's is {size}")
         if given.dtype not in FLOATS:
-            raise InvalidWeightsError(
-                f"{name} is {given.dtype}; weights are one of {', '.join(map(str, FLOATS))}"
-            )
+            raise InvalidWeightsError(f"{name} is {given.dtype}, not one of {', '.join(map(str, FLOATS))}")
         self.used.add(name)
         return given
 

@@ -10,26 +10,25 @@ State, and the file that owns it:
   lookup to answer; `check()` recounts tokens and bytes
 - `session_paths.py`: each session's record; it ends at a node that no other session extends
 - `path_owners.py`: whose each recorded path is; ends of evicted paths are removed
-- `sessions/registry.py`: sessions and their trees of calls; every call ends once; `check()` recounts
+- `sessions/session.py`: sessions and their trees of calls; every call ends once; `check()` recounts
 - `sessions/archive.py`: finished calls on disk, in a thread of its own; one transaction per call, before
   its answer ends
 """
 
 from radixway.trajectories.abort_policy import ResumeAborted
 from radixway.trajectories.memory_budget import MemoryBudget, StoreFullError
-from radixway.trajectories.path_owners import PathOwners, remove_paths
+from radixway.trajectories.path_owners import remove_paths
 from radixway.trajectories.radix_tree_middleware import RadixTreeMiddleware
 from radixway.trajectories.retrieval import RetrievedTokens, TokenRetrieval
-from radixway.trajectories.store import PathHold, TrajectoryMatch, TrajectoryStore
+from radixway.trajectories.store import PathHold, TrajectoryStore
 from radixway.trajectories.string_radix_trie import MatchResult, StringRadixTrie
-from radixway.trajectories.token_records import TokenLabel, Trajectory, Version
+from radixway.trajectories.token_records import TokenLabel, Trajectory
 from radixway.trajectories.trie_registry import TrieRegistry
 
 __all__ = [
     "MatchResult",
     "MemoryBudget",
     "PathHold",
-    "PathOwners",
     "RadixTreeMiddleware",
     "ResumeAborted",
     "RetrievedTokens",
@@ -38,9 +37,7 @@ __all__ = [
     "TokenLabel",
     "TokenRetrieval",
     "Trajectory",
-    "TrajectoryMatch",
     "TrajectoryStore",
     "TrieRegistry",
-    "Version",
     "remove_paths",
 ]

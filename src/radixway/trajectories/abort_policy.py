@@ -5,8 +5,6 @@ client ─► ResumeAborted ─► … ─► worker A   [prompt] ──► 120 
 client ◄─ one answer of 200 tokens ◄──────┘
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 import uuid
@@ -19,7 +17,12 @@ from radixway.core.config import AbortConfig
 from radixway.core.pipeline import AbortedRequests, Endpoint, Next, Reply, Request
 from radixway.trajectories.partial_answer import is_aborted
 from radixway.trajectories.resumed_events import ResumedEvents
-from radixway.trajectories.resumption import AnswerAttempts, WorkerTokenCalls, single_answer_request
+from radixway.trajectories.resumption import (
+    AnswerAttempts,
+    RequestResumption,
+    WorkerTokenCalls,
+    single_answer_request,
+)
 
 _ABORT_MARKER = b'"abort"'
 """Replies without it need no closer look."""
@@ -39,7 +42,6 @@ class _RequestGlance(msgspec.Struct):
 
     @property
     def several(self) -> bool:
-        """It asks for more than one answer."""
         ids = bytes(memoryview(self.input_ids)[:16])
         return (
             bytes(self.text)[:1] == b"["
@@ -95,31 +97,16 @@ class ResumeAborted:
                 self._aborts.unregister_request(running)
 
     async def _retry(self, attempts: AnswerAttempts) -> Reply:
-        from tenacity import AsyncRetrying, RetryCallState, retry_if_result, stop_after_attempt, wait_fixed
-
         request, running = attempts.request, attempts.running
-
-        async def attempt() -> Reply:
-            return await attempts.call_next(request)
-
-        def note(state: RetryCallState) -> None:
-            request.journal.add("retry_aborted", attempt=state.attempt_number + 1)
+        reply = await attempts.call_next(request)
+        for attempt in range(2, self._section.attempts + 1):
+            if running.is_abort_requested or not _says_abort(reply):
+                break
+            request.journal.add("retry_aborted", attempt=attempt)
             request.routing.failed_workers.clear()
-
-        def last_reply(state: RetryCallState) -> Reply:
-            assert state.outcome is not None
-            reply: Reply = state.outcome.result()
-            return reply
-
-        retrying = AsyncRetrying(
-            stop=stop_after_attempt(self._section.attempts),
-            wait=wait_fixed(attempts.retry_wait_s),
-            retry=retry_if_result(lambda reply: not running.is_abort_requested and _says_abort(reply)),
-            sleep=running.wait_for_abort,
-            before_sleep=note,
-            retry_error_callback=last_reply,
-        )
-        return await retrying(attempt)
+            await running.wait_for_abort(attempts.retry_wait_s)
+            reply = await attempts.call_next(request)
+        return reply
 
     async def _resume(self, attempts: AnswerAttempts, reply: Reply) -> Reply:
         payload = _decode_reply(reply.body)
@@ -131,7 +118,7 @@ class ResumeAborted:
         """The answer of the last attempt, behind what the earlier ones gave."""
         if not is_aborted(payload) or attempts.running.is_abort_requested:
             return reply
-        resumption = attempts.start_resumption()
+        resumption = RequestResumption(attempts)
         answer = resumption.read_reply(payload)
         if answer is None:
             return reply
@@ -140,7 +127,7 @@ class ResumeAborted:
             if (complete := resumption.complete_by_length(answer)) is not None:
                 answer = complete
                 break
-            next_reply = await resumption.run_attempt(answer, reply.worker, attempts.call_next, fresh=True)
+            next_reply = await resumption.run_attempt(answer, reply.worker, fresh=True)
             second = resumption.read_reply(_decode_reply(next_reply.body)) if next_reply is not None else None
             if next_reply is None or second is None:
                 break
@@ -188,7 +175,6 @@ def _request_ids(request: Request) -> tuple[bool, list[str]]:
 
 
 def _count_prompts(body: dict[str, Any]) -> int:
-    """How many prompts it has."""
     for name in ("text", "input_ids"):
         given = body.get(name)
         if isinstance(given, list) and given:
@@ -204,7 +190,6 @@ def _says_abort(reply: Reply) -> bool:
 
 
 def _decode_reply(body: bytes) -> Any:
-    """The JSON in a reply; None for one that has none."""
     try:
         return _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -64,9 +64,7 @@ class SampledTokens:
     """NaN for a token whose log-probability the worker did not tell."""
     spans: Spans
     version: Version | None
-    """Of the last token."""
     experts: bytes | None
-    """Routed experts, as they came."""
 
 
 def read_sampled_tokens(raw: bytes) -> list[SampledTokens]:

@@ -1,7 +1,5 @@
 """A bound in bytes that several stores keep together."""
 
-from __future__ import annotations
-
 from typing import Protocol
 from weakref import WeakSet
 
@@ -16,16 +14,13 @@ class MemoryUser(Protocol):
     @property
     def nbytes(self) -> int:
         """Bytes in use."""
-        ...
 
     @property
     def evictable(self) -> int:
         """Strides that could be evicted now."""
-        ...
 
     def evict(self, strides: int) -> None:
         """Evict so many `strides`, or all there are."""
-        ...
 
 
 class MemoryBudget:
@@ -35,23 +30,23 @@ class MemoryBudget:
         self.max_bytes = max_bytes
         self.claimed = 0
         """Bytes that are kept beside the stores and count as well."""
-        self._tenants: WeakSet[MemoryUser] = WeakSet()
+        self._stores: WeakSet[MemoryUser] = WeakSet()
 
     @property
     def nbytes(self) -> int:
         """Bytes used."""
-        return self.claimed + sum(tenant.nbytes for tenant in self._tenants)
+        return self.claimed + sum(store.nbytes for store in self._stores)
 
-    def register_user(self, tenant: MemoryUser) -> None:
-        """Count `tenant` from now on, until it is garbage-collected."""
-        self._tenants.add(tenant)
+    def register_store(self, store: MemoryUser) -> None:
+        """Count `store` from now on, until it is garbage-collected."""
+        self._stores.add(store)
 
     def make_room(self, size: int) -> None:
         """Evict until `size` bytes more fit. Raises StoreFullError if what is held leaves no room."""
         if self.max_bytes is None:
             return
         while (over := self.nbytes + size - self.max_bytes) > 0:
-            giver = max(self._tenants, key=lambda tenant: tenant.evictable)
+            giver = max(self._stores, key=lambda store: store.evictable)
             if not giver.evictable:
                 raise StoreFullError("all that is stored is held: collect sessions, or give more room")
             giver.evict(over // _MIN_BYTES_PER_STRIDE + 1)

@@ -1,21 +1,78 @@
-"""The text where one part of an answer ends and the next begins.
-
-Each part was decoded alone. A character whose bytes lie on both sides shows as U+FFFD at the end of one and
-at the beginning of the other, and a stop string that lies on both sides was seen by neither worker.
-
-Answers of SGLang's `/generate` that came in several pieces, put together as one.
+"""Answers of SGLang's `/generate` that came in several pieces, put together as one.
 
 first attempt   [prompt | tokens 0 … n) ] abort
 second attempt  [prompt  + tokens 0 … n | tokens n … m) ] stop
 the client sees [prompt | tokens 0 … m) ] stop        spans [0, n) and [n, m) keep their weight versions
+
+Each part was decoded alone. A character whose bytes lie on both sides shows as U+FFFD at the end of one and
+at the beginning of the other, and a stop string that lies on both sides was seen by neither worker.
+
+Routed experts keep the rows that sampling used, not those recomputed later. SGLang returns them in base64: a
+row of int32 for each token of prompt and answer but the last one, from `routed_experts_start_len` of the
+request on. Servers that do not know that field return all rows again.
 """
 
-from __future__ import annotations
-
+import binascii
+from base64 import b64decode, b64encode
 from dataclasses import dataclass
 from typing import Any
 
-from radixway.trajectories.routed_experts import first_rows, join_reply_experts
+_NAME = "routed_experts"
+
+
+def join_reply_experts(
+    first: dict[str, Any], second: dict[str, Any], new_tokens: int, *, start: int = 0
+) -> dict[str, Any]:
+    """The field for `first` continued by `second`, from their `meta_info`; {} where there is none.
+
+    `start` is the client's `routed_experts_start_len`.
+
+    `second` has either its `new_tokens` rows alone, or all of them again: then those of `first` are kept,
+    because they are what its tokens were sampled with. Anything else stays as `second` says it.
+    """
+    held, more = _decode_rows(first), _decode_rows(second)
+    if held is None or more is None:
+        return {_NAME: first[_NAME]} if held is not None and not new_tokens else {}
+    row = _row_bytes(first, held, start)
+    if row is None:
+        return {}
+    if len(more) == row * new_tokens:
+        return {_NAME: _encode_rows(held + more)}
+    if len(more) == len(held) + row * new_tokens:
+        return {_NAME: _encode_rows(held + more[len(held) :])}
+    return {}
+
+
+def first_rows(meta: dict[str, Any], *, dropped: int, start: int = 0) -> dict[str, Any]:
+    """The field without the rows of the last `dropped` tokens; {} where there is none, or nothing to drop."""
+    held = _decode_rows(meta)
+    row = None if held is None else _row_bytes(meta, held, start)
+    if held is None or row is None or not dropped:
+        return {}
+    return {_NAME: _encode_rows(held[: len(held) - row * dropped])}
+
+
+def _row_bytes(meta: dict[str, Any], held: bytes, start: int) -> int | None:
+    prompt, sampled = meta.get("prompt_tokens"), meta.get("completion_tokens")
+    if type(prompt) is not int or type(sampled) is not int:
+        return None
+    rows = prompt + sampled - 1 - start
+    return len(held) // rows if rows > 0 and not len(held) % rows else None
+
+
+def _decode_rows(meta: dict[str, Any]) -> bytes | None:
+    text = meta.get(_NAME)
+    if not isinstance(text, str):
+        return None
+    try:
+        return b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _encode_rows(rows: bytes) -> str:
+    return b64encode(rows).decode("ascii")
+
 
 _BROKEN = "\ufffd"
 _MAX_CHARACTERS_BETWEEN = 8
@@ -87,7 +144,6 @@ class PartialAnswer:
     reply: Json
     """As `/generate` would give it whole."""
     meta: Json
-    """Its `meta_info`."""
     ids: list[int]
     """The sampled tokens, all of which have their log-probability if those were asked for."""
     experts_start: int = 0

@@ -1,7 +1,5 @@
 """The owners of recorded paths, so that these can be erased on request."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -48,16 +46,14 @@ class PathOwners(Component):
             self._drop_evicted()
 
     async def erase(self, subject: Subject) -> int:
-        """Erase the records of `subject`, see `Component`; returns how many. Raises CannotErase while
-        requests continue some of them.
-        """
+        """Erase the records of `subject`; returns how many. Raises CannotErase while some are continued."""
         chosen = [owner for owner in self._ends if _matches_subject(owner, subject)]
         ends = {end: store for owner in chosen for end, store in self._ends[owner].items() if end.parent}
         others = {end for owner in self._ends if owner not in chosen for end in self._ends[owner]}
         for owner in chosen:
             for store in set(self._ends[owner].values()):
                 if owner.session is not None:
-                    store.forget_session(owner.session)
+                    store.paths.forget_session(owner.session)
         held = remove_paths(ends, others)
         if held:
             raise CannotErase(f"{held} records are in use")

@@ -24,9 +24,10 @@ from radixway.trajectories.generate_replies import (
     read_sampled_tokens,
 )
 from radixway.trajectories.memory_budget import StoreFullError
-from radixway.trajectories.path_owners import PathOwner
+from radixway.trajectories.path_owners import PathOwner, PathOwners
 from radixway.trajectories.retrieval import stable_match
-from radixway.trajectories.store import PathHold, TrajectoryStore
+from radixway.trajectories.store import PathHold
+from radixway.trajectories.string_radix_trie import StringRadixTrie
 from radixway.trajectories.token_records import TokenLabel, join_spans
 from radixway.trajectories.token_segment import TokenSegment
 from radixway.trajectories.tokenizer_adapter import TokenizerAdapter
@@ -99,7 +100,7 @@ class RadixTreeMiddleware:
         text, ids = body.get("text"), body.get("input_ids")
         trie, session = await self.tries.trie_for(request.model), self._session_id(request)
         if session is not None:
-            trie.store.register_session(session)
+            trie.store.paths.register_session(session)
         if not isinstance(text, str) and not (isinstance(ids, list) and ids and isinstance(ids[0], int)):
             _note_skipped(request, "several prompts in one request")
             return None
@@ -111,7 +112,7 @@ class RadixTreeMiddleware:
             return None
         try:
             if isinstance(text, str):
-                prompt = await self._tokenize_text(text, trie.store, trie.encoder, session, trie.count_lookup)
+                prompt = await self._tokenize_text(text, trie, trie.encoder, session)
                 self._counts.count_lookup(len(prompt.known), len(prompt.known) + len(prompt.ids))
             else:
                 prompt = _client_tokens(ids or [], trie.encoder)
@@ -122,15 +123,9 @@ class RadixTreeMiddleware:
         request.edit(input_ids=sent, text=msgspec.UNSET, return_logprob=True)
         request.journal.add("trajectory", known=len(prompt.known), tokenized=len(prompt.ids))
         request.journal.session = session
-        owner = PathOwner(request.caller.tenant, request.user_or_claimed, session)
-
-        def record_end(hold: PathHold) -> None:
-            self.tries.owners.record_owner(owner, trie.store, hold.node)
-
-        return AnswerRecording(request, trie.store, prompt, session, trie.make_room, record_end)
+        return AnswerRecording(request, trie, prompt, session, self.tries.owners)
 
     def _session_id(self, request: Request) -> str | None:
-        """Whose conversation it is, if it says so."""
         for name, value in request.headers:
             if name in self._session_headers:
                 return value.decode("latin-1")
@@ -140,18 +135,18 @@ class RadixTreeMiddleware:
     async def _tokenize_text(
         self,
         text: str,
-        store: TrajectoryStore,
+        trie: StringRadixTrie,
         encoder: TokenizerAdapter,
         session: str | None,
-        count: Callable[[Any], None],
     ) -> RecordedPrompt:
         """The tokens to send for `text`. Raises ValueError for text that cannot be tokenized."""
         if not text:
             raise ValueError("the text is empty")
         if len(text) > _MAX_TEXT_CHARACTERS:
             raise ValueError("the text is too long for any model")
+        store = trie.store
         found = store.match_prefix(text, session)
-        count(found)
+        trie.count_lookup(found)
         found = stable_match(store, found, encoder, text.encode())
         hold, known = store.hold_path(found), store.token_ids(found)
         try:
@@ -168,7 +163,6 @@ class RadixTreeMiddleware:
 
 
 def _note_skipped(request: Request, reason: str) -> None:
-    """Why it is not recorded."""
     request.journal.add("trajectory", recorded=False, reason=reason)
 
 
@@ -181,7 +175,6 @@ def _client_tokens(ids: list[Any], encoder: TokenizerAdapter) -> RecordedPrompt:
 
 
 def _asks_for_several(body: dict[str, Any]) -> bool:
-    """Is it one prompt with several answers?"""
     sampling = body.get("sampling_params") or {}
     return not isinstance(sampling, dict) or sampling.get("n") not in (None, 1)
 
@@ -192,19 +185,17 @@ class AnswerRecording:
     def __init__(
         self,
         request: Request,
-        store: TrajectoryStore,
+        trie: StringRadixTrie,
         prompt: RecordedPrompt,
         session: str | None,
-        make_room: Callable[[int, Any], None],
-        record_end: Callable[[PathHold], None] = lambda hold: None,
+        owners: PathOwners,
     ) -> None:
-        """`record_end`: told of the end of each record."""
         self._request = request
-        self._store = store
+        self._trie = trie
+        self._store = trie.store
         self._prompt = prompt
         self._session = session
-        self._make_room = make_room
-        self._note_end = record_end
+        self._owners = owners
         self._hold = prompt.hold
         self._open = True
 
@@ -242,7 +233,7 @@ class AnswerRecording:
             join_spans(((new, TokenLabel("prompt", 0)),) if new else (), answer.spans),
             ((new + made, answer.experts),) if answer.experts is not None else (),
         )
-        self._make_room(new + made, answer.version)
+        self._trie.make_room(new + made, answer.version)
         hold = self._hold
         if hold is None:
             hold = store.insert(given, answer.version, session=self._session)
@@ -252,7 +243,8 @@ class AnswerRecording:
             else:
                 hold = store.hold_path(hold)
             hold = store.extend_path(hold, given, answer.version, session=self._session)
-        self._note_end(hold)
+        owner = PathOwner(self._request.caller.tenant, self._request.user_or_claimed, self._session)
+        self._owners.record_owner(owner, store, hold.node)
         store.release_hold(hold)
 
 
@@ -269,7 +261,6 @@ class RecordedStream:
         self._recording = recording
         self._reader = reader
         self._ended = False
-        """The answer has come to its end."""
 
     def __aiter__(self) -> Self:
         return self

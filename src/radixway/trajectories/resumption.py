@@ -7,15 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from msgspec import UNSET
+
 from radixway.core.config import AbortConfig
 from radixway.core.pipeline import AbortedRequests, GatewayError, Next, Reply, Request, RunningRequest
-from radixway.trajectories.continuation import (
-    continuation_fields,
-    continuation_obstacle,
-    remaining_tokens,
-    sampling_params,
-    stop_strings,
-)
 from radixway.trajectories.partial_answer import (
     Json,
     PartialAnswer,
@@ -26,6 +21,83 @@ from radixway.trajectories.partial_answer import (
     read_partial_answer,
     repair_splice,
 )
+
+_DEFAULT_MAX_NEW_TOKENS = 128
+"""SGLang's, where a request gives none."""
+
+_CONSTRAINTS = ("regex", "json_schema", "ebnf", "structural_tag", "stop_regex")
+
+
+def sampling_params(body: Json) -> Json:
+    """`sampling_params` of `body`; empty if it has none."""
+    params = body.get("sampling_params")
+    return params if isinstance(params, dict) else {}
+
+
+def stop_strings(body: Json) -> list[str]:
+    """The stop strings of `body`."""
+    given = sampling_params(body).get("stop")
+    stops = [given] if isinstance(given, str) else given
+    return [stop for stop in stops if isinstance(stop, str)] if isinstance(stops, list) else []
+
+
+def continuation_obstacle(body: Json) -> str | None:
+    """The field of `body` that keeps an answer from being continued; None if there is none.
+
+    A grammar would begin again in the middle of the answer; to embeddings no token can be appended, and a
+    session of the worker's own would be given its turn twice.
+    """
+    params = sampling_params(body)
+    for name in _CONSTRAINTS:
+        if params.get(name):
+            return f"sampling_params.{name}"
+    return next((name for name in ("input_embeds", "session_params") if body.get(name)), None)
+
+
+def remaining_tokens(body: Json, sampled: int) -> int | None:
+    """The number of tokens that may still be sampled; None leaves it to the worker.
+
+    That is where the request gives no number and the worker has made more than its default: then it has a
+    default of its own.
+    """
+    most = sampling_params(body).get("max_new_tokens")
+    if type(most) is int:
+        return max(0, most - sampled)
+    return _DEFAULT_MAX_NEW_TOKENS - sampled if sampled < _DEFAULT_MAX_NEW_TOKENS else None
+
+
+def continuation_fields(
+    body: Json, answer: PartialAnswer, prompt_ids: Sequence[int] | None
+) -> dict[str, Any]:
+    """The fields of `body` to change for the next attempt (`Request.edit`): none if nothing was sampled.
+
+    Without `prompt_ids` the text so far is sent as text, of which a worker may make other tokens.
+    """
+    if not answer.ids:
+        return {}
+    fields: dict[str, Any] = {"sampling_params": _reduce_budget(body, len(answer.ids))}
+    if prompt_ids is not None:
+        fields |= {"input_ids": [*prompt_ids, *answer.ids], "text": UNSET}
+    else:
+        fields["text"] = f"{body.get('text') or ''}{answer.text}"
+    if body.get("logprob_start_len") is not None:
+        fields["logprob_start_len"] = -1  # the prompt's have come with the first part
+    prompt_tokens = answer.meta.get("prompt_tokens")
+    if type(prompt_tokens) is int and isinstance(answer.meta.get("routed_experts"), str):
+        fields["routed_experts_start_len"] = prompt_tokens + len(answer.ids) - 1
+    return fields
+
+
+def _reduce_budget(body: Json, sampled: int) -> Json:
+    params = dict(sampling_params(body))
+    left = remaining_tokens(body, sampled)
+    if left is not None:
+        params["max_new_tokens"] = left
+    least = params.get("min_new_tokens")
+    if type(least) is int:
+        params["min_new_tokens"] = max(0, least - sampled)
+    return params
+
 
 _FIRST_WAIT_S = 0.05
 _MAX_WAIT_S = 1.0
@@ -42,21 +114,17 @@ class WorkerTokenCalls(Protocol):
 
     def abort(self, worker: str, rid: str) -> None:
         """Tell `worker` soon, without waiting, that request `rid` is no longer wanted."""
-        ...
 
     def model_of(self, worker: str) -> str | None:
         """The model that `worker` uses if a request names none; None if that is not known."""
-        ...
 
     async def tokenize(self, worker: str, model: str | None, text: str) -> Sequence[int] | None:
         """The tokens of the prompt `text`; None if no worker can tell."""
-        ...
 
     async def detokenize(
         self, worker: str, model: str | None, ids: Sequence[int], *, skip_special_tokens: bool
     ) -> str | None:
         """The text of the tokens `ids`; None if no worker can tell."""
-        ...
 
 
 @dataclass(slots=True, frozen=True)
@@ -87,10 +155,6 @@ class AnswerAttempts:
         if unfinished:
             self.abort_at_workers()
 
-    def start_resumption(self) -> RequestResumption:
-        """Begin to resume the answer, under the policy `resume`."""
-        return RequestResumption(self.request, self.running, self.section, self.workers)
-
     async def retry_stream(self, attempt: int) -> Reply | None:
         """Ask for the whole stream again as attempt number `attempt`; None if an abort was asked for."""
         await self.running.wait_for_abort(self.retry_wait_s)
@@ -101,24 +165,16 @@ class AnswerAttempts:
 
 
 class RequestResumption:
-    """The attempts after the first one, under the policy `resume`.
+    """The attempts after the first one, under the policy `resume`: `run_attempt`, then `join_answer`."""
 
-    `run_attempt` asks a worker to continue an aborted answer; `join_answer` puts its reply behind that
-    answer.
-    """
-
-    def __init__(
-        self, request: Request, running: RunningRequest, section: AbortConfig, workers: WorkerTokenCalls
-    ) -> None:
-        """Raises BadRequest if the body of `request` cannot be decoded."""
-        self.running = running
-        self._request = request
-        self._body = request.body
-        self._section = section
-        self._workers = workers
-        self._attempts = 1
+    def __init__(self, attempts: AnswerAttempts) -> None:
+        """Raises BadBodyError if the request's body cannot be decoded."""
+        self._attempts = attempts
+        self._request = attempts.request
+        self._body = attempts.request.body
+        self._workers = attempts.workers
+        self._num_attempts = 1
         self._base: PartialAnswer | None = None
-        """What the attempt under way continues; None if it begins anew."""
         self._prompt_ids: Sequence[int] | None = None
         self._prompt_asked = False
         self._between: str | None = None
@@ -141,14 +197,12 @@ class RequestResumption:
         count = int(sampling_params(self._body)["max_new_tokens"])
         return cut_answer(answer, min(count, len(answer.ids)), finish={"type": "length", "length": count})
 
-    async def run_attempt(
-        self, answer: PartialAnswer, worker: str, call_next: Next, *, fresh: bool
-    ) -> Reply | None:
+    async def run_attempt(self, answer: PartialAnswer, worker: str, *, fresh: bool) -> Reply | None:
         """The reply to the next attempt at `answer`, which `worker` aborted; None where that is the answer.
 
         `fresh`: the client has seen nothing yet, so that what cannot be continued may be begun anew.
         """
-        if self._attempts >= self._section.attempts or self.running.is_abort_requested:
+        if self._num_attempts >= self._attempts.section.attempts or self._attempts.running.is_abort_requested:
             return None
         self._worker = worker
         if answer.text_is_longer:
@@ -171,22 +225,22 @@ class RequestResumption:
         else:
             self._base, exact = None, True
         kept = len(answer.ids) if self._base is not None else 0
-        while self._attempts < self._section.attempts:
-            await self.running.wait_for_abort(self._wait_s())
-            if self.running.is_abort_requested:
+        while self._num_attempts < self._attempts.section.attempts:
+            await self._attempts.running.wait_for_abort(self._wait_s())
+            if self._attempts.running.is_abort_requested:
                 return None
-            self._attempts += 1
+            self._num_attempts += 1
             self._between = None
-            self._note_attempt(attempt=self._attempts, tokens=kept, exact=exact)
-            reply, later = await self._call_worker(request.copy(forget_failures=True), call_next)
+            self._note_attempt(attempt=self._num_attempts, tokens=kept, exact=exact)
+            reply, later = await self._call_worker(request.copy(forget_failures=True))
             if reply is not None or not later:
                 return reply
         return None
 
-    async def _call_worker(self, request: Request, call_next: Next) -> tuple[Reply | None, bool]:
+    async def _call_worker(self, request: Request) -> tuple[Reply | None, bool]:
         """A worker's answer; where there is none, whether there may be one later."""
         try:
-            reply = await call_next(request)
+            reply = await self._attempts.call_next(request)
         except GatewayError as error:
             self._note_attempt(reason=error.code)
             return None, error.status in _RETRYABLE_STATUSES
@@ -203,7 +257,7 @@ class RequestResumption:
         if base is None:
             return second
         answer = join_answers(base, second, await self._joined_text(base, second))
-        answer.meta["resumed"] = self._attempts - 1
+        answer.meta["resumed"] = self._num_attempts - 1
         stop = find_stop_across(answer.text, len(base.text), stop_strings(self._body))
         return answer if stop is None else await self._cut_at(answer, len(base.ids), *stop)
 
@@ -260,9 +314,8 @@ class RequestResumption:
                     return answer
                 text = answer.text[: end if params.get("no_stop_trim") else at]
                 return cut_answer(answer, count, text=text, finish={"type": "stop", "matched": stop})
-        self._note_attempt(
-            reason="a stop string lies across the seam, and nobody can say in which tokens", exact=False
-        )
+        reason = "a stop string lies across the seam, and nobody can say in which tokens"
+        self._note_attempt(reason=reason, exact=False)
         return answer
 
     async def _detokenize(self, ids: Sequence[int]) -> str | None:
@@ -275,9 +328,9 @@ class RequestResumption:
         return model if isinstance(model, str) else None
 
     def _wait_s(self) -> float:
-        if self._section.wait_s is not None:
-            return self._section.wait_s
-        longest = min(_MAX_WAIT_S, _FIRST_WAIT_S * 2.0 ** (self._attempts - 1))
+        if self._attempts.section.wait_s is not None:
+            return self._attempts.section.wait_s
+        longest = min(_MAX_WAIT_S, _FIRST_WAIT_S * 2.0 ** (self._num_attempts - 1))
         return longest * random.uniform(0.5, 1)  # so that what was aborted together does not come back so
 
     def _note_attempt(self, **fields: Any) -> None:
@@ -302,6 +355,5 @@ def single_answer_request(body: Json, index: int, prompts: int, samples: int) ->
 def _is_for_each(name: str, value: object, prompts: int) -> bool:
     if not isinstance(value, list) or len(value) != prompts:
         return False
-    return name not in _TOKEN_ID_FIELDS or isinstance(
-        value[0], list
-    )  # else its ids are for all prompts, or one prompt
+    # Unless these are lists, the ids are for all prompts, or for the only one.
+    return name not in _TOKEN_ID_FIELDS or isinstance(value[0], list)

@@ -6,15 +6,12 @@ of a prompt were made from text, and with more text behind them they may come ou
 answer. So does an answer that the text leaves in the middle.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import zip_longest
 from math import isfinite
 
-from radixway.trajectories.path_reader import is_mid_answer, truncate_position
 from radixway.trajectories.store import TrajectoryMatch, TrajectoryStore
-from radixway.trajectories.text_match import within_character
+from radixway.trajectories.text_match import is_mid_answer, truncate_position, within_character
 from radixway.trajectories.token_records import Spans, TokenLabel, Trajectory, join_spans
 from radixway.trajectories.tokenizer_adapter import TokenizerAdapter
 

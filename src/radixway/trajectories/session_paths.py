@@ -39,7 +39,6 @@ class SessionPaths:
 
     def __init__(self) -> None:
         self._sessions: OrderedDict[Hashable, list[SessionPath]] = OrderedDict()
-        """The latest last."""
 
     def register_session(self, session: Hashable) -> None:
         """Note that `session` exists, whatever becomes of its records."""

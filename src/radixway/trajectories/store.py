@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from radixway.core.radix import OutlineNode, PrefixMatch, RadixRoot, RadixTree, outline
-from radixway.trajectories.alignment import TokenDecoder
-from radixway.trajectories.insertion import EdgeSegment, make_edge_segment
+from radixway.trajectories.insertion import EdgeSegment, TokenDecoder, make_edge_segment
 from radixway.trajectories.memory_budget import MemoryBudget, StoreFullError
-from radixway.trajectories.path_reader import read_ids, read_trajectory, skip_hidden
 from radixway.trajectories.session_paths import SessionPaths
-from radixway.trajectories.text_match import Place, StrideIndex, TextPosition, is_ancestor, walk_text
-from radixway.trajectories.token_keys import MAX_VARIANTS, STRIDE, is_chunk, variant_stride
+from radixway.trajectories.text_match import (
+    Place,
+    StrideIndex,
+    TextPosition,
+    is_ancestor,
+    longest_matches,
+    read_ids,
+    read_trajectory,
+    skip_hidden,
+    walk_text,
+)
 from radixway.trajectories.token_records import Trajectory, Version, WeightVersions
-from radixway.trajectories.token_run import PER_NODE, TokenRun
+from radixway.trajectories.token_run import MAX_VARIANTS, PER_NODE, STRIDE, TokenRun, is_chunk, variant_stride
 from radixway.trajectories.token_segment import PackedIds, TokenSegment
 
 _MAX_EDGE_STRIDES = 8192
@@ -72,16 +79,16 @@ class TrajectoryStore:
         self.memory = MemoryBudget(max_bytes) if memory is None else memory
         self.max_tokens = max_tokens
         self.tokens = 0
-        """Tokens in the store."""
         self.versions = WeightVersions()
         self._tree: RadixTree[bytes, TokenRun] = RadixTree(width=STRIDE)
         self._pieces = StrideIndex()
         self._run_bytes = 0
         self._clock = 0
-        self._paths = SessionPaths()
+        self.paths = SessionPaths()
+        """Which session took which path."""
         self._latest: tuple[Hashable, TokenSegment, TextPosition] | None = None
         """What was inserted last and where it ends: it may well go on."""
-        self.memory.register_user(self)
+        self.memory.register_store(self)
 
     @property
     def nodes(self) -> int:
@@ -107,9 +114,7 @@ class TrajectoryStore:
         """The `most` recorded stretches used last, `most_levels` deep; each after its parent."""
         return outline(self._tree, most, most_levels, lambda node: node.payload.clock)
 
-    def match_prefix(
-        self, text: str, session: Hashable = None, *, namespace: Hashable = None, whole: bool = False
-    ) -> TrajectoryMatch:
+    def match_prefix(self, text: str, session: Hashable = None, *, whole: bool = False) -> TrajectoryMatch:
         """The longest beginning of `text` whose tokens are known.
 
         Of several records of it that of `session` is taken, as far as it goes, else the latest. With
@@ -117,17 +122,17 @@ class TrajectoryStore:
         count as a use.
         """
         raw = text.encode("utf-8", "surrogatepass")
-        reached = list(walk_text(self._namespace_root(namespace), raw, self._pieces))
-        own = self._paths.own_position(session, reached)
+        reached = list(walk_text(self._namespace_root(None), raw, self._pieces))
+        own = self.paths.own_position(session, reached)
         if own is not None:
             reached = [place for place in reached if is_ancestor(own[0], place)]
-        best = _longest_matches(reached, raw)
+        best = longest_matches(reached, raw)
         if own is not None and own[0].text == best[0].text:
             taken = next((place for place in best if place is own[0]), best[0])
             ambiguous = False
         else:
             taken = max(best, key=_last_use)
-            ambiguous = len(best) > 1 or session in self._paths
+            ambiguous = len(best) > 1 or session in self.paths
         if whole and taken.text == len(raw):
             taken, several = skip_hidden(taken, own)
             ambiguous |= several
@@ -177,7 +182,8 @@ class TrajectoryStore:
         self._latest = None
         hold = PathHold(self._lock_node(PrefixMatch(known.node, known.strides)), known.tokens)
         rest = given.skip_prefix(known.tokens, known.text)
-        hold = self.extend_path(hold, rest, version, session=session, ends=_remaining_ends(ends, known))
+        remaining = [end - known.text for end in ends[known.tokens :]]
+        hold = self.extend_path(hold, rest, version, session=session, ends=remaining)
         end = TextPosition(hold.node, hold.node.end, len(given.text), hold.tokens)
         self._latest = namespace, given, end
         return hold
@@ -197,15 +203,14 @@ class TrajectoryStore:
         """
         self.versions.add_version(version)
         if session is not None:
-            self._paths.register_session(session)
+            self.paths.register_session(session)
         node = hold.node
         if given.ids:
-            node = self._insert_segment(
-                node, make_edge_segment(given, ends, self.decoder, first=not hold.tokens), session
-            )
+            stretch = make_edge_segment(given, ends, self.decoder, first=not hold.tokens)
+            node = self._insert_segment(node, stretch, session)
         self._mark_path_used(node, version if version is not None else self.versions.latest)
         if session is not None:
-            self._paths.record_end(session, node)
+            self.paths.record_end(session, node)
             node.payload.mark_end(session)
         return PathHold(node, hold.tokens + len(given.ids))
 
@@ -218,9 +223,8 @@ class TrajectoryStore:
 
         What is held stays, and what leads to it.
         """
-        old = [
-            node for node in self._tree.nodes() if self.versions.version_age(node.payload.used, current) >= k
-        ]
+        age = self.versions.version_age
+        old = [node for node in self._tree.nodes() if age(node.payload.used, current) >= k]
         gone = 0
         for node in reversed(old):
             if not node.pins and not node.children:
@@ -228,14 +232,14 @@ class TrajectoryStore:
                 gone += 1
         return gone
 
-    def remove_text(self, text: str, *, namespace: Hashable = None) -> int:
+    def remove_text(self, text: str) -> int:
         """Remove the tokens behind which no text but `text` ends, and all below; how many tokens went.
 
         Raises ValueError if some of them are held; 0 if no record ends exactly there.
         """
         raw = text.encode("utf-8", "surrogatepass")
         gone = 0
-        for reached in _longest_matches(walk_text(self._namespace_root(namespace), raw, self._pieces), raw):
+        for reached in longest_matches(walk_text(self._namespace_root(None), raw, self._pieces), raw):
             node = skip_hidden(reached)[0].node
             if reached.text == len(raw) and reached.strides and node.attached:
                 runs = self._tree.remove_subtree(node)
@@ -251,17 +255,7 @@ class TrajectoryStore:
         """Remove everything. Raises ValueError if something is held."""
         self._unlearn_runs(self._tree.clear_namespaces())
         self._pieces = StrideIndex()
-        self._paths.clear()
-
-    def register_session(self, session: Hashable) -> None:
-        """Note that `session` samples something: from now on another's record of the same text is not its
-        own.
-        """
-        self._paths.register_session(session)
-
-    def forget_session(self, session: Hashable) -> None:
-        """Forget which path `session` took; the path itself stays until it is evicted."""
-        self._paths.forget_session(session)
+        self.paths.clear()
 
     def __str__(self) -> str:
         return str(self._tree)
@@ -278,9 +272,8 @@ class TrajectoryStore:
             assert parent is not None
             if not isinstance(parent, RadixRoot):
                 assert parent.payload.clock >= run.clock, "a node was used later than its parent"
-            assert node in self._pieces.matching_children(parent, run.text, 0), (
-                "an edge is not found by its text"
-            )
+            found = self._pieces.matching_children(parent, run.text, 0)
+            assert node in found, "an edge is not found by its text"
             tokens += run.tokens
             total += run.nbytes
         assert tokens == self.tokens, f"{self.tokens} tokens were counted, {tokens} are there"
@@ -329,9 +322,7 @@ class TrajectoryStore:
                     break
             else:
                 self._tree.unlock(node)
-                raise StoreFullError(
-                    f"the same tokens have {MAX_VARIANTS} records, which is all there can be"
-                )
+                raise StoreFullError(f"the same tokens have {MAX_VARIANTS} records, all there can be")
             below = self._lock_node(PrefixMatch(child, child.start + same))
             self._tree.unlock(node)
             node, at = below, at + same
@@ -372,9 +363,7 @@ class TrajectoryStore:
         """Evict until so much more fits. Raises StoreFullError if what is held leaves no room."""
         while self.max_tokens is not None and (over := self.tokens + tokens - self.max_tokens) > 0:
             if not self.evictable:
-                raise StoreFullError(
-                    "all that is stored is held: collect sessions, or give the store more room"
-                )
+                raise StoreFullError("all that is stored is held: collect sessions, or give more room")
             self.evict(over)
         self.memory.make_room(size)
 
@@ -385,7 +374,6 @@ class TrajectoryStore:
             self._run_bytes = 0  # cuts between two spans leave a little counted that is not there
 
     def _mark_path_used(self, node: Place, version: Version | None) -> None:
-        """Note a use of the path to `node`, with these weights."""
         self._clock += 1
         while node.parent is not None:
             run = node.payload
@@ -405,24 +393,5 @@ def _position(of: TrajectoryMatch | PathHold) -> PrefixMatch[bytes, TokenRun]:
     return PrefixMatch(of.place.node, of.place.strides)
 
 
-def _longest_matches(places: Iterable[TextPosition], text: bytes) -> list[TextPosition]:
-    """Those to which most of `text` leads; several where it was recorded in several ways."""
-    best: list[TextPosition] = []
-    for reached in places:
-        if not best or reached.text > best[0].text:
-            best = [reached]
-        elif reached.text == best[0].text:
-            above = [other for other in best if is_ancestor(other, reached)]
-            if not above:
-                best.append(reached)
-            elif reached.text < len(text):  # behind tokens that the text leaves out
-                best = [reached if other is above[0] else other for other in best]
-    return best
-
-
 def _last_use(place: TextPosition) -> int:
     return place.node.payload.clock if place.strides else 0
-
-
-def _remaining_ends(ends: Sequence[int], known: TextPosition) -> Sequence[int]:
-    return [end - known.text for end in ends[known.tokens :]]

@@ -1,7 +1,5 @@
 """The published interface of Slime's radix tree, upon the store."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 from functools import cached_property
 from operator import index
@@ -122,9 +120,8 @@ class StringRadixTrie:
         _require_text(text)
         hash(session)
         weight_version = _normalize_version(weight_version)
-        if any(
-            each is not None and len(each) != len(token_ids) for each in (logp, loss_mask, versions, offsets)
-        ):
+        lists = (logp, loss_mask, versions, offsets)
+        if any(each is not None and len(each) != len(token_ids) for each in lists):
             return False
         raw = text.encode("utf-8", "surrogatepass")
         given = TokenSegment.from_mask(token_ids, raw, logp, loss_mask, weight_version)

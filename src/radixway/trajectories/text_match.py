@@ -3,19 +3,29 @@
 Edges are compared as a whole, with one memcmp. Only where several edges go on from a node does the walk ask
 which tokens the text may begin with there; several may do so (`in`, `int`, `international`), so the walk
 follows all of them and tells of every end that it reaches.
+
+From a position in the tree `read_trajectory` leads back to the tokens.
 """
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import TypeAlias
 
-from radixway.core.radix import RadixNode, common_prefix
-from radixway.trajectories.token_keys import STRIDE, chunk_stride, is_boundary, is_chunk
-from radixway.trajectories.token_run import TokenRun
+from radixway.core.radix import PrefixMatch, RadixNode, common_prefix
+from radixway.trajectories.token_records import TokenLabel, Trajectory, cut_spans
+from radixway.trajectories.token_run import (
+    STRIDE,
+    TokenRun,
+    chunk_stride,
+    is_boundary,
+    is_chunk,
+    unpack_tokens,
+)
 
 Place: TypeAlias = RadixNode[bytes, TokenRun]
 
@@ -33,7 +43,6 @@ class TextPosition:
     text: int
     """Bytes of the text up to here; tokens that the text leaves out have none."""
     tokens: int
-    """Tokens up to here."""
 
 
 Fits = Callable[[Place, int], bool]
@@ -89,7 +98,6 @@ class StrideIndex:
 
 
 def _children_by_stride(node: Place, strides: Collection[bytes] | None) -> list[Place]:
-    """The children of `node` that begin with one of `strides`."""
     if not strides:
         return []
     children = node.children
@@ -136,6 +144,21 @@ def is_ancestor(upper: TextPosition, lower: TextPosition) -> bool:
     return node is not None and upper.strides <= lower.strides
 
 
+def longest_matches(places: Iterable[TextPosition], text: bytes) -> list[TextPosition]:
+    """Those to which most of `text` leads; several where it was recorded in several ways."""
+    best: list[TextPosition] = []
+    for reached in places:
+        if not best or reached.text > best[0].text:
+            best = [reached]
+        elif reached.text == best[0].text:
+            above = [other for other in best if is_ancestor(other, reached)]
+            if not above:
+                best.append(reached)
+            elif reached.text < len(text):  # behind tokens that the text leaves out
+                best = [reached if other is above[0] else other for other in best]
+    return best
+
+
 def _follow_edge(node: Place, text: bytes, at: int) -> tuple[int, int]:
     """How many strides of the edge `text` leads along from byte `at`, and to which byte.
 
@@ -163,7 +186,6 @@ def _follow_edge(node: Place, text: bytes, at: int) -> tuple[int, int]:
 
 
 def _common_bytes(edge: bytes, begin: int, text: bytes, at: int) -> int:
-    """Bytes that `edge[begin:]` and `text[at:]` have in common at their beginnings."""
     if edge[begin : begin + 1] != text[at : at + 1] or begin >= len(edge):
         return 0
     same: int = common_prefix(edge[begin:], text, at, 1)
@@ -196,7 +218,6 @@ def _is_token_end(here: TextPosition, text: bytes) -> bool:
 
 
 def _last_boundary(here: TextPosition, text: bytes) -> TextPosition | None:
-    """The last position on the edge where a token ends."""
     run = here.node.payload
     strides, at = len(run.widths), here.text
     while strides > run.chunks + 1:
@@ -211,3 +232,96 @@ def _last_boundary(here: TextPosition, text: bytes) -> TextPosition | None:
 def within_character(text: bytes, at: int) -> bool:
     """Does a character go on at this byte?"""
     return at < len(text) and 0x80 <= text[at] < 0xC0
+
+
+def read_trajectory(place: PrefixMatch[bytes, TokenRun]) -> Trajectory:
+    """All tokens from the root to `place`, with their records."""
+    logprobs = bytearray()
+    spans: list[tuple[int, TokenLabel]] = []
+    experts: list[tuple[int, bytes]] = []
+    tokens = 0
+    for node, strides in _path_edges(place):
+        run = node.payload
+        chunks = run.chunks
+        logprobs += run.logprobs[4 * chunks : 4 * strides]
+        labelled = run.spans if strides == len(run.widths) else cut_spans(run.spans, 0, strides)
+        more = [(tokens + end - chunks, label) for end, label in labelled if end > chunks]
+        if spans and more and spans[-1][1] == more[0][1]:
+            spans.pop()
+        spans += more
+        experts += [(tokens + end - chunks, raw) for end, raw in run.experts if end <= strides]
+        tokens += max(strides - chunks, 0)
+    return Trajectory(read_ids(place), array("f", bytes(logprobs)), tuple(spans), experts=experts)
+
+
+def read_ids(place: PrefixMatch[bytes, TokenRun]) -> array[int]:
+    """The token ids that lead to `place`."""
+    keys = [node.key[node.payload.chunks * STRIDE : strides * STRIDE] for node, strides in _path_edges(place)]
+    return array("I", unpack_tokens(b"".join(keys)))
+
+
+def skip_hidden(
+    reached: TextPosition, own: tuple[TextPosition, set[Place], int] | None = None
+) -> tuple[TextPosition, bool]:
+    """Past the tokens that follow and of which no text was shown: a stop token, say.
+
+    Along `own` way, with its nodes and where it ends, if `reached` is on it. Else, where several ways go on
+    so, along the one used last; and whether that was so.
+    """
+    node, strides, tokens, several = reached.node, reached.strides, reached.tokens, False
+    nodes, limit = (own[1], own[2]) if own is not None and own[0] is reached else (None, None)
+    while True:
+        if node.parent is not None and strides < node.end:
+            inside = strides - node.start
+            moved = node.payload.skip_hidden(inside) - inside
+            moved = moved if limit is None else min(moved, limit - strides)
+            strides, tokens = strides + moved, tokens + moved
+            if strides < node.end:
+                break
+        hidden = [child for child in node.children.values() if child.payload.labels[0].hidden]
+        if nodes is not None:
+            hidden = [child for child in hidden if child in nodes and strides != limit]
+        if not hidden:
+            break
+        several |= len(hidden) > 1
+        node = max(hidden, key=lambda child: child.payload.clock)
+    return TextPosition(node, strides, reached.text, tokens), several
+
+
+def _path_edges(place: PrefixMatch[bytes, TokenRun]) -> Iterator[tuple[Place, int]]:
+    """The nodes that lead to `place`, and how many strides of each do."""
+    start = 0
+    for node in place.node.path_from_root():
+        if start < place.length:
+            yield node, min(node.end, place.length) - start
+        start = node.end
+
+
+def truncate_position(reached: TextPosition, tokens: int) -> TextPosition:
+    """The position on the same path with only so many tokens before it.
+
+    All tokens in between must be shown in the text and known one by one; else it is `reached` itself.
+    """
+    node, strides, at = reached.node, reached.strides, reached.text
+    surplus = reached.tokens - tokens
+    while surplus and node.parent is not None:
+        run, inside = node.payload, strides - node.start
+        first = inside - min(surplus, inside)
+        dropped = cut_spans(run.spans, first, inside)
+        if run.chunks or any(label.hidden for _, label in dropped):
+            return reached
+        at -= sum(run.widths[first:inside])
+        surplus -= inside - first
+        strides = node.start + first
+        if not first:
+            node = node.parent
+    return TextPosition(node, strides, at, tokens)
+
+
+def is_mid_answer(reached: TextPosition) -> bool:
+    """True if `reached` lies within an answer, with more of it known to follow on the same edge."""
+    node, strides = reached.node, reached.strides
+    if node.parent is None or strides >= node.end:
+        return False
+    ((_, label),) = cut_spans(node.payload.spans, strides - node.start, strides - node.start + 1)
+    return label.source == "sampled" and not label.hidden

@@ -106,7 +106,6 @@ def sampled_spans(
     version: Version | None,
     *,
     spans: Sequence[tuple[int, int, Version]] = (),
-    mask: int = 1,
 ) -> Spans:
     """Labels for `count` sampled tokens: of `version`, or by spans [start, end) of versions where given.
 
@@ -123,7 +122,7 @@ def sampled_spans(
     at = 0
     for end, made_by in (*parts, (count, version)):
         if end > at:
-            label = TokenLabel("sampled", mask, made_by)
+            label = TokenLabel("sampled", 1, made_by)
             if labelled and labelled[-1][1] == label:
                 labelled.pop()
             labelled.append((end, label))

@@ -1,15 +1,90 @@
-"""The payload of a tree's edge: a stretch of text, its tokens' widths, and their records."""
+"""An edge of the tree: its key, and its payload of text, widths and records.
+
+A key is tokens packed into strides. A stride is six bytes, the token's id and its kind, little-endian::
+
+    | id, 4 bytes | variant, 14 bits | inside, 1 bit | chunk, 1 bit |
+
+variant  0, or a number that tells apart tokens of one id with different records: an answer sampled twice.
+inside   no text is known to end behind this token: it stands in a run whose tokens cannot be decoded singly.
+chunk    no token at all but 32 bytes of text, and `id` their checksum. Such a run's text comes before its
+         tokens, in chunks, so that it can be found, and shared up to a chunk, like any other.
+"""
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from operator import lt
 from typing import Self
+from zlib import crc32
 
 from radixway.trajectories.token_records import Spans, TokenLabel, Version, cut_spans
+
+STRIDE = 6
+CHUNK = 32
+"""Bytes of text in a chunk; the last one of a run may have fewer."""
+MAX_VARIANTS = 2**14
+
+_INSIDE, _CHUNK = 0x40, 0x80
+
+
+def to_token_ids(ids: Sequence[int]) -> array[int]:
+    """Convert `ids` to unsigned 32-bit numbers. Raises ValueError for what is no token id."""
+    if isinstance(ids, array) and ids.typecode == "I":
+        return ids
+    try:
+        return array("I", ids)
+    except (TypeError, OverflowError) as error:
+        raise ValueError(f"not token ids: {error}") from None
+
+
+def pack_tokens(ids: array[int]) -> bytes:
+    """Pack `ids`, tokens whose text is known one by one, into strides."""
+    raw = ids.tobytes()
+    key = bytearray(len(ids) * STRIDE)
+    for place in range(4):
+        key[place::STRIDE] = raw[place::4]
+    return bytes(key)
+
+
+def pack_indivisible(ids: array[int], text: bytes) -> bytes:
+    """Strides of tokens of which only the whole text is known: the text in chunks, then the tokens."""
+    sums = array("I", [crc32(text[at : at + CHUNK]) for at in range(0, len(text), CHUNK)])
+    chunks, tokens = bytearray(pack_tokens(sums)), bytearray(pack_tokens(ids))
+    chunks[STRIDE - 1 :: STRIDE] = bytes([_CHUNK]) * len(sums)
+    tokens[STRIDE - 1 : -1 : STRIDE] = bytes([_INSIDE]) * (len(ids) - 1)
+    return bytes(chunks + tokens)
+
+
+def unpack_tokens(key: bytes) -> bytes:
+    """The token ids of a key without chunks, as unsigned 32-bit numbers."""
+    raw = bytearray(len(key) // STRIDE * 4)
+    for place in range(4):
+        raw[place::4] = key[place::STRIDE]
+    return bytes(raw)
+
+
+def chunk_stride(text: bytes) -> bytes:
+    """The stride of the chunk `text`."""
+    return crc32(text).to_bytes(4, "little") + bytes([0, _CHUNK])
+
+
+def is_chunk(key: bytes, at: int) -> bool:
+    """Is the stride number `at` a chunk of text?"""
+    return key[at * STRIDE + STRIDE - 1] >= _CHUNK
+
+
+def is_boundary(key: bytes, at: int) -> bool:
+    """Does a token end behind the first `at` strides whose text is known?"""
+    return key[at * STRIDE - 1] < _INSIDE
+
+
+def variant_stride(stride: bytes, number: int) -> bytes:
+    """Variant `number` of a stride."""
+    return stride[:4] + bytes([number & 0xFF, stride[5] | number >> 8])
+
 
 _PER_STRIDE = 6 + 1 + 4
 """Bytes of its key, its width and its log-probability."""
@@ -65,9 +140,8 @@ class TokenRun:
         experts: tuple[tuple[int, bytes], ...] = (),
     ) -> Self:
         """A run that has not been used yet."""
-        return cls(
-            text, widths, logprobs, _pack_spans(spans), tuple(label for _, label in spans), chunks, experts
-        )
+        labels = tuple(label for _, label in spans)
+        return cls(text, widths, logprobs, _pack_spans(spans), labels, chunks, experts)
 
     @property
     def spans(self) -> Spans:
@@ -114,9 +188,7 @@ class TokenRun:
         assert len(self.widths) == strides, "an edge has another number of widths than strides"
         assert len(self.logprobs) == 4 * strides, "an edge has another number of log-probabilities"
         assert sum(self.widths) == len(self.text), "the widths of an edge are not those of its text"
-        assert len(self.ends) == 4 * len(self.labels), (
-            "an edge has another number of labels than of their ends"
-        )
+        assert len(self.ends) == 4 * len(self.labels), "an edge has another number of labels than of ends"
         ends = self._ends
         assert ends[-1] == strides, "the labels of an edge do not cover it"
         assert all(map(lt, (0, *ends), ends)), "a label of an edge is for nothing"

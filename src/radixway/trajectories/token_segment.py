@@ -10,9 +10,8 @@ from functools import lru_cache
 
 from radixway.core.radix import common_prefix
 from radixway.trajectories.text_match import Place
-from radixway.trajectories.token_keys import STRIDE, pack_tokens, to_token_ids, unpack_tokens
 from radixway.trajectories.token_records import Spans, TokenLabel, Version, cut_spans, join_spans
-from radixway.trajectories.token_run import TokenRun
+from radixway.trajectories.token_run import STRIDE, TokenRun, pack_tokens, to_token_ids, unpack_tokens
 
 
 @dataclass(slots=True)
@@ -48,9 +47,8 @@ class TokenSegment:
             if label.source == "sampled":
                 sampled[start:end] = b"\1" * (end - start)
             start = end
-        given = cls(
-            tokens, text, _packed_logprobs(logprobs, len(tokens)), bytes(sampled), spans, None, experts
-        )
+        packed = _packed_logprobs(logprobs, len(tokens))
+        given = cls(tokens, text, packed, bytes(sampled), spans, None, experts)
         if count != len(tokens):
             raise ValueError(f"{len(tokens)} tokens have {count} labels")
         return given
@@ -146,13 +144,9 @@ class TokenSegment:
         here = 4 * (at + low)
         if self.logprobs.startswith(theirs, here):
             return high
-        same = (
-            common_prefix(theirs, self.logprobs, here, 4) // 4 if self._logprob_matches(theirs, here) else 0
-        )
-        return max(low + same, first)
-
-    def _logprob_matches(self, logprobs: bytes, here: int) -> bool:
-        return self.logprobs[here : here + 4] == logprobs[:4]
+        if self.logprobs[here : here + 4] != theirs[:4]:
+            return max(low, first)
+        return max(low + common_prefix(theirs, self.logprobs, here, 4) // 4, first)
 
 
 class PackedIds:

@@ -1,11 +1,9 @@
 """Adapts any tokenizer that a user brings to the interface of the store."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from radixway.trajectories.alignment import TokenDecoder
+from radixway.trajectories.insertion import TokenDecoder
 
 
 class TokenizerAdapter(TokenDecoder, Protocol):
@@ -13,7 +11,6 @@ class TokenizerAdapter(TokenDecoder, Protocol):
 
     def encode(self, text: str, *, first: bool) -> list[int]:
         """Ids of a text that goes on from other tokens, or, if it is the `first`, begins a sequence."""
-        ...
 
 
 def adapt_tokenizer(tokenizer: Any) -> TokenizerAdapter:
@@ -53,8 +50,6 @@ class _RadixwayTokenizer:
 
 
 class _DuckTypedTokenizer:
-    """A tokenizer known only by its `encode` and `decode`."""
-
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
         self.token_bytes = _DecodedSingly(tokenizer)

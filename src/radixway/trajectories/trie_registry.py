@@ -1,7 +1,5 @@
 """The recorded trajectories of a gateway: one trie for each model it serves, and their metrics."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any

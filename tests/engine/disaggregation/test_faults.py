@@ -208,7 +208,7 @@ async def test_weights_that_change_before_a_sender_has_told_that_it_is_through_l
 
 async def test_a_room_is_for_one_request(engines: Pair, expected: list[int]) -> None:
     async with held(engines) as (half, prefilling, answering):
-        room = half.towards(BootstrapRoom("127.0.0.1", 1, prefilling._request.kv_sender.room))  # type: ignore[union-attr]
+        room = half.towards(BootstrapRoom("127.0.0.1", 1, prefilling.request.kv_sender.room))  # type: ignore[union-attr]
         with pytest.raises(InvalidRequestError, match="taken") as refusal:
             engines.prefill.submit_request(PROMPT, GREEDY, room=room)
         assert refusal.value.field == "bootstrap_room"

@@ -8,7 +8,7 @@ import torch
 
 from radixway.engine.architecture import read_architecture
 from radixway.engine.disaggregation import KVSender, PrefillKVManager
-from radixway.engine.disaggregation.transfer_protocol import KVTransferError
+from radixway.engine.disaggregation.transfer_channel import KVTransferError
 from radixway.engine.engine_request import BootstrapRoom, EngineRequest, FinishReason
 from radixway.engine.errors import InvalidRequestError
 from radixway.engine.kv_identity import KVIdentity

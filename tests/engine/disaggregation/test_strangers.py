@@ -11,10 +11,10 @@ from uuid import uuid4
 import pytest
 
 from engine.conftest import Reference
-from radixway.engine.disaggregation.transfer_channel import TransferChannel
-from radixway.engine.disaggregation.transfer_protocol import (
+from radixway.engine.disaggregation.transfer_channel import (
     PROTOCOL,
     KVTransferError,
+    TransferChannel,
     TransferFailure,
     TransferGreeting,
     TransferRequest,

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from radixway.engine.kv_events import AllBlocksCleared, BlockRemoved, BlockStored, KVCacheEvent
-from radixway.engine.kv_events.event_encoder import encode_batch
+from radixway.engine.kv_events.event_recorder import encode_batch
 
 BIG = 2**64 - 1
 EVENTS: list[KVCacheEvent] = [

@@ -17,7 +17,7 @@ from radixway.engine.kv_events import (
     KVCacheEvent,
     KVEventRecorder,
 )
-from radixway.engine.kv_events.event_encoder import encode_batch
+from radixway.engine.kv_events.event_recorder import encode_batch
 from radixway.engine.page_pool import PagePool
 from radixway.engine.sampling_params import SamplingParams
 from radixway.engine.scheduler import Scheduler

@@ -15,21 +15,25 @@ import pytest
 from radixway.core.config.engine import EngineConfig
 from radixway.core.http import bind_tcp
 from radixway.engine.errors import EngineError, ModelNotFoundError
-from radixway.engine.server import AddressInUseError, build_app, run_engine, serve
+from radixway.engine.server import AddressInUseError, build_app, serve
 from radixway.engine.server.launcher import serve_app
 from support.scripted_engine import GUIDE, ScriptedEngine
 
 PROCESS = """
-from radixway.core.config.engine import EngineConfig
-from radixway.engine.server import run_engine
+import uvloop
 
-run_engine(
-    EngineConfig(threads=1, kv_tokens=8192),
-    "127.0.0.1",
-    0,
-    on_ready=lambda url: print(url, flush=True),
-    progress=lambda what, share: print(what, share, flush=True),
-    drain_s=DRAIN_S,
+from radixway.core.config.engine import EngineConfig
+from radixway.engine.server import serve
+
+uvloop.run(
+    serve(
+        EngineConfig(threads=1, kv_tokens=8192),
+        "127.0.0.1",
+        0,
+        on_ready=lambda url: print(url, flush=True),
+        progress=lambda what, share: print(what, share, flush=True),
+        drain_s=DRAIN_S,
+    )
 )
 print("drained", flush=True)
 """
@@ -143,13 +147,13 @@ def test_a_busy_port_is_one_clear_sentence() -> None:
         other.listen()
         port = other.getsockname()[1]
         with pytest.raises(AddressInUseError, match=rf"cannot listen on 127\.0\.0\.1:{port}: .*in use"):
-            run_engine(EngineConfig(), "127.0.0.1", port)
+            asyncio.run(serve(EngineConfig(), "127.0.0.1", port))
 
 
 @pytest.mark.parametrize("host", ["256.1.1.1", "no-such-host.invalid", "192.0.2.1"])
 def test_an_address_that_is_not_ours_is_one_clear_sentence(host: str) -> None:
     with pytest.raises(AddressInUseError, match="cannot listen on"):
-        run_engine(EngineConfig(), host, 0)
+        asyncio.run(serve(EngineConfig(), host, 0))
 
 
 async def test_a_missing_model_is_one_clear_sentence(tmp_path: Path) -> None:

@@ -8,9 +8,17 @@ from pathlib import Path
 import pytest
 
 from radixway.engine.kv_identity import digest_fingerprint, digest_weight_files
-from radixway.engine.tiers.disk_tier import DiskTier, open_disk_tier
-from radixway.engine.tiers.slab_file import DIGEST_BYTES, SlabFile, chain_page_digests, slot_size_bytes
-from radixway.engine.tiers.slab_index import SlabIndex, SlabRecord, collect_chains
+from radixway.engine.tiers.disk_tier import (
+    DIGEST_BYTES,
+    DiskTier,
+    SlabFile,
+    SlabIndex,
+    SlabRecord,
+    chain_page_digests,
+    collect_chains,
+    open_disk_tier,
+    slot_size_bytes,
+)
 
 MINE, OTHER = digest_fingerprint("mine"), digest_fingerprint("other")
 PAGE = 1000

@@ -12,7 +12,7 @@ from radixway.core.config.engine import EngineConfig
 from radixway.engine.build import build_core
 from radixway.engine.engine_core import EngineCore
 from radixway.engine.kv_events import KVCacheEvent, KVEventRecorder
-from radixway.engine.kv_events.event_encoder import encode_batch
+from radixway.engine.kv_events.event_recorder import encode_batch
 from radixway.engine.tiers import tiered_cache as tiers_module
 from support.driving import finish, random_tokens, submit
 from support.following import Follower, events_of

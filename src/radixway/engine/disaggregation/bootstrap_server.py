@@ -12,21 +12,19 @@ from typing import TypeAlias
 import torch
 
 from radixway.engine.disaggregation.kv_chunks import (
+    LOCAL_SOCKET_PREFIX,
     MAX_CHUNK_BYTES,
     ChunkWriter,
     SharedMemoryChunkWriter,
     StreamChunkWriter,
-)
-from radixway.engine.disaggregation.shared_memory import (
-    LOCAL_SOCKET_PREFIX,
     is_available,
     is_same_user,
     receive_segment,
 )
-from radixway.engine.disaggregation.transfer_channel import TransferChannel
-from radixway.engine.disaggregation.transfer_protocol import (
+from radixway.engine.disaggregation.transfer_channel import (
     PROTOCOL,
     KVTransferError,
+    TransferChannel,
     TransferGreeting,
 )
 from radixway.engine.errors import EngineError
@@ -40,7 +38,6 @@ _POLL_S = 0.5
 """Seconds between two calls of `on_poll`."""
 
 _BACKOFF_S = 0.1
-"""After a connection that could not be accepted."""
 
 _MAX_CONNECTIONS = 512
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from radixway.engine.disaggregation.transfer_protocol import KVTransferError
+from radixway.engine.disaggregation.transfer_channel import KVTransferError
 from radixway.engine.engine_request import EngineRequest, ScheduledRequest
 from radixway.engine.kv_store import KVStore
 from radixway.engine.transformer_model import AttendFunction

@@ -11,9 +11,9 @@ import torch
 from radixway.engine.disaggregation.bootstrap_server import BootstrapServer
 from radixway.engine.disaggregation.kv_chunks import MAX_CHUNK_BYTES, ChunkWriter
 from radixway.engine.disaggregation.kv_sender import KVSender
-from radixway.engine.disaggregation.transfer_channel import TransferChannel
-from radixway.engine.disaggregation.transfer_protocol import (
+from radixway.engine.disaggregation.transfer_channel import (
     KVTransferError,
+    TransferChannel,
     TransferDone,
     TransferFailure,
     TransferRequest,
@@ -36,7 +36,6 @@ class PrefillKVManager:
         self.timeout_s = timeout_s
         """How long computed KV is kept for somebody who does not come, or is slow."""
         self.wake: Callable[[], None] = lambda: None
-        """Tells the engine thread that one is over."""
         self.tally = TransferCounter()
         self._announced = threading.Condition()
         self._senders: dict[int, KVSender] = {}  # by room; under the condition, as is what follows
@@ -75,9 +74,8 @@ class PrefillKVManager:
         with self._announced:
             self._ended_rooms.pop(room, None)
             if room in self._senders:
-                raise InvalidRequestError(
-                    "bootstrap_room", f"the room {room} is taken: use each for one request"
-                )
+                message = f"the room {room} is taken: use each for one request"
+                raise InvalidRequestError("bootstrap_room", message)
             self._senders[room] = sender
             self._announced.notify_all()
         return sender
@@ -169,7 +167,6 @@ class PrefillKVManager:
     # Below: the threads of connections.
 
     def _serve_connection(self, channel: TransferChannel, writer: ChunkWriter) -> None:
-        """Answer a decode engine's `TransferRequest` over `channel`, or say why not."""
         ask = channel.read_message()
         if not isinstance(ask, TransferRequest):
             raise KVTransferError("no question came")
@@ -189,7 +186,6 @@ class PrefillKVManager:
     def _send_kv(
         self, sender: KVSender, ask: TransferRequest, channel: TransferChannel, writer: ChunkWriter
     ) -> None:
-        """Send all that `ask` names, as it is computed; then the sender is over."""
         store = self.store
         if ask.identity != self.identity.digest:
             raise KVTransferError("other weights, or KV of another kind")

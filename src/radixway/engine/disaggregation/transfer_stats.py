@@ -14,13 +14,11 @@ class TransferStats:
 
     under_way: int = 0
     whole: int = 0
-    """Transfers that ended with all that was asked for."""
     failed: int = 0
     """Transfers that did not; the decode engine computed the rest."""
     tokens: int = 0
     size_bytes: int = 0
     reasons: dict[str, int] = field(default_factory=dict)
-    """Why they failed, and how often."""
 
 
 class TransferCounter:

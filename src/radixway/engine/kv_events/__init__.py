@@ -6,16 +6,16 @@ ZeroMQ.
 subscribers that missed some.
 """
 
-from radixway.engine.kv_events.event_encoder import (
+from radixway.engine.kv_events.event_recorder import (
     DISK,
     HOST,
     AllBlocksCleared,
     BlockRemoved,
     BlockStored,
-    EventsFormat,
     KVCacheEvent,
+    KVEventRecorder,
+    TierEventRecorder,
 )
-from radixway.engine.kv_events.event_recorder import KVEventRecorder, TierEventRecorder
 from radixway.engine.kv_events.publisher import PublisherInfo, ZmqEventPublisher
 
 __all__ = [
@@ -24,7 +24,6 @@ __all__ = [
     "AllBlocksCleared",
     "BlockRemoved",
     "BlockStored",
-    "EventsFormat",
     "KVCacheEvent",
     "KVEventRecorder",
     "PublisherInfo",

@@ -10,7 +10,7 @@ from threading import Lock, Thread
 import zmq
 
 from radixway.engine.errors import EngineError
-from radixway.engine.kv_events.event_encoder import EventsFormat, KVCacheEvent, encode_batch
+from radixway.engine.kv_events.event_recorder import EventsFormat, KVCacheEvent, encode_batch
 
 log = logging.getLogger(__name__)
 
@@ -59,12 +59,9 @@ class ReplayServer:
             what = f"cannot replay KV events at {endpoint}: {os_error_message(error)}"
             raise EngineError(f"{what}; give another kv_events_replay_endpoint") from None
         self.endpoint = self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
-        self._thread = Thread(target=self._serve_replays, name="radixway-kv-replay", daemon=True)
-        self._thread.start()
-
-    def join_thread(self) -> None:
-        """Wait for the thread, which ends with the context."""
-        self._thread.join()
+        self.thread = Thread(target=self._serve_replays, name="radixway-kv-replay", daemon=True)
+        """Ends with the context."""
+        self.thread.start()
 
     def _serve_replays(self) -> None:
         with self._socket:
@@ -178,7 +175,7 @@ class ZmqEventPublisher:
         self._thread.join()
         self._context.term()  # ends the replay thread too
         if self._replay is not None:
-            self._replay.join_thread()
+            self._replay.thread.join()
 
     def _open_socket(self, endpoint: str) -> "zmq.Socket[bytes]":
         socket = self._context.socket(zmq.PUB)

@@ -4,11 +4,8 @@ import asyncio
 import hmac
 import logging
 import time
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, TypeAlias
-
-import msgspec
+from typing import Any
 
 from radixway.core.config.engine import EngineConfig
 from radixway.core.http import (
@@ -29,22 +26,26 @@ from radixway.core.telemetry.tracing import RequestTracer
 from radixway.core.tokenizer import TemplateError, Tokenizer
 from radixway.engine.engine import Engine
 from radixway.engine.errors import EngineError
-from radixway.engine.server import status, tracing, weight_routes
-from radixway.engine.server.chat_completions import chat_completions
-from radixway.engine.server.completions import completions
+from radixway.engine.server import status, tracing
+from radixway.engine.server import weight_routes as weights
+from radixway.engine.server.chat_completions import ChatCompletionBody, chat_completions
+from radixway.engine.server.completions import TextCompletionBody, completions
+from radixway.engine.server.endpoints import BodyEndpoint, EndpointHandler, describe_routes
 from radixway.engine.server.engine_service import EngineService
-from radixway.engine.server.generate import concatenate, generate
-from radixway.engine.server.http_errors import to_http_error, weight_update_error
-from radixway.engine.server.http_exchange import HttpExchange
+from radixway.engine.server.generate import ConcatenateBody, GenerateRequestBody, concatenate, generate
+from radixway.engine.server.http_exchange import HttpExchange, to_http_error, weight_update_error
 from radixway.engine.server.metrics import ServerMetrics
-from radixway.engine.server.openapi import describe_routes
-from radixway.engine.server.prefetch import prefetch
+from radixway.engine.server.prompt_routes import (
+    DetokenizeBody,
+    PrefetchBody,
+    TokenizeBody,
+    detokenize,
+    prefetch,
+    tokenize,
+)
 from radixway.engine.server.sampling import SamplingDefaults
-from radixway.engine.server.tokenize import detokenize, tokenize
 
 log = logging.getLogger(__name__)
-
-EndpointHandler: TypeAlias = Callable[[EngineService, HttpExchange, bytes], Awaitable[None]]
 
 _MAX_BODY_BYTES = 32 * 1024 * 1024
 
@@ -56,20 +57,26 @@ def openapi_document() -> dict[str, Any]:
 
 async def openapi(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
     """This document."""
-    await exchange.send_json(msgspec.json.encode(openapi_document()))
+    await exchange.send_json(openapi_document())
+
+
+_generate = BodyEndpoint(GenerateRequestBody, generate)
+_tokenize = BodyEndpoint(TokenizeBody, tokenize)
+_detokenize = BodyEndpoint(DetokenizeBody, detokenize)
+_weights_by_name = BodyEndpoint(weights.WeightQueryBody, weights.by_name, takes_query=True)
 
 
 _ROUTES: dict[str, dict[str, EndpointHandler]] = {
-    "/v1/chat/completions": {"POST": chat_completions},
-    "/v1/completions": {"POST": completions},
+    "/v1/chat/completions": {"POST": BodyEndpoint(ChatCompletionBody, chat_completions)},
+    "/v1/completions": {"POST": BodyEndpoint(TextCompletionBody, completions)},
     "/v1/models": {"GET": status.models},
-    "/generate": {"POST": generate, "PUT": generate},
-    "/prefetch": {"POST": prefetch},
-    "/concate_and_append_request": {"POST": concatenate},
-    "/tokenize": {"POST": tokenize},
-    "/v1/tokenize": {"POST": tokenize},
-    "/detokenize": {"POST": detokenize},
-    "/v1/detokenize": {"POST": detokenize},
+    "/generate": {"POST": _generate, "PUT": _generate},
+    "/prefetch": {"POST": BodyEndpoint(PrefetchBody, prefetch)},
+    "/concate_and_append_request": {"POST": BodyEndpoint(ConcatenateBody, concatenate)},
+    "/tokenize": {"POST": _tokenize},
+    "/v1/tokenize": {"POST": _tokenize},
+    "/detokenize": {"POST": _detokenize},
+    "/v1/detokenize": {"POST": _detokenize},
     "/health": {"GET": status.health, "HEAD": status.health},
     "/ready": {"GET": status.ready, "HEAD": status.ready},
     "/health_generate": {"GET": status.health_generate},
@@ -81,15 +88,17 @@ _ROUTES: dict[str, dict[str, EndpointHandler]] = {
     "/v1/loads": {"GET": status.loads},
     "/cached_prefixes": {"GET": status.cached_prefixes},
     "/flush_cache": {"GET": status.flush_cache, "POST": status.flush_cache},
-    "/abort_request": {"POST": status.abort_request},
-    "/pause_generation": {"POST": weight_routes.pause_generation},
-    "/continue_generation": {"POST": weight_routes.continue_generation},
-    "/update_weights_from_disk": {"POST": weight_routes.update_from_disk},
-    "/update_weights_from_tensor": {"POST": weight_routes.update_from_tensor},
-    "/update_weight_version": {"POST": weight_routes.update_version},
-    "/get_weight_version": {"GET": weight_routes.version},
-    "/weight_version": {"GET": weight_routes.version},
-    "/get_weights_by_name": {"GET": weight_routes.by_name, "POST": weight_routes.by_name},
+    "/abort_request": {"POST": BodyEndpoint(status.AbortBody, status.abort_request)},
+    "/pause_generation": {
+        "POST": BodyEndpoint(weights.PauseBody, weights.pause_generation, takes_query=True)
+    },
+    "/continue_generation": {"POST": weights.continue_generation},
+    "/update_weights_from_disk": {"POST": BodyEndpoint(weights.DiskUpdateBody, weights.update_from_disk)},
+    "/update_weights_from_tensor": {"POST": weights.update_from_tensor},
+    "/update_weight_version": {"POST": BodyEndpoint(weights.WeightVersionBody, weights.update_version)},
+    "/get_weight_version": {"GET": weights.version},
+    "/weight_version": {"GET": weights.version},
+    "/get_weights_by_name": {"GET": _weights_by_name, "POST": _weights_by_name},
     "/openapi.json": {"GET": openapi},
 }
 _TRACED = frozenset({"/v1/chat/completions", "/v1/completions", "/generate"})

@@ -1,29 +1,25 @@
 """POST /v1/chat/completions: the body, the prompt it makes, and the replies, whole or streamed."""
 
 import json
-import time
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 from msgspec import UNSET
 
-from radixway.core.http import BadBodyError, decode_json
+from radixway.core.http import BadBodyError
 from radixway.core.parsers import (
     CLOSES,
     OPENS,
     AnswerFormat,
     AnswerTextReader,
     CallDelta,
-    MessageDelta,
     detect_thinking_place,
 )
 from radixway.core.tokenizer import Tokenizer, render_chat
 from radixway.engine.engine_request import RequestOutput
-from radixway.engine.server.constraint_fields import find_constraint
-from radixway.engine.server.engine_service import EngineService, GenerationJob, prefix_namespace
-from radixway.engine.server.generation_group import GatheredOutput
+from radixway.engine.server.engine_service import EngineService, GenerationJob
 from radixway.engine.server.http_exchange import HttpExchange
+from radixway.engine.server.openai_fields import SamplingBody, check_choices, find_constraint
 from radixway.engine.server.openai_replies import (
     ChatChoice,
     ChatMessage,
@@ -31,19 +27,16 @@ from radixway.engine.server.openai_replies import (
     FunctionCall,
     ReplyHead,
     ToolCall,
-    encode,
     finish_reason_name,
     make_chat_logprobs,
     make_prompt_logprobs,
     make_weight_metadata,
+    send_replies,
     stop_reason_of,
-    stream_choices,
     sum_usage,
 )
 from radixway.engine.server.sampling import (
-    SamplingBody,
     broadcast_values,
-    check_choices,
     check_logprobs,
     field_names,
     make_sampling_params,
@@ -131,16 +124,15 @@ class ChatReplies:
         self._tokenizer = service.tokenizer
         self._eos_token_ids = service.engine.model_info.eos_token_ids
         self._body = body
-        self._head = head
+        self.head = head
         self._prompt_ids = prompt_ids
         self._reading = reading
         self._readers: dict[int, AnswerTextReader] = {}
 
-    def make_completion(self, answers: list[GatheredOutput]) -> CompletionReply:
+    def make_completion(self, answers: list[RequestOutput]) -> CompletionReply:
         """The reply with each of `answers` as a message."""
-        reply = self._head.make_reply(
-            [self._make_message(index, answer) for index, answer in enumerate(answers)]
-        )
+        choices = [self._make_message(index, answer) for index, answer in enumerate(answers)]
+        reply = self.head.make_reply(choices)
         reply.usage = sum_usage(answers, len(answers))
         reply.prompt_token_ids = self._prompt_ids if self._body.return_token_ids else UNSET
         if (most := self._body.prompt_logprobs) is not None:
@@ -155,17 +147,21 @@ class ChatReplies:
         if reader is None:
             reader = self._readers[index] = self._reading.create_reader()
             role = ChatMessage(role="assistant", content="")
-            chunks.append(self._head.make_reply([ChatChoice(index=index, delta=role, finish_reason=None)]))
+            chunks.append(self.head.make_reply([ChatChoice(index=index, delta=role, finish_reason=None)]))
             chunks[0].prompt_token_ids = self._prompt_ids if self._body.return_token_ids else UNSET
         delta = reader.read_delta(output.text, last=output.finish is not None)
         has_tokens = output.token_ids and (self._body.return_token_ids or self._body.logprobs)
         if delta or output.finish or has_tokens:
             choice = self._make_choice(index, output, reader)
-            choice.delta = _delta_message(delta)
-            chunks.append(self._head.make_reply([choice]))
+            choice.delta = ChatMessage(
+                content=delta.content or UNSET,
+                reasoning_content=delta.reasoning or UNSET,
+                tool_calls=[_make_tool_call(call, in_stream=True) for call in delta.calls] or UNSET,
+            )
+            chunks.append(self.head.make_reply([choice]))
         return chunks
 
-    def _make_message(self, index: int, answer: GatheredOutput) -> ChatChoice:
+    def _make_message(self, index: int, answer: RequestOutput) -> ChatChoice:
         reader = self._reading.create_reader()
         delta = reader.read_delta(answer.text, last=True)
         choice = self._make_choice(index, answer, reader)
@@ -177,9 +173,7 @@ class ChatReplies:
         )
         return choice
 
-    def _make_choice(
-        self, index: int, part: GatheredOutput | RequestOutput, reader: AnswerTextReader
-    ) -> ChatChoice:
+    def _make_choice(self, index: int, part: RequestOutput, reader: AnswerTextReader) -> ChatChoice:
         logprobs = make_chat_logprobs(self._tokenizer, part.logprobs) if self._body.logprobs else None
         reason = finish_reason_name(part.finish)
         return ChatChoice(
@@ -189,14 +183,6 @@ class ChatReplies:
             stop_reason=stop_reason_of(part.finish, self._eos_token_ids),
             token_ids=part.token_ids if self._body.return_token_ids else UNSET,
         )
-
-
-def _delta_message(delta: MessageDelta) -> ChatMessage:
-    return ChatMessage(
-        content=delta.content or UNSET,
-        reasoning_content=delta.reasoning or UNSET,
-        tool_calls=[_make_tool_call(call, in_stream=True) for call in delta.calls] or UNSET,
-    )
 
 
 def _make_tool_call(call: CallDelta, *, in_stream: bool = False) -> ToolCall:
@@ -210,13 +196,8 @@ def _make_tool_call(call: CallDelta, *, in_stream: bool = False) -> ToolCall:
     )
 
 
-_decoder = msgspec.json.Decoder(ChatCompletionBody)
-
-
-async def chat_completions(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
+async def chat_completions(service: EngineService, exchange: HttpExchange, body: ChatCompletionBody) -> None:
     """Answer a conversation, whole or streamed."""
-    arrived_at = time.perf_counter()
-    body = decode_json(_decoder, raw)
     service.check_model(body.model)
     (rid,) = broadcast_values("rid", body.rid, 1, exchange.request_id)
     n = check_choices(body)
@@ -224,16 +205,14 @@ async def chat_completions(service: EngineService, exchange: HttpExchange, raw: 
     use = parse_tool_use(body.tools, body.tool_choice, body.parallel_tool_calls)
     check_logprobs("top_logprobs", body.top_logprobs)
     if body.top_logprobs and not body.logprobs:
-        raise BadBodyError("top_logprobs needs logprobs: true", param="top_logprobs", code="invalid_value")
+        raise BadBodyError("top_logprobs needs logprobs: true", param="top_logprobs")
     max_tokens_field = "max_tokens" if body.max_completion_tokens is None else "max_completion_tokens"
     max_tokens: int | None = getattr(body, max_tokens_field)
     if max_tokens == 0:
-        raise BadBodyError(
-            f"{max_tokens_field} must be at least 1", param=max_tokens_field, code="invalid_value"
-        )
+        raise BadBodyError(f"{max_tokens_field} must be at least 1", param=max_tokens_field)
 
     with field_names({"prompt": "messages", "max_tokens": max_tokens_field}):
-        prompt = await render_chat_prompt(service, body, body_bytes=len(raw))
+        prompt = await render_chat_prompt(service, body, body_bytes=exchange.body_bytes)
         reading = _make_reading(service, body, use, prompt)
         grammar = await compile_tool_grammar(service, use, wanted, reading.tools)
         grammar = _wrap_reasoner_grammar(service.tokenizer, grammar, reading)
@@ -251,35 +230,17 @@ async def chat_completions(service: EngineService, exchange: HttpExchange, raw: 
             )
             for choice in range(n)
         ]
-        async with service.start_generations(
-            [GenerationJob(prompt.ids, params, rid) for params in all_params],
-            arrived_at=arrived_at,
-            namespace=prefix_namespace(cache_salt=body.cache_salt),
-            priority=body.priority,
-            meeting=body,
-            traced=exchange.traced,
-            also_known_as=[exchange.request_id],
-        ) as answers:
+        jobs = [GenerationJob(prompt.ids, params, rid) for params in all_params]
+        async with service.start_generations(exchange, jobs, body) as answers:
             kind = "chat.completion.chunk" if body.stream else "chat.completion"
-            head = ReplyHead(f"chatcmpl-{exchange.request_id}", kind, int(time.time()), service.names[0])
+            head = ReplyHead(f"chatcmpl-{exchange.request_id}", kind, service.names[0])
             replies = ChatReplies(service, body, head, prompt.ids, reading)
-            if body.stream:
-                await stream_choices(
-                    exchange,
-                    head,
-                    answers,
-                    replies.make_chunks,
-                    per_prompt=n,
-                    include_usage=body.include_usage,
-                )
-            else:
-                await exchange.send_json(encode(replies.make_completion(await answers.gather_outputs())))
+            await send_replies(exchange, body, answers, replies, per_prompt=n)
 
 
 def _make_reading(
     service: EngineService, body: ChatCompletionBody, use: ToolUse, prompt: ChatPrompt
 ) -> AnswerFormat:
-    """How the answers to this request are to be read."""
     last = (body.messages or [{}])[-1].get("content") if body.continue_final_message else None
     continued = json.dumps(last, ensure_ascii=False) if body.continue_final_message else None
     style = None if body.separate_reasoning is False else service.family.thinking
@@ -295,7 +256,13 @@ def _wrap_reasoner_grammar(
     if grammar is None or (reading.place != "inside" and opens is None):
         return grammar
     inside = reading.place == "inside"
-    return ReasonerGrammar(grammar, tokenizer.token_bytes, opens=opens, closes=CLOSES, inside=inside)
+    return ReasonerGrammar(
+        after=grammar,
+        token_bytes=tokenizer.token_bytes,
+        opens=opens,
+        closes=CLOSES.encode(),
+        inside=inside,
+    )
 
 
 def _reads_special_tokens(tokenizer: Tokenizer, reading: AnswerFormat) -> bool:

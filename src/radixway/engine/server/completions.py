@@ -1,36 +1,29 @@
 """POST /v1/completions."""
 
-import time
 from typing import Any
 
-import msgspec
 from msgspec import UNSET, UnsetType
 
-from radixway.core.http import BadBodyError, decode_json
+from radixway.core.http import BadBodyError
 from radixway.engine.engine_request import RequestOutput, TokenLogprob
-from radixway.engine.server.constraint_fields import find_constraint
-from radixway.engine.server.engine_service import EngineService, GenerationJob, prefix_namespace
-from radixway.engine.server.generation_group import GatheredOutput
+from radixway.engine.server.engine_service import EngineService, GenerationJob, split_prompts
 from radixway.engine.server.http_exchange import HttpExchange
+from radixway.engine.server.openai_fields import SamplingBody, check_choices, find_constraint
 from radixway.engine.server.openai_replies import (
     CompletionReply,
     ReplyHead,
     TextChoice,
-    encode,
     finish_reason_name,
     make_prompt_logprobs,
     make_text_logprobs,
     make_weight_metadata,
+    send_replies,
     stop_reason_of,
-    stream_choices,
     sum_usage,
 )
-from radixway.engine.server.prompt_inputs import encode_prompts, split_prompts
 from radixway.engine.server.sampling import (
     MAX_ANSWERS,
-    SamplingBody,
     broadcast_values,
-    check_choices,
     check_logprobs,
     field_names,
     make_sampling_params,
@@ -51,13 +44,8 @@ class TextCompletionBody(SamplingBody, kw_only=True):
     add_special_tokens: bool | None = None
 
 
-_decoder = msgspec.json.Decoder(TextCompletionBody)
-
-
-async def completions(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
+async def completions(service: EngineService, exchange: HttpExchange, body: TextCompletionBody) -> None:
     """Continue one or more prompts, whole or streamed."""
-    arrived_at = time.perf_counter()
-    body = decode_json(_decoder, raw)
     service.check_model(body.model)
     n = check_choices(body)
     check_logprobs("logprobs", body.logprobs)
@@ -69,10 +57,10 @@ async def completions(service: EngineService, exchange: HttpExchange, raw: bytes
         given = split_prompts(body.prompt, param="prompt")
         if len(given) * n > MAX_ANSWERS:
             message = f"prompt: {len(given)} prompts times n={n} are more than {MAX_ANSWERS} answers"
-            raise BadBodyError(message, param="prompt", code="invalid_value")
+            raise BadBodyError(message, param="prompt")
         rids = broadcast_values("rid", body.rid, len(given), exchange.request_id)
         add_special_tokens = body.add_special_tokens is not False
-        prompts = await encode_prompts(service, given, param="prompt", add_special_tokens=add_special_tokens)
+        prompts = await service.encode_prompts(given, param="prompt", add_special_tokens=add_special_tokens)
         echoes = _prompt_echoes(service, body, prompts) if body.echo else [""] * len(prompts)
         grammar = await service.compile_constraint(wanted)
         jobs = [
@@ -80,34 +68,10 @@ async def completions(service: EngineService, exchange: HttpExchange, raw: bytes
             for rid, prompt in zip(rids, prompts, strict=True)
             for choice in range(n)
         ]
-        async with service.start_generations(
-            jobs,
-            arrived_at=arrived_at,
-            namespace=prefix_namespace(cache_salt=body.cache_salt),
-            priority=body.priority,
-            meeting=body,
-            traced=exchange.traced,
-            also_known_as=[exchange.request_id],
-        ) as answers:
-            head = ReplyHead(
-                f"cmpl-{exchange.request_id}", "text_completion", int(time.time()), service.names[0]
-            )
-            choices = _ChoiceMaker(service, body, prompts, echoes, n)
-            if body.stream:
-                await stream_choices(
-                    exchange,
-                    head,
-                    answers,
-                    lambda index, output: [
-                        head.make_reply([c]) for c in choices.make_stream_choices(index, output)
-                    ],
-                    per_prompt=n,
-                    include_usage=body.include_usage,
-                )
-            else:
-                await exchange.send_json(
-                    encode(_whole_reply(choices, head, await answers.gather_outputs(), n))
-                )
+        async with service.start_generations(exchange, jobs, body) as answers:
+            head = ReplyHead(f"cmpl-{exchange.request_id}", "text_completion", service.names[0])
+            replies = TextReplies(service, body, head, prompts, echoes, n)
+            await send_replies(exchange, body, answers, replies, per_prompt=n)
 
 
 def _make_job(
@@ -145,28 +109,19 @@ def _prompt_echoes(service: EngineService, body: TextCompletionBody, prompts: li
     return [service.tokenizer.decode(ids, skip_special_tokens=False) for ids in prompts]
 
 
-def _whole_reply(
-    choices: "_ChoiceMaker", head: ReplyHead, answers: list[GatheredOutput], n: int
-) -> CompletionReply:
-    for index, answer in enumerate(answers):
-        answer.prompt_logprobs = answers[index - index % n].prompt_logprobs  # scored once for all n
-    reply = head.make_reply([choices.make_choice(index, answer) for index, answer in enumerate(answers)])
-    reply.usage = sum_usage(answers, n)
-    reply.metadata = make_weight_metadata(answers[0])
-    return reply
-
-
-class _ChoiceMaker:
-    """Makes choices of answers and of their parts; the prompt's echo and ids come with the first part."""
+class TextReplies:
+    """Makes replies of answers and of their parts; the prompt's echo and ids come with the first part."""
 
     def __init__(
         self,
         service: EngineService,
         body: TextCompletionBody,
+        head: ReplyHead,
         prompts: list[list[int]],
         echoes: list[str],
         n: int,
     ) -> None:
+        self.head = head
         self._tokenizer = service.tokenizer
         self._eos_token_ids = service.engine.model_info.eos_token_ids
         self._logprobs = body.logprobs
@@ -177,7 +132,25 @@ class _ChoiceMaker:
         self._n = n
         self._offsets: dict[int, int] = {}
 
-    def make_choice(self, index: int, part: GatheredOutput | RequestOutput) -> TextChoice:
+    def make_completion(self, answers: list[RequestOutput]) -> CompletionReply:
+        """The reply with each of `answers` as a choice."""
+        for index, answer in enumerate(answers):
+            answer.prompt_logprobs = answers[index - index % self._n].prompt_logprobs  # scored once for all n
+        choices = [self._make_choice(index, answer) for index, answer in enumerate(answers)]
+        reply = self.head.make_reply(choices)
+        reply.usage = sum_usage(answers, self._n)
+        reply.metadata = make_weight_metadata(answers[0])
+        return reply
+
+    def make_chunks(self, index: int, output: RequestOutput) -> list[CompletionReply]:
+        """The chunk for one output; none if it adds nothing."""
+        has_tokens = output.token_ids and (self._token_ids or self._logprobs is not None)
+        has_echo = index not in self._offsets and self._echoes[index // self._n]
+        if output.text or output.finish or has_tokens or has_echo:
+            return [self.head.make_reply([self._make_choice(index, output)])]
+        return []
+
+    def _make_choice(self, index: int, part: RequestOutput) -> TextChoice:
         """The choice for a whole answer, or for the next part of a streamed one."""
         prompt = index // self._n
         first = index not in self._offsets
@@ -195,7 +168,7 @@ class _ChoiceMaker:
             prompt_logprobs=scores,
         )
 
-    def _make_text_logprobs(self, index: int, part: GatheredOutput | RequestOutput) -> dict[str, Any] | None:
+    def _make_text_logprobs(self, index: int, part: RequestOutput) -> dict[str, Any] | None:
         """The `logprobs` of a part, the echoed prompt's before the first."""
         first = index not in self._offsets
         offset = self._offsets.setdefault(index, 0)
@@ -210,13 +183,3 @@ class _ChoiceMaker:
         logprobs = make_text_logprobs(self._tokenizer, items, offset, self._logprobs)
         self._offsets[index] = offset + sum(map(len, logprobs["tokens"]))
         return logprobs
-
-    def make_stream_choices(self, index: int, output: RequestOutput) -> list[TextChoice]:
-        """The choice for one output, or nothing when it has nothing to tell."""
-        has_tokens = output.token_ids and (self._token_ids or self._logprobs is not None)
-        has_echo = index not in self._offsets and self._echoes[index // self._n]
-        return (
-            [self.make_choice(index, output)]
-            if output.text or output.finish or has_tokens or has_echo
-            else []
-        )

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 from radixway.core.config.engine import EngineConfig
@@ -15,16 +16,20 @@ from radixway.core.parsers import ModelFamily
 from radixway.core.telemetry.tracing import RequestTracer
 from radixway.core.tokenizer import Tokenizer
 from radixway.engine.engine import Engine
-from radixway.engine.engine_request import BootstrapRoom
 from radixway.engine.errors import GrammarUnavailableError, InvalidGrammarError, InvalidRequestError
 from radixway.engine.generation_stream import GenerationStream
-from radixway.engine.grammar_compiler import CompiledGrammar, GrammarCompiler
+from radixway.engine.grammar_compiler import CompiledGrammar, GrammarCompiler, OutputConstraint
 from radixway.engine.sampling_params import SamplingParams
-from radixway.engine.server.bootstrap_fields import BootstrapFields, parse_rooms
-from radixway.engine.server.constraint_fields import FieldConstraint, field_error
+from radixway.engine.server.generation_fields import (
+    GenerationFields,
+    check_priority,
+    parse_rooms,
+    prefix_namespace,
+)
 from radixway.engine.server.generation_group import GenerationGroup
-from radixway.engine.server.http_exchange import TracedRequest
+from radixway.engine.server.http_exchange import HttpExchange
 from radixway.engine.server.metrics import EngineGpuMonitor, ServerMetrics
+from radixway.engine.server.openai_fields import FieldConstraint, field_error
 from radixway.engine.server.sampling import SamplingDefaults
 
 T = TypeVar("T")
@@ -33,7 +38,6 @@ DEFAULT_MODEL = "default"
 """What SGLang's clients call the model of a server that has one."""
 _MAX_INLINE_CHARACTERS = 8_192  # characters: tokenizing that many takes some 5 ms
 _NUM_TEXT_THREADS = 2  # a thread's work may take seconds of a core and, while it lasts, 200 bytes a character
-_PRIORITY_LIMIT = 2**31
 
 
 @dataclass(slots=True, frozen=True)
@@ -85,7 +89,7 @@ class EngineService:
             tools=self.config.tool_parser,
             thinking=self.config.reasoning_parser,
         )
-        self.longest_prompt = self.engine.model_info.context_length * self.tokenizer.longest_token
+        self.longest_prompt = info.context_length * self.tokenizer.longest_token
 
     def body_limit_bytes(self, path: str) -> int:
         """Bytes that the body of a request to `path` may have."""
@@ -94,10 +98,7 @@ class EngineService:
         return self.max_body_bytes
 
     def check_model(self, name: str | None) -> None:
-        """Raises HttpError (404) for a model that is not served here.
-
-        `default`, and no name, is the one that is.
-        """
+        """Raises HttpError (404) for a model not served here; `default`, and no name, is the one that is."""
         if name and name != DEFAULT_MODEL and name not in self.names:
             message = f"the model {name!r} does not exist here; this server has {self.names[0]!r}"
             raise HttpError(message, status=404, param="model", code="model_not_found")
@@ -123,15 +124,18 @@ class EngineService:
         if wanted is None:
             return None
         field, constraint = wanted
-        grammar = self.grammars.get_cached(constraint)
-        if grammar is not None:
-            return grammar
         try:
-            return await self.run_in_thread(lambda: self.grammars.compile_constraint(constraint))
+            return await self.compile_grammar(constraint)
         except InvalidGrammarError as error:
             raise field_error(field, f"cannot be used: {error}", code="invalid_grammar") from None
         except GrammarUnavailableError as error:
             raise field_error(field, str(error), code="unsupported") from None
+
+    async def compile_grammar(self, constraint: OutputConstraint) -> CompiledGrammar:
+        """Compile `constraint`, unless it has been before. Raises InvalidGrammarError."""
+        if (grammar := self.grammars.get_cached(constraint)) is not None:
+            return grammar
+        return await self.run_in_thread(lambda: self.grammars.compile_constraint(constraint))
 
     def check_length(self, text: str, param: str) -> None:
         """Raises BadBodyError (400) for a text that cannot fit the context, so that it need not be tokenized.
@@ -153,6 +157,34 @@ class EngineService:
             message = f"{param} holds token id {wrong}, which is outside the vocabulary of {size} tokens"
             raise BadBodyError(message, param=param, code="invalid_token_id")
 
+    async def encode_prompts(
+        self,
+        prompts: Sequence[str | list[int]],
+        *,
+        param: str,
+        add_special_tokens: bool = True,
+        must_fit: bool = True,
+    ) -> list[list[int]]:
+        """Encode each of `prompts` as token ids.
+
+        Raises BadBodyError (400) for an empty prompt, an unknown id, or a text too long for the context
+        unless it need not fit. Texts are tokenized one by one: if the client leaves, the rest never are.
+        """
+        names = [f"{param}[{index}]" if len(prompts) > 1 else param for index in range(len(prompts))]
+        texts = {name: prompt for name, prompt in zip(names, prompts, strict=True) if isinstance(prompt, str)}
+        if must_fit:
+            for name, text in texts.items():
+                self.check_length(text, name)
+        characters = sum(map(len, texts.values()))
+        all_ids = []
+        for name, prompt in zip(names, prompts, strict=True):
+            if isinstance(prompt, str):
+                encode = partial(self.tokenizer.encode, prompt, add_special_tokens=add_special_tokens)
+                prompt = await self.run_off_loop(encode, characters=characters)
+            self.check_token_ids(prompt, name)
+            all_ids.append(prompt)
+        return all_ids
+
     def limit_max_tokens(self, most: int, prompt_ids: Sequence[int]) -> int:
         """`most`, or what is left of the context after the prompt."""
         return min(most, max(1, self.engine.model_info.context_length - len(prompt_ids)))
@@ -160,39 +192,36 @@ class EngineService:
     @asynccontextmanager
     async def start_generations(
         self,
+        exchange: HttpExchange,
         jobs: Sequence[GenerationJob],
+        body: GenerationFields | None = None,
         *,
-        arrived_at: float,
-        namespace: str = "",
-        priority: int | None = None,
-        also_known_as: Sequence[str] = (),
-        meeting: BootstrapFields | None = None,
-        traced: TracedRequest | None = None,
+        extra_key: str | None = None,
+        aliases: Sequence[str] = (),
     ) -> AsyncIterator[GenerationGroup]:
-        """Submit every job; what still runs at the end is aborted. `also_known_as`: what else `abort` knows
-        all of them by. `meeting`: the body that says where another engine is met, if any. `traced` is told
-        of the generations.
+        """Submit every job of `exchange`, with fields of its `body`; what still runs at the end is aborted.
 
-        Raises InvalidRequestError, QueueFull or EngineStopped, and then nothing runs.
+        `abort_request` knows all of them by the exchange's id and by `aliases` as well.
+
+        Raises BadBodyError (400) naming the field at fault, InvalidRequestError, EngineQueueFullError or
+        EngineStoppedError, and then nothing runs.
         """
-        if abs(priority or 0) >= _PRIORITY_LIMIT:
-            raise BadBodyError(
-                f"priority is out of range: {priority}", param="priority", code="invalid_value"
-            )
+        priority = check_priority(body.priority if body is not None else None)
+        namespace = prefix_namespace(body.cache_salt, extra_key) if body is not None else ""
         most = self.config.max_running + self.config.max_queued
         if len(jobs) > most:  # waiting would not help
-            raise InvalidRequestError(
-                "prompt", f"{len(jobs)} answers are more than the {most} this engine takes"
-            )
-        rooms: Sequence[BootstrapRoom | None] = [None] * len(jobs)
-        if meeting is not None and self.config.disaggregation_mode != "null":
-            rooms = parse_rooms(meeting, len(jobs))
+            message = f"{len(jobs)} answers are more than the {most} this engine takes"
+            raise InvalidRequestError("prompt", message)
+        is_paired = body is not None and self.config.disaggregation_mode != "null"
+        rooms = parse_rooms(body, len(jobs)) if body is not None and is_paired else [None] * len(jobs)
         generations: list[GenerationStream] = []
-        if traced is not None:
-            traced.generations = generations
+        if exchange.traced is not None:
+            exchange.traced.generations = generations
+        arrived_at, first_token_s = exchange.arrived_at, self.metrics.first_token_s
         answers = GenerationGroup(
-            generations, lambda: self.metrics.first_token_s.observe(time.perf_counter() - arrived_at)
+            generations, lambda: first_token_s.observe(time.perf_counter() - arrived_at)
         )
+        names = {exchange.request_id, *aliases}
         try:
             for job, room in zip(jobs, rooms, strict=True):
                 generation = self.engine.submit_request(
@@ -200,20 +229,19 @@ class EngineService:
                     job.params,
                     request_id=f"{job.request_id}-{uuid.uuid4().hex[:12]}",
                     namespace=namespace,
-                    priority=priority or 0,
+                    priority=priority,
                     room=room,
                 )
                 generations.append(generation)
-                for name in {job.request_id, *also_known_as}:
+                for name in names | {job.request_id}:
                     self._running.setdefault(name, set()).add(generation.request_id)
             yield answers
             self.metrics.whole_s.observe(time.perf_counter() - arrived_at)
         finally:
             for job, generation in zip(jobs, generations, strict=False):
-                self.engine.abort_request(
-                    generation.request_id
-                )  # before anything is awaited: that may be cancelled
-                for name in {job.request_id, *also_known_as}:
+                # Before anything is awaited: that may be cancelled.
+                self.engine.abort_request(generation.request_id)
+                for name in names | {job.request_id}:
                     running = self._running[name]
                     running.discard(generation.request_id)
                     if not running:
@@ -229,13 +257,18 @@ class EngineService:
         return sum(map(self.engine.abort_request, set().union(*self._running.values())))
 
 
-def prefix_namespace(*, cache_salt: str | None, extra_key: str | None = None) -> str:
-    """The namespace of a request's prefixes: shared only with the same `extra_key` (SGLang's) and
-    `cache_salt`.
-
-    Raises BadBodyError (400) for a NUL in either, which is what divides them.
-    """
-    for name, value in (("cache_salt", cache_salt), ("extra_key", extra_key)):
-        if value and "\0" in value:
-            raise BadBodyError(f"{name} must not hold a NUL character", param=name, code="invalid_value")
-    return f"{extra_key}\0{cache_salt or ''}" if extra_key else cache_salt or ""
+def split_prompts(given: str | Sequence[str | int | list[int]], *, param: str) -> Sequence[str | list[int]]:
+    """Split `given` into prompts. Raises BadBodyError (400), naming `param`, for none or for mixed kinds."""
+    if isinstance(given, str):
+        return [given]
+    if not given:
+        raise BadBodyError(f"{param} is empty", param=param, code="empty_prompt")
+    ids = [item for item in given if isinstance(item, int)]
+    if len(ids) == len(given):
+        return [ids]
+    texts = [item for item in given if isinstance(item, str)]
+    lists = [item for item in given if isinstance(item, list)]
+    if max(len(texts), len(lists)) < len(given):
+        message = f"{param} mixes texts, token ids and lists of token ids"
+        raise BadBodyError(message, param=param, code="invalid_type")
+    return texts or lists

@@ -1,28 +1,229 @@
-"""POST /generate: SGLang's own protocol, which reinforcement-learning frameworks use."""
+"""POST /generate: SGLang's own protocol, which reinforcement-learning frameworks use.
+
+The body, single or batch, checked and laid out as one item per prompt; and the replies, whole or streamed.
+"""
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from radixway.core.http import decode_json
-from radixway.core.http.server_sent_events import DONE_EVENT, write_event
+from radixway.core.http import BadBodyError
+from radixway.core.http.server_sent_events import write_event
 from radixway.core.tokenizer import Tokenizer
 from radixway.engine.engine_request import FinishReason, RequestOutput, TokenLogprob
-from radixway.engine.server.engine_service import EngineService, GenerationJob, prefix_namespace
-from radixway.engine.server.generate_body import (
-    WIRE_NAMES,
-    GenerateRequestBody,
-    is_batch,
-    parse_generate_items,
+from radixway.engine.sampling_params import SamplingParams
+from radixway.engine.server.engine_service import EngineService, GenerationJob, split_prompts
+from radixway.engine.server.http_exchange import HttpExchange, encode
+from radixway.engine.server.openai_fields import FieldConstraint, find_sampling_constraint
+from radixway.engine.server.openai_replies import MIN_LOGPROB, make_weight_versions
+from radixway.engine.server.sampling import (
+    MAX_ANSWERS,
+    CommonSamplingFields,
+    SamplingDefaults,
+    broadcast_values,
+    check_choice_count,
+    field_names,
+    make_sampling_params,
+    unsupported_field_error,
 )
-from radixway.engine.server.generation_group import GatheredOutput, GenerationGroup
-from radixway.engine.server.http_exchange import HttpExchange
-from radixway.engine.server.prompt_inputs import encode_prompts
-from radixway.engine.server.sampling import field_names
+from radixway.engine.structured_output import StructuredOutputGrammar
 
-_MIN_LOGPROB = -9999.0  # JSON has no -inf
+_NEUTRAL_DEFAULTS = SamplingDefaults()  # what SGLang takes, whatever the model's authors recommend
+
+
+class GenerateSampling(CommonSamplingFields, kw_only=True):
+    """`sampling_params`, under SGLang's names."""
+
+    max_tokens: int | msgspec.UnsetType | None = msgspec.field(name="max_new_tokens", default=msgspec.UNSET)
+    """Null: as many as fit, as in SGLang; left out: SGLang's default."""
+    min_tokens: int | None = msgspec.field(name="min_new_tokens", default=None)
+    seed: int | None = msgspec.field(name="sampling_seed", default=None)
+    include_stop: bool | None = msgspec.field(name="no_stop_trim", default=None)
+    stop_regex: Any = None
+    regex: str | None = None
+    json_schema: Any = None
+    ebnf: str | None = None
+    structural_tag: Any = None
+
+
+WIRE_NAMES = {
+    field.name: f"sampling_params.{field.encode_name}" for field in msgspec.structs.fields(GenerateSampling)
+} | {
+    "prompt": "input_ids",
+    "logprobs": "top_logprobs_num",
+    "prompt_logprobs": "top_logprobs_num",
+    "prompt_logprobs_start": "logprob_start_len",
+    "logprob_ids": "token_ids_logprob",
+}
+"""SamplingParams' fields as /generate calls them."""
+
+
+class GenerateRequestBody(msgspec.Struct, kw_only=True):
+    """The request."""
+
+    text: str | list[str] | None = None
+    input_ids: list[int | list[int]] | None = None
+    sampling_params: GenerateSampling | list[GenerateSampling] | None = None
+    rid: str | list[str] | None = None
+    stream: bool | None = None
+    return_logprob: bool | list[bool] | None = None
+    logprob_start_len: int | list[int] | None = None
+    top_logprobs_num: int | list[int] | None = None
+    token_ids_logprob: list[int | list[int] | None] | None = None
+    return_text_in_logprobs: bool | None = None
+    priority: int | None = None
+    cache_salt: str | None = None
+    extra_key: str | None = None
+    bootstrap_host: str | list[str] | None = None
+    bootstrap_port: int | list[int | None] | None = None
+    bootstrap_room: int | list[int] | None = None
+    input_embeds: Any = None
+    image_data: Any = None
+    audio_data: Any = None
+    video_data: Any = None
+    lora_path: Any = None
+    session_params: Any = None
+    return_hidden_states: Any = None
+
+
+@dataclass(slots=True, frozen=True)
+class LogprobOptions:
+    """Which log-probabilities one prompt's answer carries, under SGLang's names."""
+
+    start_len: int
+    """The prompt's tokens are scored from here on; -1: only the answer's."""
+    top_num: int
+    token_ids: tuple[int, ...]
+
+
+@dataclass(slots=True, frozen=True)
+class GenerateItem:
+    """One prompt of the request."""
+
+    prompt: str | list[int]
+    rid: str
+    sampling: GenerateSampling
+    logprobs: LogprobOptions | None
+    samples: int
+    constraint: FieldConstraint | None
+
+    @property
+    def wants_all_that_fits(self) -> bool:
+        """Its answer may be of any length."""
+        return self.sampling.max_tokens is None
+
+    def make_sampling_params(
+        self, default_max_tokens: int, grammar: StructuredOutputGrammar | None
+    ) -> list[SamplingParams]:
+        """Parameters of each sample, with `grammar`. Raises InvalidRequestError naming the field."""
+        wanted, scored = self.sampling.max_tokens, self.logprobs
+        return [
+            make_sampling_params(
+                self.sampling,
+                _NEUTRAL_DEFAULTS,
+                max_tokens=wanted if isinstance(wanted, int) else default_max_tokens,
+                logprobs=scored.top_num if scored else None,
+                logprob_ids=scored.token_ids if scored else (),
+                prompt_logprobs=scored.top_num if scored and scored.start_len >= 0 else None,
+                prompt_logprobs_start=max(0, scored.start_len) if scored else 0,
+                choice=sample,
+                grammar=grammar,
+                place="sampling_params.",
+            )
+            for sample in range(self.samples)
+        ]
+
+
+def is_batch(body: GenerateRequestBody) -> bool:
+    """True if `body` has a list of prompts: then the answer is a list too."""
+    return isinstance(body.text, list) or bool(body.input_ids and isinstance(body.input_ids[0], list))
+
+
+def parse_generate_items(body: GenerateRequestBody, request_id: str) -> list[GenerateItem]:
+    """Split `body` into prompts with parameters. Raises BadBodyError (400) naming the field at fault."""
+    _refuse_unsupported(body)
+    prompts = _split_prompts(body)
+    count = len(prompts)
+    samplings = broadcast_values("sampling_params", body.sampling_params, count, GenerateSampling())
+    base = body.rid if isinstance(body.rid, str) else request_id
+    rids = [base] if count == 1 else [f"{base}_{index}" for index in range(count)]
+    if isinstance(body.rid, list):
+        rids = broadcast_values("rid", body.rid, count, "")
+    scored = _logprob_options(body, count)
+    items = [
+        GenerateItem(
+            prompt,
+            rid,
+            sampling,
+            logprobs,
+            check_choice_count(sampling, "sampling_params."),
+            find_sampling_constraint(sampling.regex, sampling.json_schema, sampling.ebnf),
+        )
+        for prompt, rid, sampling, logprobs in zip(prompts, rids, samplings, scored, strict=True)
+    ]
+    if sum(item.samples for item in items) > MAX_ANSWERS:
+        param = "text" if body.text is not None else "input_ids"
+        raise BadBodyError(f"{param}: prompts times n are more than {MAX_ANSWERS} answers", param=param)
+    return items
+
+
+def _split_prompts(body: GenerateRequestBody) -> Sequence[str | list[int]]:
+    if body.text is not None and body.input_ids is None:
+        return split_prompts(body.text, param="text")
+    if body.input_ids is not None and body.text is None:
+        return split_prompts(body.input_ids, param="input_ids")
+    raise BadBodyError("give either text or input_ids", param="text", code="missing_field")
+
+
+def _logprob_options(body: GenerateRequestBody, count: int) -> list[LogprobOptions | None]:
+    wanted = broadcast_values("return_logprob", body.return_logprob, count, False)
+    starts = broadcast_values("logprob_start_len", body.logprob_start_len, count, -1)
+    tops = broadcast_values("top_logprobs_num", body.top_logprobs_num, count, 0)
+    if any(start < -1 for start in starts):
+        message = f"logprob_start_len must be -1 (only the answer) or at least 0, not {min(starts)}"
+        raise BadBodyError(message, param="logprob_start_len")
+    token_ids = _token_ids_by_prompt(body.token_ids_logprob or [], count)
+    return [
+        LogprobOptions(start, top, ids) if logprob else None
+        for logprob, start, top, ids in zip(wanted, starts, tops, token_ids, strict=True)
+    ]
+
+
+def _token_ids_by_prompt(given: list[int | list[int] | None], count: int) -> list[tuple[int, ...]]:
+    """`token_ids_logprob` of each prompt: a list of ids is for all of them."""
+    param = "token_ids_logprob"
+    lists = [tuple(item) if isinstance(item, list) else () for item in given if not isinstance(item, int)]
+    ids = tuple(item for item in given if isinstance(item, int))
+    if ids and lists:
+        message = f"{param} mixes token ids and lists of them"
+        raise BadBodyError(message, param=param, code="invalid_type")
+    return broadcast_values(param, lists, count, ()) if lists else [ids] * count
+
+
+_UNSUPPORTED = (
+    "input_embeds",
+    "image_data",
+    "audio_data",
+    "video_data",
+    "lora_path",
+    "session_params",
+    "return_hidden_states",
+)
+_UNSUPPORTED_SAMPLING = ("stop_regex", "structural_tag")
+
+
+def _refuse_unsupported(body: GenerateRequestBody) -> None:
+    for name in _UNSUPPORTED:
+        if getattr(body, name):
+            raise unsupported_field_error(name)
+    samplings = body.sampling_params if isinstance(body.sampling_params, list) else [body.sampling_params]
+    for name in _UNSUPPORTED_SAMPLING:
+        if any(getattr(sampling, name, None) for sampling in samplings):
+            raise unsupported_field_error(f"sampling_params.{name}")
+
 
 LogprobEntry = tuple[float | None, int, str | None]
 """Log-probability, token id, and its text where that is asked for."""
@@ -51,15 +252,14 @@ class LogprobLists:
             first = job.prompt_ids[params.prompt_logprobs_start]
             self.lists["input_token_logprobs"] = [self._make_entry(first, None)]
 
-    def append_part(self, part: GatheredOutput | RequestOutput) -> None:
+    def append_part(self, part: RequestOutput) -> None:
         """Append the log-probabilities of `part`, the new tokens of the answer."""
         self._append_items("input", part.prompt_logprobs)
         self._append_items("output", part.logprobs)
 
     def _append_items(self, side: str, items: Sequence[TokenLogprob]) -> None:
-        self.lists[f"{side}_token_logprobs"] += [
-            self._make_entry(item.token_id, item.logprob) for item in items
-        ]
+        entries = [self._make_entry(item.token_id, item.logprob) for item in items]
+        self.lists[f"{side}_token_logprobs"] += entries
         if self._top:
             self.lists[f"{side}_top_logprobs"] += [self._make_entries(item.top) for item in items]
         if self._named:
@@ -67,7 +267,7 @@ class LogprobLists:
 
     def _make_entry(self, token_id: int, logprob: float | None) -> LogprobEntry:
         text = self._tokenizer.piece(token_id) if self._with_text else None
-        return None if logprob is None else max(logprob, _MIN_LOGPROB), token_id, text
+        return None if logprob is None else max(logprob, MIN_LOGPROB), token_id, text
 
     def _make_entries(self, pairs: Sequence[tuple[int, float]]) -> list[LogprobEntry]:
         return [self._make_entry(token_id, logprob) for token_id, logprob in pairs]
@@ -75,68 +275,32 @@ class LogprobLists:
 
 _DEFAULT_MAX_NEW_TOKENS = 128  # SGLang's
 
-_decoder = msgspec.json.Decoder(GenerateRequestBody)
-_encode = msgspec.json.Encoder().encode
 
-
-async def generate(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
+async def generate(service: EngineService, exchange: HttpExchange, body: GenerateRequestBody) -> None:
     """Continue one or more prompts. Each event of a stream repeats the whole answer so far, as in SGLang."""
-    arrived_at = time.perf_counter()
-    body = decode_json(_decoder, raw)
     param = "text" if body.text is not None else "input_ids"
     with field_names({**WIRE_NAMES, "prompt": param}):
         items = parse_generate_items(body, exchange.request_id)
-        all_ids = await encode_prompts(service, [item.prompt for item in items], param=param)
+        all_ids = await service.encode_prompts([item.prompt for item in items], param=param)
         jobs = []
         for item, ids in zip(items, all_ids, strict=True):
             most = service.engine.model_info.context_length
-            default = service.limit_max_tokens(
-                most if item.wants_all_that_fits else _DEFAULT_MAX_NEW_TOKENS, ids
-            )
+            wanted = most if item.wants_all_that_fits else _DEFAULT_MAX_NEW_TOKENS
+            default = service.limit_max_tokens(wanted, ids)
             grammar = await service.compile_constraint(item.constraint)
-            jobs += [
-                GenerationJob(ids, params, item.rid) for params in item.make_sampling_params(default, grammar)
-            ]
+            all_params = item.make_sampling_params(default, grammar)
+            jobs += [GenerationJob(ids, params, item.rid) for params in all_params]
+        aliases = [body.rid] if isinstance(body.rid, str) else []
         async with service.start_generations(
-            jobs,
-            arrived_at=arrived_at,
-            namespace=prefix_namespace(cache_salt=body.cache_salt, extra_key=body.extra_key),
-            priority=body.priority,
-            meeting=body,
-            traced=exchange.traced,
-            also_known_as=[exchange.request_id, *([body.rid] if isinstance(body.rid, str) else [])],
+            exchange, jobs, body, extra_key=body.extra_key, aliases=aliases
         ) as answers:
-            replies = _GenerateReplies(service, body, jobs, arrived_at)
-            as_list = is_batch(body) or len(jobs) > 1
+            replies = _GenerateReplies(service, exchange, body, jobs)
             if body.stream:
-                await _stream(exchange, answers, replies, count=len(jobs), with_index=as_list)
+                await answers.stream_events(exchange, replies.make_event)
             else:
                 gathered = await answers.gather_outputs()
-                whole = [replies.make_reply(index, answer, answer) for index, answer in enumerate(gathered)]
-                await exchange.send_json(_encode(whole if as_list else whole[0]))
-
-
-async def _stream(
-    exchange: HttpExchange,
-    answers: GenerationGroup,
-    replies: "_GenerateReplies",
-    *,
-    count: int,
-    with_index: bool,
-) -> None:
-    so_far = [GatheredOutput() for _ in range(count)]
-    unfinished = count
-    async for index, output in answers:
-        so_far[index].append_output(output)
-        unfinished -= output.finish is not None
-        reply = replies.make_reply(index, so_far[index], output)
-        if with_index:
-            reply["index"] = index
-        event = write_event(_encode(reply))
-        if not unfinished:
-            await exchange.end_events(event + DONE_EVENT)
-            return
-        await exchange.send_events(event)
+                whole = [replies.make_reply(index, answer) for index, answer in enumerate(gathered)]
+                await exchange.send_json(whole if replies.as_list else whole[0])
 
 
 class _GenerateReplies:
@@ -145,40 +309,56 @@ class _GenerateReplies:
     def __init__(
         self,
         service: EngineService,
+        exchange: HttpExchange,
         body: GenerateRequestBody,
         jobs: Sequence[GenerationJob],
-        arrived_at: float,
     ) -> None:
         with_text = bool(body.return_text_in_logprobs)
         self._logprobs = [LogprobLists(service.tokenizer, job, with_text=with_text) for job in jobs]
         self._jobs = jobs
-        self._arrived_at = arrived_at
+        self._arrived_at = exchange.arrived_at
+        self._answers: dict[int, RequestOutput] = {}
+        self.as_list = is_batch(body) or len(jobs) > 1
 
-    def make_reply(
-        self, index: int, answer: GatheredOutput, new: GatheredOutput | RequestOutput
-    ) -> dict[str, Any]:
-        """The object for one answer, of which `new` has come since the last time."""
+    def make_event(self, index: int, output: RequestOutput) -> bytes:
+        """The event for one more output of an answer."""
+        reply = self.make_reply(index, output)
+        if self.as_list:
+            reply["index"] = index
+        return write_event(encode(reply))
+
+    def make_reply(self, index: int, answer: RequestOutput) -> dict[str, Any]:
+        """The object for answer `index`, of which `answer` has come since the last call."""
         job = self._jobs[index]
+        if job.params.logprobs is not None:
+            self._logprobs[index].append_part(answer)
+        if index in self._answers:
+            answer.prepend_output(self._answers[index])
+        self._answers[index] = answer
+        host, disk = answer.host_tokens, answer.disk_tokens
         meta: dict[str, Any] = {
             "id": job.request_id,
             "finish_reason": _finish_reason(answer),
             "prompt_tokens": answer.prompt_tokens,
             "completion_tokens": answer.completion_tokens,
             "cached_tokens": answer.cached_tokens,
-            "cached_tokens_details": answer.cached_by_tier,
+            "cached_tokens_details": {
+                "device": answer.cached_tokens - host - disk,
+                "host": host,
+                "disk": disk,
+            },
             "weight_version": answer.weight_version,
-            "weight_versions": answer.weight_versions,
+            "weight_versions": make_weight_versions(answer),
             "e2e_latency": time.perf_counter() - self._arrived_at,
         }
         if answer.remote_tokens:
             meta["remote_tokens"] = answer.remote_tokens
         if job.params.logprobs is not None:
-            self._logprobs[index].append_part(new)
             meta |= self._logprobs[index].lists
         return {"text": answer.text, "output_ids": answer.token_ids, "meta_info": meta}
 
 
-def _finish_reason(answer: GatheredOutput) -> dict[str, Any] | None:
+def _finish_reason(answer: RequestOutput) -> dict[str, Any] | None:
     match answer.finish:
         case None:
             return None
@@ -197,15 +377,11 @@ class ConcatenateBody(msgspec.Struct):
     dst_rid: str
 
 
-_concatenate_decoder = msgspec.json.Decoder(ConcatenateBody)
-
-
-async def concatenate(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
+async def concatenate(service: EngineService, exchange: HttpExchange, body: ConcatenateBody) -> None:
     """POST /concate_and_append_request: branches of a program were joined, one after another.
 
     Nothing has to be done: the frontend has appended their texts to the program's own, and sends all of it
     with the next request. What of it is cached is found by its tokens. (KV that was computed behind another
     text is not reused: it would not be what the model computes for this one.)
     """
-    decode_json(_concatenate_decoder, raw)
-    await exchange.send_json(b'{"success":true}')
+    await exchange.send_json({"success": True})

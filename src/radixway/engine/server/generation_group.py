@@ -2,62 +2,11 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
 
-from radixway.engine.engine_request import FinishReason, RequestOutput, TokenLogprob
+from radixway.core.http.server_sent_events import DONE_EVENT
+from radixway.engine.engine_request import RequestOutput
 from radixway.engine.generation_stream import GenerationStream
-
-
-@dataclass(slots=True)
-class GatheredOutput:
-    """The sum of the outputs of one generation so far."""
-
-    text: str = ""
-    token_ids: list[int] = field(default_factory=list)
-    logprobs: list[TokenLogprob] = field(default_factory=list)
-    finish: FinishReason | None = None
-    prompt_tokens: int = 0
-    cached_tokens: int = 0
-    host_tokens: int = 0
-    disk_tokens: int = 0
-    remote_tokens: int = 0
-    completion_tokens: int = 0
-    weight_version: str = ""
-    weight_changes: tuple[tuple[int, str], ...] = ()
-    prompt_logprobs: list[TokenLogprob] = field(default_factory=list)
-
-    def append_output(self, output: RequestOutput) -> None:
-        """Append one step's output."""
-        self.text += output.text
-        self.token_ids += output.token_ids
-        self.logprobs += output.logprobs
-        self.finish = output.finish
-        self.prompt_tokens = output.prompt_tokens
-        self.cached_tokens = output.cached_tokens
-        self.host_tokens = output.host_tokens
-        self.disk_tokens = output.disk_tokens
-        self.remote_tokens = output.remote_tokens
-        self.completion_tokens = output.completion_tokens
-        self.weight_version = output.weight_version
-        self.weight_changes = output.weight_changes
-        self.prompt_logprobs += output.prompt_logprobs
-
-    @property
-    def cached_by_tier(self) -> dict[str, int]:
-        """Cached tokens by the tier of the cache they came from."""
-        device = self.cached_tokens - self.host_tokens - self.disk_tokens
-        return {"device": device, "host": self.host_tokens, "disk": self.disk_tokens}
-
-    @property
-    def weight_versions(self) -> list[dict[str, Any]]:
-        """Which version of the weights made its tokens [start, end), as SGLang tells it: none left out."""
-        changes = self.weight_changes or ((0, self.weight_version),)
-        ends = [*(start for start, _ in changes[1:]), self.completion_tokens]
-        return [
-            {"version": version, "start": start, "end": end}
-            for (start, version), end in zip(changes, ends, strict=True)
-        ]
+from radixway.engine.server.http_exchange import HttpExchange
 
 
 class GenerationGroup:
@@ -97,12 +46,34 @@ class GenerationGroup:
             pump.result()
         return len(done) == len(self._pumps)
 
-    async def gather_outputs(self) -> list[GatheredOutput]:
-        """Every generation's whole answer."""
-        answers = [GatheredOutput() for _ in self._generations]
+    async def gather_outputs(self) -> list[RequestOutput]:
+        """Every generation's whole answer, as one output."""
+        answers: dict[int, RequestOutput] = {}
         async for index, output in self:
-            answers[index].append_output(output)
-        return answers
+            if index in answers:
+                output.prepend_output(answers[index])
+            answers[index] = output
+        return [answers[index] for index in sorted(answers)]
+
+    async def stream_events(
+        self,
+        exchange: HttpExchange,
+        make_events: Callable[[int, RequestOutput], bytes],
+        make_last_event: Callable[[], bytes] = lambda: b"",
+    ) -> None:
+        """Send what `make_events` (index, its next output) makes of each output, until all are finished.
+
+        `make_last_event` makes what comes after all of them, before `[DONE]`.
+        """
+        unfinished = len(self)
+        async for index, output in self:
+            unfinished -= output.finish is not None
+            events = make_events(index, output)
+            if not unfinished:
+                await exchange.end_events(events + make_last_event() + DONE_EVENT)
+                return
+            if events:
+                await exchange.send_events(events)
 
     async def aclose(self) -> None:
         """End every generation that still runs."""
@@ -116,17 +87,7 @@ class GenerationGroup:
         async for output in generation:
             if output.completion_tokens == len(output.token_ids) > 0:
                 self._first_token()
-            waiting = self._ready.get(index)
-            self._ready[index] = output if waiting is None else _merge_outputs(waiting, output)
+            if (waiting := self._ready.get(index)) is not None:
+                output.prepend_output(waiting)
+            self._ready[index] = output
             self._arrived.set()
-
-
-def _merge_outputs(first: RequestOutput, second: RequestOutput) -> RequestOutput:
-    """Two outputs of one generation as one."""
-    return replace(
-        second,
-        token_ids=first.token_ids + second.token_ids,
-        logprobs=first.logprobs + second.logprobs,
-        text=first.text + second.text,
-        prompt_logprobs=[*first.prompt_logprobs, *second.prompt_logprobs],
-    )

@@ -3,13 +3,32 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from time import perf_counter, time
+from typing import Any
 from urllib.parse import parse_qsl
 
-from radixway.core.http import ClientWatch, HttpError, Receive, Scope, Send, choose_request_id, read_body
+import msgspec
+
+from radixway.core.http import (
+    ClientWatch,
+    HttpError,
+    Receive,
+    ReshapedError,
+    Scope,
+    Send,
+    choose_request_id,
+    read_body,
+)
 from radixway.core.telemetry.tracing import CallerSpan, TraceRecord, parse_caller_span
+from radixway.engine.errors import (
+    ContextLengthError,
+    EngineError,
+    EngineQueueFullError,
+    EngineStoppedError,
+    InvalidRequestError,
+)
 from radixway.engine.generation_stream import GenerationStream
 
-JSON = b"application/json"
+encode = msgspec.json.Encoder().encode
 
 
 @dataclass(slots=True)
@@ -31,7 +50,10 @@ class HttpExchange:
         self.request_id = choose_request_id(dict(scope["headers"]).get(b"x-request-id"))
         """The client's `x-request-id`, or one of ours."""
         self.traced: TracedRequest | None = None
-        """While somebody wants to see what becomes of it."""
+        """Set if the request is traced."""
+        self.arrived_at = 0.0
+        """When its body had been read, as `perf_counter` reads."""
+        self.body_bytes = 0
         self.started = False
         self.status = 499
         """What was answered; 499 (client closed request) while nothing was."""
@@ -59,8 +81,10 @@ class HttpExchange:
         return dict(parse_qsl(self._scope["query_string"].decode("latin-1"), keep_blank_values=True))
 
     async def read_body(self) -> bytes:
-        """The whole body. Raises BadBody (413) when it is larger than allowed, ClientGone."""
-        return await read_body(self._scope, self._receive, self._max_body_bytes)
+        """The whole body. Raises BadBodyError (413) if it is too large, ClientDisconnectedError."""
+        body = await read_body(self._scope, self._receive, self._max_body_bytes)
+        self.arrived_at, self.body_bytes = perf_counter(), len(body)
+        return body
 
     def watch_disconnect(self) -> ClientWatch:
         """Cancel this task if the client leaves before the end of its answer; once the body has been read."""
@@ -68,9 +92,9 @@ class HttpExchange:
         self._watch.watch(self._receive)
         return self._watch
 
-    async def send_json(self, body: bytes) -> None:
-        """Answer with the JSON document `body`."""
-        await self.send_whole(body, content_type=JSON)
+    async def send_json(self, reply: Any) -> None:
+        """Answer with `reply` as JSON."""
+        await self.send_whole(encode(reply), content_type=b"application/json")
 
     async def send_whole(self, body: bytes, *, content_type: bytes) -> None:
         """Answer with the document `body` of any type."""
@@ -116,3 +140,23 @@ class HttpExchange:
         self.status = status
         request_id = (b"x-request-id", self.request_id.encode("ascii"))
         await self._send({"type": "http.response.start", "status": status, "headers": [request_id, *headers]})
+
+
+def to_http_error(error: EngineError, *, field_names: dict[str, str] | None = None) -> HttpError:
+    """The HTTP error for `error`; `field_names` are the protocol's own names of the engine's fields."""
+    if isinstance(error, InvalidRequestError):
+        wire_name = (field_names or {}).get(error.field, error.field)
+        code = "context_length_exceeded" if isinstance(error, ContextLengthError) else "invalid_value"
+        message = str(error).replace(f"{error.field} must be", f"{wire_name} must be", 1)
+        return HttpError(message, status=400, param=wire_name, code=code)
+    if isinstance(error, EngineQueueFullError):
+        return HttpError(str(error), status=429, code="queue_full", retry_after_s=1)
+    if isinstance(error, EngineStoppedError):
+        return HttpError(str(error), status=503, code="engine_unavailable", retry_after_s=5)
+    return HttpError(str(error), status=500, code="engine_failed")
+
+
+def weight_update_error(error: HttpError) -> HttpError:
+    """`error` of a call that updates the weights: SGLang's clients look at `success` and `message`."""
+    fields = msgspec.json.decode(error.body()) | {"success": False, "message": error.client_message}
+    return ReshapedError(error, encode(fields))

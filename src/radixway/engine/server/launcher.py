@@ -8,8 +8,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import uvloop
-
 from radixway.core.component import running
 from radixway.core.config.engine import EngineConfig
 from radixway.core.http import (
@@ -43,36 +41,6 @@ class TokenizerLoadError(EngineError):
     """The model's tokenizer or chat template cannot be used; the message says why."""
 
 
-def run_engine(
-    config: EngineConfig,
-    host: str,
-    port: int,
-    *,
-    on_ready: Callable[[str], None] | None = None,
-    progress: LoadProgress | None = None,
-    drain_s: float = DRAIN_S,
-    tracing: RequestTracer | None = None,
-    limits: ServerLimits | None = None,
-) -> None:
-    """Serve one model until SIGINT or SIGTERM; blocks. `on_ready` is told the URL once requests are welcome.
-
-    Raises EngineError, before anything is served, with a sentence for the user: the port is taken, the model
-    is not there or cannot be run.
-    """
-    uvloop.run(
-        serve(
-            config,
-            host,
-            port,
-            on_ready=on_ready,
-            progress=progress,
-            drain_s=drain_s,
-            tracing=tracing,
-            limits=limits,
-        )
-    )
-
-
 async def serve(
     config: EngineConfig,
     host: str,
@@ -85,7 +53,11 @@ async def serve(
     tracing: RequestTracer | None = None,
     limits: ServerLimits | None = None,
 ) -> None:
-    """Serve in a running event loop, see `run_engine`; `stop` ends it too. Port 0 takes a free one."""
+    """Serve one model until SIGINT, SIGTERM or `stop`. Port 0 takes a free one.
+
+    `on_ready` is told the URL once requests are welcome. Raises EngineError, before anything is served, with
+    a sentence for the user: the port is taken, the model is not there or cannot be run.
+    """
     stop = stop or asyncio.Event()
     try:
         listener = bind_tcp(host, port)

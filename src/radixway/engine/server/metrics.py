@@ -1,8 +1,7 @@
 """The engine's Prometheus metrics: what its server measured, and the engine's own counts at each scrape."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -82,8 +81,6 @@ class ServerMetrics:
 
 
 class _EngineCollector(Collector):
-    """Reads `stats` and `gpu_utilisation` (by GPU number) at each scrape."""
-
     def __init__(
         self, stats: Callable[[], EngineStats], gpu_utilisation: Callable[[], Mapping[str, float]]
     ) -> None:
@@ -92,32 +89,8 @@ class _EngineCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         stats = self._stats()
-        gauges = {
-            "requests_running": ("Requests in the batch", stats.running),
-            "requests_waiting": ("Requests in the queue", stats.waiting),
-            "requests_loading": ("Requests whose prefix comes up from a lower tier", stats.loading),
-            "requests_departing": ("Finished requests whose KV is still being sent", stats.departing),
-            "kv_tokens": ("Tokens the KV pool holds at most", stats.kv_total),
-            "kv_used_tokens": ("Tokens of KV held by running requests", stats.kv_used),
-            "kv_cached_tokens": ("Tokens of KV kept for reuse and free to evict", stats.kv_cached),
-            "kv_usage_ratio": ("Share of the KV pool held by running requests", kv_usage_ratio(stats)),
-        }
-        counters = {
-            "requests": ("Requests submitted", stats.requests),
-            "prompt_tokens": ("Prompt tokens received", stats.prompt_tokens),
-            "cached_prompt_tokens": ("Prompt tokens found in the cache", stats.cached_tokens),
-            "remote_prompt_tokens": (
-                "Prompt tokens whose KV came from a prefill engine",
-                stats.remote_tokens,
-            ),
-            "generation_tokens": ("Tokens sampled", stats.generated_tokens),
-            "preemptions": ("Requests put back into the queue for want of KV", stats.preemptions),
-            "evicted_tokens": ("Cached tokens dropped to make room", stats.evicted_tokens),
-        }
-        for name, (text, value) in gauges.items():
-            yield GaugeMetricFamily(f"radixway_engine_{name}", text, value=value)
-        for name, (text, value) in counters.items():
-            yield CounterMetricFamily(f"radixway_engine_{name}", text, value=value)
+        for family_type, name, field, text in _METRICS:
+            yield family_type(f"radixway_engine_{name}", text, value=getattr(stats, field))
         yield from _tier_metrics(stats.tiers)
         yield from _transfer_metrics(stats.transfers)
         gpus = GaugeMetricFamily(
@@ -130,7 +103,32 @@ class _EngineCollector(Collector):
         yield gpus
 
 
-_TIER_METRICS: tuple[tuple[type[CounterMetricFamily | GaugeMetricFamily], str, str, str], ...] = (
+_FieldMetrics: TypeAlias = tuple[tuple[type[CounterMetricFamily | GaugeMetricFamily], str, str, str], ...]
+"""Kind and name of each metric, the field of the stats behind it, and its help."""
+
+_METRICS: _FieldMetrics = (
+    (GaugeMetricFamily, "requests_running", "running", "Requests in the batch"),
+    (GaugeMetricFamily, "requests_waiting", "waiting", "Requests in the queue"),
+    (GaugeMetricFamily, "requests_loading", "loading", "Requests whose prefix comes up from a lower tier"),
+    (GaugeMetricFamily, "requests_departing", "departing", "Finished requests whose KV is still being sent"),
+    (GaugeMetricFamily, "kv_tokens", "kv_total", "Tokens the KV pool holds at most"),
+    (GaugeMetricFamily, "kv_used_tokens", "kv_used", "Tokens of KV held by running requests"),
+    (GaugeMetricFamily, "kv_cached_tokens", "kv_cached", "Tokens of KV kept for reuse and free to evict"),
+    (GaugeMetricFamily, "kv_usage_ratio", "kv_usage", "Share of the KV pool held by running requests"),
+    (CounterMetricFamily, "requests", "requests", "Requests submitted"),
+    (CounterMetricFamily, "prompt_tokens", "prompt_tokens", "Prompt tokens received"),
+    (CounterMetricFamily, "cached_prompt_tokens", "cached_tokens", "Prompt tokens found in the cache"),
+    (
+        CounterMetricFamily,
+        "remote_prompt_tokens",
+        "remote_tokens",
+        "Prompt tokens whose KV came from a prefill engine",
+    ),
+    (CounterMetricFamily, "generation_tokens", "generated_tokens", "Tokens sampled"),
+    (CounterMetricFamily, "preemptions", "preemptions", "Requests put back into the queue for want of KV"),
+    (CounterMetricFamily, "evicted_tokens", "evicted_tokens", "Cached tokens dropped to make room"),
+)
+_TIER_METRICS: _FieldMetrics = (
     (GaugeMetricFamily, "tokens", "total", "Tokens a tier holds at most"),
     (GaugeMetricFamily, "cached_tokens", "cached", "Tokens in a tier"),
     (CounterMetricFamily, "hit_tokens", "hit_tokens", "Prompt tokens found in a tier and in none above it"),
@@ -142,11 +140,9 @@ _TIER_METRICS: tuple[tuple[type[CounterMetricFamily | GaugeMetricFamily], str, s
         "Tokens not copied to a tier because copying was behind, or found damaged there",
     ),
 )
-"""Kind and name of each metric of a tier, the field of `TierStats` behind it, and its help."""
 
 
 def _tier_metrics(tiers: Mapping[str, TierStats]) -> Iterator[Metric]:
-    """The tiers of the cache, told apart by the label `tier`: device, host, disk."""
     for family_type, name, field, text in _TIER_METRICS:
         family = family_type(f"radixway_engine_tier_{name}", text, labels=["tier"])
         for tier, stats in tiers.items():
@@ -169,8 +165,3 @@ def _transfer_metrics(transfers: TransferStats | None) -> Iterator[Metric]:
         crossed.add_metric([], transfers.size_bytes)
         under_way.add_metric([], transfers.under_way)
     yield from (ended, crossed, under_way)
-
-
-def kv_usage_ratio(stats: EngineStats) -> float:
-    """The share of the KV pool that running requests hold, by `stats`."""
-    return stats.kv_used / stats.kv_total if stats.kv_total else 0.0

@@ -3,20 +3,22 @@
 A stream has one write for each step of the engine, and usage at the end if it was asked for.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from radixway.core.http.server_sent_events import DONE_EVENT, write_event
+from radixway.core.http.server_sent_events import write_event
 from radixway.core.tokenizer import Tokenizer
 from radixway.engine.engine_request import FinishReason, RequestOutput, TokenLogprob
-from radixway.engine.server.generation_group import GatheredOutput, GenerationGroup
-from radixway.engine.server.http_exchange import HttpExchange
+from radixway.engine.server.generation_group import GenerationGroup
+from radixway.engine.server.http_exchange import HttpExchange, encode
+from radixway.engine.server.openai_fields import SamplingBody
 
-_MIN_LOGPROB = -9999.0  # JSON has no -inf; OpenAI writes this
+MIN_LOGPROB = -9999.0  # JSON has no -inf; OpenAI writes this
 
 
 class PromptTokensDetails(msgspec.Struct):
@@ -98,7 +100,7 @@ class CompletionReply(msgspec.Struct, kw_only=True):
     metadata: dict[str, Any] | UnsetType = UNSET
 
 
-def sum_usage(answers: Sequence[GatheredOutput | RequestOutput], per_prompt: int) -> CompletionUsage:
+def sum_usage(answers: Sequence[RequestOutput], per_prompt: int) -> CompletionUsage:
     """The usage of a request whose every prompt got `per_prompt` answers, in that order."""
     firsts = answers[::per_prompt]
     prompt_tokens = sum(answer.prompt_tokens for answer in firsts)
@@ -129,7 +131,7 @@ def make_chat_logprobs(tokenizer: Tokenizer, logprobs: Sequence[TokenLogprob]) -
     def entry(token_id: int, logprob: float) -> dict[str, Any]:
         data = tokenizer.token_bytes[token_id]
         text = data.decode("utf-8", "replace")
-        return {"token": text, "logprob": max(logprob, _MIN_LOGPROB), "bytes": list(data)}
+        return {"token": text, "logprob": max(logprob, MIN_LOGPROB), "bytes": list(data)}
 
     content = [
         {**entry(item.token_id, item.logprob), "top_logprobs": [entry(*top) for top in item.top]}
@@ -145,7 +147,7 @@ def make_prompt_logprobs(
 
     def entry(token_id: int, logprob: float, rank: int) -> dict[str, Any]:
         text = tokenizer.piece(token_id)
-        return {"logprob": max(logprob, _MIN_LOGPROB), "rank": rank, "decoded_token": text}
+        return {"logprob": max(logprob, MIN_LOGPROB), "rank": rank, "decoded_token": text}
 
     def entries(item: TokenLogprob) -> dict[str, Any]:
         best = {str(token): entry(token, p, rank) for rank, (token, p) in enumerate(item.top[:most], start=1)}
@@ -154,14 +156,20 @@ def make_prompt_logprobs(
     return [None, *map(entries, logprobs)]
 
 
-def make_weight_metadata(answer: GatheredOutput) -> dict[str, Any]:
+def make_weight_versions(answer: RequestOutput) -> list[dict[str, Any]]:
+    """Which version of the weights made the tokens [start, end) of `answer`, as SGLang writes it."""
+    spans = answer.weight_spans
+    return [{"version": version, "start": start, "end": end} for version, start, end in spans]
+
+
+def make_weight_metadata(answer: RequestOutput) -> dict[str, Any]:
     """SGLang's `metadata`: which weights made the answer, token by token if it was more than one version.
 
     OpenAI's own `metadata` has texts only, and its client warns of anything else.
     """
-    spans = answer.weight_versions
+    versions = make_weight_versions(answer)
     metadata = {"weight_version": answer.weight_version}
-    return metadata | {"weight_versions": spans} if len(spans) > 1 else metadata
+    return metadata | {"weight_versions": versions} if len(versions) > 1 else metadata
 
 
 def make_text_logprobs(
@@ -174,7 +182,7 @@ def make_text_logprobs(
 
     def alternatives(item: TokenLogprob) -> dict[str, float]:
         pairs = ((item.token_id, item.logprob), *item.top[:most])
-        return {tokenizer.piece(token_id): max(logprob, _MIN_LOGPROB) for token_id, logprob in pairs}
+        return {tokenizer.piece(token_id): max(logprob, MIN_LOGPROB) for token_id, logprob in pairs}
 
     tokens = [tokenizer.piece(item if isinstance(item, int) else item.token_id) for item in items]
     offsets = []
@@ -184,14 +192,12 @@ def make_text_logprobs(
     return {
         "tokens": tokens,
         "token_logprobs": [
-            None if isinstance(item, int) else max(item.logprob, _MIN_LOGPROB) for item in items
+            None if isinstance(item, int) else max(item.logprob, MIN_LOGPROB) for item in items
         ],
         "top_logprobs": [None if isinstance(item, int) else alternatives(item) for item in items],
         "text_offset": offsets,
     }
 
-
-encode = msgspec.json.Encoder().encode
 
 ReplyChoices = Sequence[ChatChoice | TextChoice]
 
@@ -202,8 +208,8 @@ class ReplyHead:
 
     id: str
     object: str
-    created: int
     model: str
+    created: int = field(default_factory=lambda: int(time.time()))
 
     def make_reply(self, choices: ReplyChoices) -> CompletionReply:
         """An object with these `choices`."""
@@ -212,32 +218,44 @@ class ReplyHead:
         )
 
 
-async def stream_choices(
+class ReplyMaker(Protocol):
+    """Makes the objects of one answer, whole or as a stream, in its protocol."""
+
+    head: ReplyHead
+
+    def make_completion(self, answers: list[RequestOutput]) -> CompletionReply:
+        """The reply with each of `answers` as a choice."""
+
+    def make_chunks(self, index: int, output: RequestOutput) -> list[CompletionReply]:
+        """The chunks for one more output of choice `index`; none if it adds nothing."""
+
+
+async def send_replies(
     exchange: HttpExchange,
-    head: ReplyHead,
+    body: SamplingBody,
     answers: GenerationGroup,
-    chunks_of: Callable[[int, RequestOutput], Sequence[CompletionReply]],
+    replies: ReplyMaker,
     *,
     per_prompt: int,
-    include_usage: bool,
 ) -> None:
-    """Send what `chunks_of` (choice index, its next output) makes of each output, until all are finished."""
+    """Answer with what `replies` makes of `answers`, `per_prompt` to a prompt, whole or streamed."""
+    if not body.stream:
+        await exchange.send_json(replies.make_completion(await answers.gather_outputs()))
+        return
     last: dict[int, RequestOutput] = {}
-    unfinished = len(answers)
-    async for index, output in answers:
+
+    def make_events(index: int, output: RequestOutput) -> bytes:
         last[index] = output
-        events = b""
-        for chunk in chunks_of(index, output):
-            chunk.usage = None if include_usage else UNSET
-            events += write_event(encode(chunk))
-        if output.finish is not None:
-            unfinished -= 1
-            if not unfinished:
-                if include_usage:
-                    chunk = head.make_reply([])
-                    chunk.usage = sum_usage([last[index] for index in sorted(last)], per_prompt)
-                    events += write_event(encode(chunk))
-                await exchange.end_events(events + DONE_EVENT)
-                return
-        if events:
-            await exchange.send_events(events)
+        chunks = replies.make_chunks(index, output)
+        for chunk in chunks:
+            chunk.usage = None if body.include_usage else UNSET
+        return b"".join([write_event(encode(chunk)) for chunk in chunks])
+
+    def make_usage_event() -> bytes:
+        if not body.include_usage:
+            return b""
+        chunk = replies.head.make_reply([])
+        chunk.usage = sum_usage([last[index] for index in sorted(last)], per_prompt)
+        return write_event(encode(chunk))
+
+    await answers.stream_events(exchange, make_events, make_usage_event)

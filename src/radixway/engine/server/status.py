@@ -2,21 +2,16 @@
 
 import asyncio
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 import msgspec
 
 from radixway._version import __version__
-from radixway.core.http import BadBodyError, HttpError, decode_json, decode_query
-from radixway.engine.engine_info import EngineStats
+from radixway.core.http import BadBodyError, HttpError, decode_query
 from radixway.engine.sampling_params import SamplingParams
 from radixway.engine.server.engine_service import EngineService, GenerationJob
 from radixway.engine.server.http_exchange import HttpExchange
-from radixway.engine.server.metrics import kv_usage_ratio
-
-_encode = msgspec.json.Encoder().encode
 
 
 class AbortBody(msgspec.Struct):
@@ -26,13 +21,10 @@ class AbortBody(msgspec.Struct):
     abort_all: bool = False
 
 
-_abort_decoder = msgspec.json.Decoder(AbortBody)
-
-
 async def health(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
     """The process is alive and its engine runs."""
     service.engine.stats()  # raises EngineStopped
-    await exchange.send_json(b'{"status":"ok"}')
+    await exchange.send_json({"status": "ok"})
 
 
 async def ready(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
@@ -40,35 +32,31 @@ async def ready(service: EngineService, exchange: HttpExchange, raw: bytes) -> N
     service.engine.stats()  # raises EngineStopped
     if service.draining:
         raise HttpError("the server is shutting down", status=503, code="draining")
-    await exchange.send_json(b'{"status":"ready"}')
+    await exchange.send_json({"status": "ready"})
 
 
 async def health_generate(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
     """The model really answers: one token is generated, unless generation is paused."""
     if service.engine.stats().paused:
-        await exchange.send_json(b'{"status":"paused"}')
+        await exchange.send_json({"status": "paused"})
         return
     params = SamplingParams(max_tokens=1, temperature=0, ignore_eos=True)
     job = GenerationJob([0], params, exchange.request_id)
-    async with service.start_generations([job], arrived_at=time.perf_counter()) as answers:
+    async with service.start_generations(exchange, [job]) as answers:
         await answers.gather_outputs()
-    await exchange.send_json(b'{"status":"ok"}')
+    await exchange.send_json({"status": "ok"})
 
 
 async def models(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
     """The names that requests may ask for."""
-    await exchange.send_json(
-        _encode({"object": "list", "data": [_model_card(service, n) for n in service.names]})
-    )
+    await exchange.send_json({"object": "list", "data": [_model_card(service, n) for n in service.names]})
 
 
 async def model(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
     """One of the models, by the rest of the path."""
     name = exchange.path.removeprefix("/v1/models/")
     service.check_model(name)
-    await exchange.send_json(
-        _encode(_model_card(service, name if name in service.names else service.names[0]))
-    )
+    await exchange.send_json(_model_card(service, name if name in service.names else service.names[0]))
 
 
 def _model_card(service: EngineService, name: str) -> dict[str, Any]:
@@ -100,7 +88,7 @@ async def model_info(service: EngineService, exchange: HttpExchange, raw: bytes)
         "has_image_understanding": False,
         "has_audio_understanding": False,
     }
-    await exchange.send_json(_encode(reply))
+    await exchange.send_json(reply)
 
 
 async def server_info(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
@@ -126,7 +114,7 @@ async def server_info(service: EngineService, exchange: HttpExchange, raw: bytes
         "schedule_policy": config.schedule,
         "eviction_policy": config.eviction,
         "disable_radix_cache": not config.radix_cache,
-        "kv_usage": kv_usage_ratio(stats),
+        "kv_usage": stats.kv_usage,
         "running": stats.running,
         "loading": stats.loading,
         "waiting": stats.waiting,
@@ -137,7 +125,7 @@ async def server_info(service: EngineService, exchange: HttpExchange, raw: bytes
         "disaggregation_bootstrap_port": service.engine.bootstrap_port,
         "stats": stats,
     }
-    await exchange.send_json(_encode(reply))
+    await exchange.send_json(reply)
 
 
 async def metrics(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
@@ -157,23 +145,22 @@ async def cached_prefixes(service: EngineService, exchange: HttpExchange, raw: b
     asked = decode_query(exchange.query, _PrefixesQuery)
     prefixes = await asyncio.to_thread(service.engine.cached_prefixes, asked.most, asked.levels)
     stats = service.engine.stats()
-    await exchange.send_json(_encode({"tokens": stats.kv_total, "prefixes": prefixes}))
+    await exchange.send_json({"tokens": stats.kv_total, "prefixes": prefixes})
 
 
 async def flush_cache(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
     """Drop every cached prefix, unless requests are using them."""
     if not await asyncio.to_thread(service.engine.flush_cache):
         raise BadBodyError("the cache is in use: requests are running", code="cache_in_use")
-    await exchange.send_json(b'{"success":true,"message":"the cache is empty"}')
+    await exchange.send_json({"success": True, "message": "the cache is empty"})
 
 
-async def abort_request(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
+async def abort_request(service: EngineService, exchange: HttpExchange, body: AbortBody) -> None:
     """End a request by its id (`rid`, or the `x-request-id` it came with), or all of them."""
-    body = decode_json(_abort_decoder, raw)
     if not body.rid and not body.abort_all:
         raise BadBodyError("give rid, or abort_all: true", param="rid", code="missing_field")
     aborted = service.abort_all_requests() if body.abort_all else service.abort_request(body.rid or "")
-    await exchange.send_json(_encode({"success": True, "aborted": aborted}))
+    await exchange.send_json({"success": True, "aborted": aborted})
 
 
 class LoadsQuery(msgspec.Struct):
@@ -190,36 +177,9 @@ class LoadsQuery(msgspec.Struct):
 async def loads(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
     """Requests that run and wait, and the KV cache in use, as SGLang has them by data-parallel rank."""
     query = decode_query(exchange.query, LoadsQuery)
-    sections = _read_sections(query.include)
-    stats = service.engine.stats()
-    load = _load_fields(service, stats) | {
-        name: make(service, stats)
-        for section, (name, make) in _SECTIONS.items()
-        if sections is None or section in sections
-    }
-    reply = {
-        "timestamp": datetime.now(UTC).isoformat(),
-        "version": __version__,
-        "dp_rank_count": 1,
-        "loads": [load] if query.dp_rank in (None, 0) else [],
-    }
-    await exchange.send_json(_encode(reply))
-
-
-def _read_sections(include: str | None) -> set[str] | None:
-    """The sections that are asked for; None: all. Raises BadBodyError (400) for one that does not exist."""
-    if not include:
-        return None
-    asked = {name.strip() for name in include.split(",")}
-    if unknown := asked - _SECTIONS.keys() - _ABSENT_SECTIONS - {"core", "all"}:
-        known = ", ".join(sorted({"core", "all", *_SECTIONS, *_ABSENT_SECTIONS}))
-        message = f"include: there is no section {min(unknown)!r}; there are {known}"
-        raise BadBodyError(message, param="include", code="invalid_value")
-    return None if "all" in asked else asked
-
-
-def _load_fields(service: EngineService, stats: EngineStats) -> dict[str, Any]:
-    return {
+    asked = _read_sections(query.include)
+    stats, mode = service.engine.stats(), service.config.disaggregation_mode
+    load: dict[str, Any] = {
         "dp_rank": 0,
         "timestamp": time.time(),
         "num_running_reqs": stats.running,
@@ -227,29 +187,33 @@ def _load_fields(service: EngineService, stats: EngineStats) -> dict[str, Any]:
         "num_used_tokens": stats.kv_used,
         "max_total_num_tokens": stats.kv_total,
         "max_running_requests": service.config.max_running,
-        "token_usage": kv_usage_ratio(stats),
+        "token_usage": stats.kv_usage,
         "cache_hit_rate": stats.cached_tokens / stats.prompt_tokens if stats.prompt_tokens else 0.0,
     }
-
-
-def _disaggregation_fields(service: EngineService, stats: EngineStats) -> dict[str, Any]:
-    mode = service.config.disaggregation_mode
-    return {
-        "mode": mode,
-        "prefill_inflight_queue_reqs": stats.departing,
-        "decode_transfer_queue_reqs": stats.loading if mode == "decode" else 0,
+    if "disagg" in asked:
+        load["disaggregation"] = {
+            "mode": mode,
+            "prefill_inflight_queue_reqs": stats.departing,
+            "decode_transfer_queue_reqs": stats.loading if mode == "decode" else 0,
+        }
+    if "queues" in asked:  # what is preempted or retracted waits again; grammars have no queue of their own
+        load["queues"] = {"waiting": stats.waiting, "grammar": 0, "paused": 0, "retracted": 0}
+    reply = {
+        "timestamp": datetime.now(UTC).isoformat(),
+        "version": __version__,
+        "dp_rank_count": 1,
+        "loads": [load] if query.dp_rank in (None, 0) else [],
     }
+    await exchange.send_json(reply)
 
 
-def _queue_fields(service: EngineService, stats: EngineStats) -> dict[str, Any]:
-    """Requests that are preempted or retracted stand in the queue again; grammars have none of their own."""
-    return {"waiting": stats.waiting, "grammar": 0, "paused": 0, "retracted": 0}
+_SECTIONS = frozenset({"all", "core", "disagg", "lora", "memory", "queues", "spec"})
+"""Some are left out of the answer, as in SGLang, where there is nothing to tell."""
 
 
-_SECTIONS: dict[str, tuple[str, Callable[[EngineService, EngineStats], dict[str, Any]]]] = {
-    "disagg": ("disaggregation", _disaggregation_fields),
-    "queues": ("queues", _queue_fields),
-}
-"""By its name in `include`: its name in the answer, and what makes it."""
-_ABSENT_SECTIONS = frozenset({"memory", "spec", "lora"})
-"""SGLang leaves these out, too, where there is nothing to tell."""
+def _read_sections(include: str | None) -> frozenset[str]:
+    asked = frozenset(name.strip() for name in (include or "all").split(","))
+    if unknown := asked - _SECTIONS:
+        message = f"include: there is no section {min(unknown)!r}; there are {', '.join(sorted(_SECTIONS))}"
+        raise BadBodyError(message, param="include")
+    return _SECTIONS if "all" in asked else asked

@@ -9,7 +9,7 @@ from radixway.core.parsers import MARKERS, ToolFamily
 from radixway.core.tokenizer import Tokenizer
 from radixway.engine.errors import InvalidGrammarError
 from radixway.engine.grammar_compiler import WHITESPACE, OutputConstraint
-from radixway.engine.server.constraint_fields import FieldConstraint, field_error
+from radixway.engine.server.openai_fields import FieldConstraint, field_error
 from radixway.engine.structured_output import StructuredOutputGrammar
 
 if TYPE_CHECKING:
@@ -133,9 +133,8 @@ def parse_tool_use(
         case {"type": "function", "function": {"name": str(name)}} | {"type": "function", "name": str(name)}:
             named = [tool for tool in tools if tool["function"]["name"] == name]
             if not named:
-                raise field_error(
-                    "tool_choice", f"names a function that is not among the tools: {name[:60]!r}"
-                )
+                message = f"names a function that is not among the tools: {name[:60]!r}"
+                raise field_error("tool_choice", message)
             return ToolUse(tools, named, parallel=False)
     how = 'must be auto, none, required or {"type": "function", "function": {"name": …}}'
     raise field_error("tool_choice", how)
@@ -154,12 +153,8 @@ async def compile_tool_grammar(
         return await service.compile_constraint(wanted)
     answer = None if use.forced or wanted is None else wanted[1]
     source = build_calls_grammar(calls, family, service.tokenizer, several=use.parallel, answer=answer)
-    constraint = OutputConstraint("lark", source)
-    grammar = service.grammars.get_cached(constraint)
-    if grammar is not None:
-        return grammar
     try:
-        return await service.run_in_thread(lambda: service.grammars.compile_constraint(constraint))
+        return await service.compile_grammar(OutputConstraint("lark", source))
     except InvalidGrammarError as error:
         await service.compile_constraint(wanted)
         await _refuse_parameters(service, calls)

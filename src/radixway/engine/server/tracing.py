@@ -1,6 +1,6 @@
 """The spans of a traced request within its caller's: its wait, prefill and decoding."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from time import perf_counter
 
@@ -12,7 +12,7 @@ from radixway.core.telemetry.tracing import (
     build_spans,
 )
 from radixway.core.telemetry.tracing.spans import Kind, Value
-from radixway.engine.generation_stream import RequestTimeline
+from radixway.engine.generation_stream import GenerationStream
 from radixway.engine.server.http_exchange import HttpExchange, TracedRequest
 
 _OPERATIONS = {"/v1/chat/completions": "chat"}
@@ -30,15 +30,14 @@ def finish_request_trace(
     tracing: RequestTracer, traced: TracedRequest, exchange: HttpExchange, path: str, model: str
 ) -> None:
     """Export the spans of a request that has been answered; `path` is its route."""
-    timelines = [each.timeline for each in traced.generations]
-    root = _root_span(traced, exchange, path, model, timelines)
-    tracing.export_trace(partial(_child_spans, traced, root, timelines))
+    root = _root_span(traced, exchange, path, model)
+    stages = [stage for each in traced.generations for stage in _request_stages(each, traced.origin)]
+    tracing.export_trace(partial(build_spans, traced.trace, root, stages, root.began_ns, _describe_stage))
 
 
-def _root_span(
-    traced: TracedRequest, exchange: HttpExchange, path: str, model: str, timelines: Sequence[RequestTimeline]
-) -> TraceSpan:
+def _root_span(traced: TracedRequest, exchange: HttpExchange, path: str, model: str) -> TraceSpan:
     trace, caller = traced.trace, traced.trace.caller
+    requests = [generation.request for generation in traced.generations]
     epoch_ns = int(traced.began_at * 1e9)
     fields: dict[str, Value] = {
         "http.request.method": exchange.method,
@@ -46,14 +45,16 @@ def _root_span(
         "http.response.status_code": exchange.status,
         "radixway.request_id": exchange.request_id,
     }
-    if timelines:
+    if requests:
         fields |= {
             "gen_ai.provider.name": "radixway",
             "gen_ai.operation.name": _OPERATIONS.get(path, "text_completion"),
             "gen_ai.response.model": model,
-            "gen_ai.usage.input_tokens": sum(each.prompt_tokens for each in timelines),
-            "gen_ai.usage.output_tokens": sum(each.completion_tokens for each in timelines),
-            "gen_ai.response.finish_reasons": tuple(each.finish or "abort" for each in timelines),
+            "gen_ai.usage.input_tokens": sum(each.prompt_len for each in requests),
+            "gen_ai.usage.output_tokens": sum(each.completion_tokens for each in requests),
+            "gen_ai.response.finish_reasons": tuple(
+                each.finish.type if each.finish is not None else "abort" for each in requests
+            ),
         }
     # Taken before the last byte left, so that no caller has seen the end of it earlier than that.
     ended_at = exchange.ended_at or perf_counter()
@@ -72,40 +73,30 @@ def _root_span(
     )
 
 
-def _child_spans(
-    traced: TracedRequest, root: TraceSpan, timelines: Sequence[RequestTimeline]
-) -> list[TraceSpan]:
-    stages = [stage for each in timelines for stage in _request_stages(each, traced.origin)]
-    return build_spans(traced.trace, root, stages, root.began_ns, _describe_stage)
-
-
-def _request_stages(timeline: RequestTimeline, origin: float) -> Iterator[TimedStage]:
-    """Its wait, its prefill, its decoding, as far as it came."""
+def _request_stages(generation: GenerationStream, origin: float) -> Iterator[TimedStage]:
+    """Its wait, its prefill, its decoding, as far as it came. Times of 0 are of what has not happened."""
+    request = generation.request
 
     def stage(name: str, began_at: float, ended_at: float, **fields: Value) -> TimedStage:
         ended_s = ended_at - origin if ended_at else None
         return TimedStage(name, began_at - origin, ended_s, fields, False, 0)
 
-    yield stage("queue", timeline.submitted_at, timeline.begun_at or timeline.ended_at)
-    if not timeline.begun_at:
+    yield stage("queue", generation.submitted_at, request.begun_at or request.ended_at)
+    if not request.begun_at:
         return
     yield stage(
         "prefill",
-        timeline.begun_at,
-        timeline.first_token_at or timeline.ended_at,
-        prompt_tokens=timeline.prompt_tokens,
-        cached_tokens=timeline.cached_tokens,
-        host_tokens=timeline.host_tokens,
-        disk_tokens=timeline.disk_tokens,
-        remote_tokens=timeline.remote_tokens,
+        request.begun_at,
+        request.first_token_at or request.ended_at,
+        prompt_tokens=request.prompt_len,
+        cached_tokens=max(0, request.cached_tokens),
+        host_tokens=request.host_tokens,
+        disk_tokens=request.disk_tokens,
+        remote_tokens=request.remote_tokens,
     )
-    if timeline.first_token_at:
-        yield stage(
-            "decode",
-            timeline.first_token_at,
-            timeline.ended_at,
-            completion_tokens=timeline.completion_tokens,
-        )
+    if request.first_token_at:
+        completion_tokens = request.completion_tokens
+        yield stage("decode", request.first_token_at, request.ended_at, completion_tokens=completion_tokens)
 
 
 def _describe_stage(stage: TimedStage) -> tuple[str, Kind, dict[str, Value]]:

@@ -6,7 +6,7 @@ SGLang's calls, with safetensors, never pickle.
 import asyncio
 import base64
 import binascii
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -19,7 +19,7 @@ from radixway.engine.errors import (
     UnsupportedArchitectureError,
 )
 from radixway.engine.server.engine_service import EngineService
-from radixway.engine.server.http_exchange import HttpExchange
+from radixway.engine.server.http_exchange import HttpExchange, encode
 from radixway.engine.weight_update import (
     DiskWeights,
     TensorWeights,
@@ -72,7 +72,7 @@ class WeightQueryBody(msgspec.Struct):
     """The body of /get_weights_by_name."""
 
     name: str
-    truncate_size: int = 100
+    truncate_size: Annotated[int, msgspec.Meta(ge=1)] = 100
 
 
 class PauseBody(msgspec.Struct):
@@ -81,17 +81,11 @@ class PauseBody(msgspec.Struct):
     mode: PauseMode = "abort"
 
 
-_disk_decoder = msgspec.json.Decoder(DiskUpdateBody)
 _tensor_decoder = msgspec.json.Decoder(TensorUpdateBody)
-_version_decoder = msgspec.json.Decoder(WeightVersionBody)
-_weight_decoder = msgspec.json.Decoder(WeightQueryBody)
-_pause_decoder = msgspec.json.Decoder(PauseBody)
-_encode = msgspec.json.Encoder().encode
 
 
-async def update_from_disk(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
+async def update_from_disk(service: EngineService, exchange: HttpExchange, body: DiskUpdateBody) -> None:
     """Load the weights in a directory."""
-    body = decode_json(_disk_decoder, raw)
     weights = DiskWeights(body.model_path, body.load_format or "auto")
     await _update_weights(service, exchange, weights, body, param="model_path")
 
@@ -111,54 +105,48 @@ async def update_from_tensor(service: EngineService, exchange: HttpExchange, raw
     try:
         tensors = await asyncio.to_thread(lambda: merge_tensors(map(read_tensors, files)))
     except InvalidWeightsError as error:
-        raise BadBodyError(f"{param}: {error}", param=param, code="invalid_value") from None
+        raise BadBodyError(f"{param}: {error}", param=param) from None
     if not tensors:
-        raise BadBodyError(f"{param}: there are no tensors in it", param=param, code="invalid_value")
+        raise BadBodyError(f"{param}: there are no tensors in it", param=param)
     await _update_weights(service, exchange, TensorWeights(tensors), options, param=param)
 
 
-async def update_version(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
+async def update_version(service: EngineService, exchange: HttpExchange, body: WeightVersionBody) -> None:
     """Call the weights as they are another version. As in SGLang, all requests end unless it says not to."""
-    body = decode_json(_version_decoder, raw)
     version = _check_version(body.new_version, "new_version")
     await asyncio.to_thread(service.engine.set_weight_version, version, abort=body.abort_all_requests)
     message = f"the weights are version {version}"
-    await exchange.send_json(_encode({"success": True, "message": message, "new_version": version}))
+    await exchange.send_json({"success": True, "message": message, "new_version": version})
 
 
 async def version(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
     """The version of the weights that tokens are sampled with now."""
-    await exchange.send_json(_encode({"weight_version": service.engine.model_info.weight_version}))
+    await exchange.send_json({"weight_version": service.engine.model_info.weight_version})
 
 
-async def by_name(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
+async def by_name(service: EngineService, exchange: HttpExchange, body: WeightQueryBody) -> None:
     """The first rows of a tensor, by its name in a checkpoint."""
-    body = decode_json(_weight_decoder, raw) if raw else decode_query(exchange.query, WeightQueryBody)
-    if body.truncate_size < 1:
-        message = f"truncate_size must be at least 1, not {body.truncate_size}"
-        raise BadBodyError(message, param="truncate_size", code="invalid_value")
 
-    def read() -> bytes | None:
+    def read() -> msgspec.Raw | None:
         tensor = service.engine.find_weight(body.name)
-        return None if tensor is None else _encode(tensor[: body.truncate_size].float().tolist())
+        return None if tensor is None else msgspec.Raw(encode(tensor[: body.truncate_size].float().tolist()))
 
     rows = await asyncio.to_thread(read)
     if rows is None:
-        raise BadBodyError(f"the model has no tensor {body.name}", param="name", code="invalid_value")
+        raise BadBodyError(f"the model has no tensor {body.name}", param="name")
     await exchange.send_json(rows)
 
 
-async def pause_generation(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
+async def pause_generation(service: EngineService, exchange: HttpExchange, body: PauseBody) -> None:
     """Compute nothing until generation is continued; requests that come meanwhile wait."""
-    body = decode_json(_pause_decoder, raw or b"{}")
     await asyncio.to_thread(service.engine.pause_generation, body.mode)
-    await exchange.send_json(b'{"status":"ok","message":"generation is paused"}')
+    await exchange.send_json({"status": "ok", "message": "generation is paused"})
 
 
 async def continue_generation(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
     """Continue generation; does nothing if it is not paused."""
     await asyncio.to_thread(service.engine.resume_generation)
-    await exchange.send_json(b'{"status":"ok","message":"generation goes on"}')
+    await exchange.send_json({"status": "ok", "message": "generation goes on"})
 
 
 async def _update_weights(
@@ -180,17 +168,17 @@ async def _update_weights(
             abort=options.abort_all_requests,
         )
     except (ModelNotFoundError, UnsupportedArchitectureError, CheckpointError, InvalidWeightsError) as error:
-        raise BadBodyError(f"{param}: {error}", param=param, code="invalid_value") from None
+        raise BadBodyError(f"{param}: {error}", param=param) from None
     current = service.engine.model_info.weight_version
     message = f"the weights are version {current}"
-    await exchange.send_json(_encode({"success": True, "message": message, "weight_version": current}))
+    await exchange.send_json({"success": True, "message": message, "weight_version": current})
 
 
 def _check_version(version: str | int, param: str) -> str:
     text = str(version)
     if not 0 < len(text) <= _MAX_VERSION_CHARACTERS:
         message = f"{param} has {len(text)} characters; give 1 to {_MAX_VERSION_CHARACTERS}"
-        raise BadBodyError(message, param=param, code="invalid_value")
+        raise BadBodyError(message, param=param)
     return text
 
 
@@ -198,4 +186,4 @@ def _decode_base64(text: str, param: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise BadBodyError(f"{param} is not base64: {error}", param=param, code="invalid_value") from None
+        raise BadBodyError(f"{param} is not base64: {error}", param=param) from None

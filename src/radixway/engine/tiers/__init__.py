@@ -4,9 +4,7 @@ Start with `TieredKVCache`, which decides what is copied and keeps the accounts,
 transfer thread copies, in the order of its calls.
 """
 
-from radixway.engine.kv_identity import KVFingerprint
-from radixway.engine.tiers.disk_tier import DiskTier, open_disk_tier
 from radixway.engine.tiers.host_pool import TierLoad
 from radixway.engine.tiers.tiered_cache import TieredKVCache, TierStats
 
-__all__ = ["DiskTier", "KVFingerprint", "TierLoad", "TierStats", "TieredKVCache", "open_disk_tier"]
+__all__ = ["TierLoad", "TierStats", "TieredKVCache"]

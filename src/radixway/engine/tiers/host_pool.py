@@ -14,9 +14,7 @@ from torch import Tensor
 
 from radixway.engine.engine_request import EngineRequest
 from radixway.engine.kv_store import KVStore
-from radixway.engine.tiers.disk_tier import DiskTier
-from radixway.engine.tiers.slab_file import DIGEST_BYTES
-from radixway.engine.tiers.slab_index import SlabRecord
+from radixway.engine.tiers.disk_tier import DIGEST_BYTES, DiskTier, SlabRecord
 
 log = logging.getLogger(__name__)
 
@@ -156,9 +154,8 @@ class HostKVPool:
     def _run_load(self, load: TierLoad, disk: DiskTier | None, pages: "array[int]") -> None:
         try:
             if load.host:
-                self._write_pages(
-                    pages[: len(load.host)], self._rows.index_select(0, _index_tensor(load.host))
-                )
+                rows = self._rows.index_select(0, _index_tensor(load.host))
+                self._write_pages(pages[: len(load.host)], rows)
                 load.from_host = len(load.host)
             for at in range(0, len(load.disk), _PAGES_PER_READ):
                 if disk is None or not self._load_from_disk(load, disk, pages, at):

@@ -34,9 +34,8 @@ class TierIndex:
         """The slots of the longest prefix of `key` that is here. `touch` counts as a use of it."""
         match = self._tree.match(key, namespace, touch=False)
         if touch:
-            self._tree.unlock(
-                self._tree.lock(match)
-            )  # of just that: what goes on from it is as old as it was
+            # Of just that: what goes on from it is as old as it was.
+            self._tree.unlock(self._tree.lock(match))
         found = array("i")
         for part in match.payloads():
             found.extend(part.ids)
@@ -66,9 +65,9 @@ class TierIndex:
         """Insert `key`, whose pages the `held` slots have. Prefixes that share pages share slots."""
         self._tree.insert(key, PageSpan(slots))
 
-    def drop_page(self, key: bytes, page: int, namespace: Hashable = None) -> None:
+    def drop_page(self, key: bytes, page: int) -> None:
         """Drop page number `page` of `key` and all that goes on from it."""
-        match = self._tree.match(key[: page * self.width], namespace, touch=False)
+        match = self._tree.match(key[: page * self.width], touch=False)
         if match.length < page:
             return
         above = self._tree.lock(match)

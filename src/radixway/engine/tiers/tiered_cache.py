@@ -24,10 +24,8 @@ from radixway.engine.kv_events import DISK, HOST, KVEventRecorder, TierEventReco
 from radixway.engine.kv_identity import KVFingerprint
 from radixway.engine.kv_store import KVStore
 from radixway.engine.page_pool import PageSpan
-from radixway.engine.tiers.disk_tier import DiskTier
+from radixway.engine.tiers.disk_tier import DIGEST_BYTES, DiskTier, SlabRecord, chain_page_digests
 from radixway.engine.tiers.host_pool import HostKVPool, TierLoad
-from radixway.engine.tiers.slab_file import DIGEST_BYTES, chain_page_digests
-from radixway.engine.tiers.slab_index import SlabRecord
 from radixway.engine.tiers.tier_index import TierIndex
 
 log = logging.getLogger(__name__)
@@ -256,7 +254,6 @@ class TieredKVCache:
                 self._notify_stored(disk.tier, parent, key, "", new, slots)
 
     def _drop_failed_disk(self) -> None:
-        """Go on without a disk that has failed."""
         if self._disk is not None and self._disk.failed is not None:
             log.error("the disk cache failed, and is not used any more: %s", self._disk.failed)
             self._copies.transfer.drain_copies()

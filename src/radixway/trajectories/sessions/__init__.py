@@ -5,17 +5,20 @@ Pure bookkeeping over the store; who calls workers and answers agents is `api/se
 
 from radixway.trajectories.sessions.archive import SessionArchive
 from radixway.trajectories.sessions.call import Finish, PendingCall, SessionCall
-from radixway.trajectories.sessions.history_match import CallRequest, KnownHistory, match_history
+from radixway.trajectories.sessions.history_match import CallRequest, match_history
 from radixway.trajectories.sessions.prompt_builder import PromptBuilder, SessionPrompt
-from radixway.trajectories.sessions.registry import SessionExistsError, SessionRegistry, TooManySessionsError
-from radixway.trajectories.sessions.session import AgentSession
+from radixway.trajectories.sessions.session import (
+    AgentSession,
+    SessionExistsError,
+    SessionRegistry,
+    TooManySessionsError,
+)
 from radixway.trajectories.sessions.training_sample import TrainingSample, make_samples
 
 __all__ = [
     "AgentSession",
     "CallRequest",
     "Finish",
-    "KnownHistory",
     "PendingCall",
     "PromptBuilder",
     "SessionArchive",

@@ -1,7 +1,5 @@
 """Sessions in a SQLite file: every finished call is one transaction, so a crash costs none."""
 
-from __future__ import annotations
-
 import json
 from array import array
 from collections.abc import Iterator
@@ -85,8 +83,14 @@ class SessionArchive:
 
     def write_session(self, session: AgentSession) -> None:
         """A session as it is now, without its calls."""
-        with self._db:
-            self._write_session(session)
+        self._db.execute(
+            "INSERT OR REPLACE INTO sessions (id, model, metadata, created, used, state, reward)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (
+                *(session.id, session.model, json.dumps(session.metadata), session.created, session.used),
+                *(session.state, session.reward),
+            ),
+        )
 
     def write_call(self, session: AgentSession, call: SessionCall, added: AddedTokens) -> None:
         """One finished call, and the session that it belongs to."""
@@ -99,7 +103,7 @@ class SessionArchive:
         )
         self._db.execute("BEGIN")
         with self._db:
-            self._write_session(session)
+            self.write_session(session)
             self._db.execute(
                 "INSERT INTO calls (id, session, parent, told, reward, frame, spans, ids, logprobs, text,"
                 " ends, experts) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -120,13 +124,3 @@ class SessionArchive:
     def scrub_wal(self) -> None:
         """Have nothing of what was deleted in the write-ahead log either."""
         self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-
-    def _write_session(self, session: AgentSession) -> None:
-        self._db.execute(
-            "INSERT OR REPLACE INTO sessions (id, model, metadata, created, used, state, reward)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (
-                *(session.id, session.model, json.dumps(session.metadata), session.created, session.used),
-                *(session.state, session.reward),
-            ),
-        )

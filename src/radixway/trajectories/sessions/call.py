@@ -41,7 +41,6 @@ class PendingCall:
     """Digest of what the prompt depends on beside the messages: model, tools, template arguments."""
     model: str
     messages: tuple[Message, ...]
-    """What the call appends to its parent's history."""
     hold: PathHold
     begin: int
     sampled_at: int
@@ -69,11 +68,9 @@ class SessionCall:
     end: int
     finish: Finish
     stop: str | None = None
-    """The stop string that ended it, if one did."""
     hold: PathHold | None = None
     """The end of its path; None once the session is collected."""
     experts: bytes | None = None
-    """Routed experts, as the worker sent them."""
     experts_start: int = 0
     """The first token of the path that they are for; the last is the one before the path's last."""
     resumes: bool = False
@@ -85,7 +82,6 @@ class SessionCall:
     created: float = 0.0
     """Seconds since the epoch."""
     wire: str = ""
-    """The protocol it came in."""
     reward: float | None = None
     children: list[SessionCall] = field(default_factory=list)
 

@@ -1,7 +1,5 @@
 """Finds where in a session's tree a request continues: after the longest history it repeats."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,7 +21,6 @@ class CallRequest:
     messages: Sequence[Message] = ()
     """The whole conversation as the client tells it; empty for a plain prompt."""
     prompt: str | Sequence[int] | None = None
-    """A plain prompt, as text or token ids."""
     tools: Sequence[dict[str, Any]] | None = None
     arguments: Mapping[str, Any] = field(default_factory=dict)
     """Of the chat template."""

@@ -120,9 +120,8 @@ class PromptBuilder:
         ids = self._tokenizer.encode(prompt)
         if not ids:
             raise ValueError("prompt: there is nothing in it")
-        deviations = (
-            () if known.call is None else ("known text was tokenized anew: its tokens do not end there",)
-        )
+        why = "known text was tokenized anew: its tokens do not end there"
+        deviations = () if known.call is None else (why,)
         return SessionPrompt(None, ids, [_visible_message(prompt)], deviations=deviations)
 
     def _tokenize_rest(self, rest: str, reply_ids: Sequence[int]) -> list[int] | None:
@@ -144,13 +143,10 @@ def _visible_message(text: str) -> Message:
 def merge_messages(first: Message, second: Message) -> Message:
     """Merge `first` and `second`, two parts of one answer."""
     whole: dict[str, Any] = {**second, "role": "assistant"}
-    content = (message_text(first.get("content")) + message_text(second.get("content"))) or second.get(
-        "content"
-    )
-    whole["content"] = content
-    if reasoning := message_text(first.get("reasoning_content")) + message_text(
-        second.get("reasoning_content")
-    ):
+    content = message_text(first.get("content")) + message_text(second.get("content"))
+    whole["content"] = content or second.get("content")
+    reasoning = message_text(first.get("reasoning_content")) + message_text(second.get("reasoning_content"))
+    if reasoning:
         whole["reasoning_content"] = reasoning
     return whole
 

@@ -1,9 +1,8 @@
-"""A session: a tree of calls whose tokens are held in the store."""
+"""Sessions: trees of calls whose tokens are held in the store; made, found, and finished when idle."""
 
-from __future__ import annotations
-
+import uuid
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isnan
 from typing import Any, Literal
@@ -46,7 +45,6 @@ class AgentSession:
     stored_calls: int = 0
     """How many there are in the archive, while they are not here."""
     turns: set[PendingCall] = field(default_factory=set)
-    """Calls under way."""
 
     @property
     def leaves(self) -> list[SessionCall]:
@@ -150,9 +148,8 @@ class AgentSession:
 
     def restore_call(self, call: SessionCall, added: AddedTokens) -> None:
         """Restore `call` from the archive, after its parent. Raises StoreFullError."""
-        call.hold = self._insert_tokens(
-            call.parent.hold if call.parent is not None else None, call.model, added
-        )
+        parent = call.parent.hold if call.parent is not None else None
+        call.hold = self._insert_tokens(parent, call.model, added)
         self._claim_experts(call.experts, call.hold)
         self._add_call(call)
 
@@ -163,7 +160,7 @@ class AgentSession:
                 self.store.release_hold(call.hold)
                 call.hold = None
                 self._release_experts(call)
-        self.store.forget_session(self.id)
+        self.store.paths.forget_session(self.id)
 
     def forget_calls(self) -> None:
         """Release the session's calls, which are in the archive."""
@@ -207,9 +204,8 @@ class AgentSession:
         return self.store.insert(given, session=self.id, namespace=model, ends=stretch.ends)
 
     def _extend_path(self, hold: PathHold, stretch: AddedTokens, version: Version | None) -> PathHold:
-        return self.store.extend_path(
-            hold, _token_segment(stretch), version, session=self.id, ends=stretch.ends
-        )
+        given = _token_segment(stretch)
+        return self.store.extend_path(hold, given, version, session=self.id, ends=stretch.ends)
 
 
 def _added_tokens(
@@ -236,3 +232,116 @@ def _join_added(first: AddedTokens, second: AddedTokens) -> AddedTokens:
 
 def _token_segment(stretch: AddedTokens) -> TokenSegment:
     return TokenSegment.from_labels(stretch.ids, stretch.text, stretch.logprobs, stretch.spans)
+
+
+class SessionExistsError(Exception):
+    """There is a session of that id already."""
+
+
+class TooManySessionsError(Exception):
+    """As many sessions as there may be wait to be finished, collected or deleted."""
+
+
+class SessionRegistry:
+    """All sessions by id. Times are seconds since the epoch, passed in."""
+
+    def __init__(
+        self, store: TrajectoryStore, *, most: int, idle_s: float, keeps_collected: bool = False
+    ) -> None:
+        """`most` counts those that are not collected. Of those that are as many are remembered, or all."""
+        self.store = store
+        self._most = most
+        self._idle_s = idle_s
+        self._keeps_collected = keeps_collected
+        self._sessions: dict[str, AgentSession] = {}
+        self._open: dict[str, AgentSession] = {}
+        """Those that are open, the one used longest ago first."""
+        self._collected: dict[str, AgentSession] = {}
+        """Those that are collected, the first one first."""
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def __iter__(self) -> Iterator[AgentSession]:
+        return iter(list(self._sessions.values()))
+
+    def find_session(self, session_id: str) -> AgentSession | None:
+        """The session of id `session_id`, if there is one."""
+        return self._sessions.get(session_id)
+
+    def create_session(
+        self,
+        session_id: str | None,
+        now: float,
+        *,
+        model: str | None = None,
+        metadata: dict[str, Any] | None = None,
+    ) -> AgentSession:
+        """A new session, of a fresh id if none is given. Raises SessionExistsError, TooManySessionsError."""
+        session_id = session_id or uuid.uuid4().hex
+        if session_id in self._sessions:
+            raise SessionExistsError(session_id)
+        if len(self._sessions) - len(self._collected) >= self._most:
+            raise TooManySessionsError(f"there are {self._most} sessions: collect or delete some")
+        session = AgentSession(session_id, self.store, model, metadata or {}, now, now)
+        self.adopt_session(session)
+        return session
+
+    def adopt_session(self, session: AgentSession) -> None:
+        """Add `session` from the archive, whatever the limit; sessions used longest ago come first."""
+        self._sessions[session.id] = session
+        if session.state == "open":
+            self._open[session.id] = session
+        elif session.state == "collected":
+            self._collected[session.id] = session
+
+    def touch_session(self, session: AgentSession, now: float) -> None:
+        """Note that `session` is used at `now`."""
+        session.used = now
+        if self._open.pop(session.id, None) is not None:
+            self._open[session.id] = session
+
+    def finish_session(self, session: AgentSession) -> None:
+        """End `session`: no more calls follow. May be called again."""
+        if session.state == "open":
+            session.state = "finished"
+            self._open.pop(session.id, None)
+
+    def collect_session(self, session: AgentSession) -> None:
+        """Release the tokens of `session`, whose samples have been collected."""
+        session.state = "collected"
+        self._open.pop(session.id, None)
+        self._collected[session.id] = session
+        session.release_tokens()
+        if len(self._collected) > self._most and not self._keeps_collected:
+            self.remove_session(next(iter(self._collected.values())))
+
+    def remove_session(self, session: AgentSession) -> None:
+        """Remove `session` and release its tokens."""
+        self._sessions.pop(session.id, None)
+        self._open.pop(session.id, None)
+        self._collected.pop(session.id, None)
+        session.release_tokens()
+
+    def finish_idle(self, now: float) -> list[AgentSession]:
+        """Finish the sessions that were idle for too long before `now`; returns them."""
+        idle = []
+        for session in self._open.values():
+            if session.used > now - self._idle_s:
+                break
+            if not session.turns:
+                idle.append(session)
+        for session in idle:
+            self.finish_session(session)
+        return idle
+
+    def check(self) -> None:
+        """Recompute everything from scratch and compare. Raises AssertionError in words."""
+        used = [session.used for session in self._open.values()]
+        assert used == sorted(used), "sessions are not in the order of their use"
+        states = {session.id for session in self._sessions.values() if session.state == "open"}
+        assert states == set(self._open), "other sessions are open than they say"
+        states = {session.id for session in self._sessions.values() if session.state == "collected"}
+        assert states == set(self._collected), "other sessions are collected than they say"
+        for session in self._sessions.values():
+            session.check()

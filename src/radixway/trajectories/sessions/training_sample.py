@@ -5,8 +5,6 @@ of them, in the order in which leaves ended, and 0 in the others: there it is co
 a session each sampled token is trained on exactly once.
 """
 
-from __future__ import annotations
-
 from base64 import b64encode
 from collections.abc import Iterator
 from math import isnan

@@ -8,8 +8,8 @@ import torch
 
 from engine.conftest import Reference
 from radixway.engine.errors import EngineError
-from radixway.engine.kv_format import KVFormat
-from radixway.engine.quantization import QuantizedLinear
+from radixway.engine.kv_store import KVFormat
+from radixway.engine.linear_layers import QuantizedLinear
 from radixway.engine.sampling_params import SamplingParams
 from radixway.engine.weight_update import TensorWeights
 from support.driving import answers, finish, last_logits, random_tokens, submit, tiny_core
@@ -48,7 +48,7 @@ def test_a_model_with_rounded_weights_answers_nearly_the_same(reference: Make, q
 
 
 def test_what_cannot_be_rounded_is_told(reference: Make) -> None:
-    with pytest.raises(EngineError, match="multiples of 32, and one has 48"):
+    with pytest.raises(EngineError, match="multiples of 32; one has 48"):
         tiny_core(reference("llama")[0], quantization="int4wo")
 
 

@@ -1,4 +1,7 @@
-"""Constraints as clients ask for them: OpenAI's, vLLM's (old and new) and SGLang's fields, one meaning."""
+"""The fields that chat and completions requests have in common, and the constraints that some of them make.
+
+Constraints come in OpenAI's, vLLM's (old and new) and SGLang's fields, with one meaning.
+"""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -8,6 +11,12 @@ import msgspec
 
 from radixway.core.http import BadBodyError
 from radixway.engine.grammar_compiler import WHITESPACE, OutputConstraint
+from radixway.engine.server.sampling import (
+    CommonSamplingFields,
+    check_choice_count,
+    check_logprobs,
+    unsupported_field_error,
+)
 
 _ANY_OBJECT = '{"type": "object"}'
 
@@ -25,9 +34,30 @@ class StructuredOutputsParams(msgspec.Struct, kw_only=True):
     whitespace_pattern: str | None = None
 
 
-class ConstraintFields(msgspec.Struct, kw_only=True):
-    """The fields of a request that constrain its answers; at most one of them may be given."""
+class StreamOptionFields(msgspec.Struct):
+    """`stream_options` of a streamed request."""
 
+    include_usage: bool | None = None
+
+
+class SamplingBody(CommonSamplingFields, kw_only=True):
+    """The fields that chat and completions requests have in common."""
+
+    model: str | None = None
+    rid: str | list[str] | None = None
+    """What `/abort_request` may call it: SGLang's, one for all prompts or one for each."""
+    stream: bool | None = None
+    stream_options: StreamOptionFields | None = None
+    max_tokens: int | None = None
+    return_token_ids: bool | None = None
+    cache_salt: str | None = None
+    priority: int | None = None
+    best_of: int | None = None
+    prompt_logprobs: int | None = None
+    bootstrap_host: str | list[str] | None = None
+    bootstrap_port: int | list[int | None] | None = None
+    bootstrap_room: int | list[int] | None = None
+    # Constraints on the answers, of which at most one may be given; see `find_constraint`.
     response_format: dict[str, Any] | None = None
     structured_outputs: StructuredOutputsParams | None = None
     guided_json: Any = None
@@ -38,26 +68,44 @@ class ConstraintFields(msgspec.Struct, kw_only=True):
     regex: str | None = None
     ebnf: str | None = None
 
+    @property
+    def include_usage(self) -> bool:
+        return bool(self.stream_options and self.stream_options.include_usage)
+
+
+def check_choices(body: SamplingBody) -> int:
+    """Return `n` of `body`. Raises BadBodyError (400) if it is out of range or a field is not supported."""
+    n = check_choice_count(body)
+    if body.best_of is not None and body.best_of != n:
+        raise unsupported_field_error("best_of", "other than n")
+    if body.stream_options is not None and not body.stream:
+        message = "stream_options is for streams only: give stream: true, or leave it out"
+        raise BadBodyError(message, param="stream_options")
+    check_logprobs("prompt_logprobs", body.prompt_logprobs)
+    if body.prompt_logprobs is not None and body.stream:
+        raise unsupported_field_error("prompt_logprobs", "in a stream")
+    return n
+
 
 FieldConstraint = tuple[str, OutputConstraint]
 """The field that asked for it, and what it asked for."""
 
 
-def find_constraint(body: ConstraintFields) -> FieldConstraint | None:
+def find_constraint(body: SamplingBody) -> FieldConstraint | None:
     """The constraint of `body`, if it has one. Raises BadBodyError (400) naming the field at fault."""
     return _require_single([*_from_response_format(body.response_format), *_from_fields(body)])
 
 
-def find_sampling_constraint(regex: Any, json_schema: Any, ebnf: Any) -> FieldConstraint | None:
+def find_sampling_constraint(regex: str | None, json_schema: Any, ebnf: str | None) -> FieldConstraint | None:
     """The constraint in /generate's `sampling_params`: `regex`, `json_schema` or `ebnf`."""
-    place = "sampling_params"
     found = []
     if regex is not None:
-        found.append((f"{place}.regex", OutputConstraint("regex", _require_text(regex, f"{place}.regex"))))
-    if json_schema is not None:
-        found.append((f"{place}.json_schema", make_json_constraint(json_schema, f"{place}.json_schema")))
+        found.append(("sampling_params.regex", OutputConstraint("regex", regex)))
     if ebnf is not None:
-        found.append((f"{place}.ebnf", OutputConstraint("grammar", _require_text(ebnf, f"{place}.ebnf"))))
+        found.append(("sampling_params.ebnf", OutputConstraint("grammar", ebnf)))
+    if json_schema is not None:
+        field = "sampling_params.json_schema"
+        found.append((field, make_json_constraint(json_schema, field)))
     return _require_single(found)
 
 
@@ -97,7 +145,7 @@ def _from_response_format(given: dict[str, Any] | None) -> Iterator[FieldConstra
             raise field_error("response_format.type", "must be text, json_object or json_schema")
 
 
-def _from_fields(body: ConstraintFields) -> Iterator[FieldConstraint]:
+def _from_fields(body: SamplingBody) -> Iterator[FieldConstraint]:
     if body.guided_json is not None:
         whitespace = body.guided_whitespace_pattern
         yield "guided_json", make_json_constraint(body.guided_json, "guided_json", whitespace=whitespace)
@@ -142,12 +190,6 @@ def _require_single(found: list[FieldConstraint]) -> FieldConstraint | None:
         fields = " and ".join(field for field, _ in found)
         raise field_error(found[1][0], f"{fields} exclude each other: give one constraint")
     return found[0] if found else None
-
-
-def _require_text(value: Any, field: str) -> str:
-    if not isinstance(value, str):
-        raise field_error(field, "must be a string")
-    return value
 
 
 def field_error(param: str, why: str, *, code: str = "invalid_value") -> BadBodyError:

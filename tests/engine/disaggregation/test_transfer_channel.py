@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.conftest import Reference
-from radixway.engine.disaggregation.shared_memory import receive_segment, send_segment
-from radixway.engine.disaggregation.transfer_channel import TransferChannel
-from radixway.engine.disaggregation.transfer_protocol import (
+from radixway.engine.disaggregation.kv_chunks import receive_segment, send_segment
+from radixway.engine.disaggregation.transfer_channel import (
     HEADER_BYTES,
     IN_STREAM,
     KV,
     FrameHeader,
     KVTransferError,
+    TransferChannel,
     TransferDone,
     TransferFailure,
     TransferGreeting,

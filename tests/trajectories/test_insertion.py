@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from radixway.trajectories.alignment import AlignedText, align_tokens
+from radixway.trajectories.insertion import AlignedText, align_tokens
 from support.odd_texts import guide
 
 END, START = 8, 9

@@ -7,8 +7,8 @@ import pytest
 
 from radixway.core.http import BadBodyError
 from radixway.engine.engine_request import BootstrapRoom
-from radixway.engine.server.bootstrap_fields import parse_rooms
-from radixway.engine.server.generate_body import GenerateRequestBody
+from radixway.engine.server.generate import GenerateRequestBody
+from radixway.engine.server.generation_fields import parse_rooms
 from support.server_served import Served
 
 MEETING = {"bootstrap_host": "[::1]", "bootstrap_port": 9000, "bootstrap_room": 5}

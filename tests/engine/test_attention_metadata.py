@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from engine.test_attention import CPU, PAGE, shape, written_out
 from radixway.engine.attention import CpuAttention
-from radixway.engine.attention_metadata import AttentionMetadata, QuerySpan
-from radixway.engine.cascade_attention import SharedRun, find_shared_runs
+from radixway.engine.attention_metadata import AttentionMetadata, QuerySpan, SharedRun, find_shared_runs
 from radixway.engine.kv_store import KVStore
 
 
