@@ -55,7 +55,7 @@ _DEEPEST = 64
 def session_routes(service: SessionService, access: AdminAccess) -> APIRouter:
     """Build the routes for operators and trainers, guarded by `access`."""
     router = APIRouter(tags=["sessions"], dependencies=[Depends(access)])
-    Session = Annotated[AgentSession, Depends(service.find_session)]  # noqa: N806 - a type
+    Session = Annotated[AgentSession, Depends(service.find_session)]
 
     @router.post("/sessions", status_code=201)
     async def make_session(request: Request) -> dict[str, Any]:
