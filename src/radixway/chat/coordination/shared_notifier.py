@@ -3,13 +3,69 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Protocol
 
-from radixway.chat.coordination.reconnecting_tasks import ReconnectingTasks
+from radixway.chat.database import ChatDatabase
+from radixway.chat.ids import new_id
 from radixway.chat.notifications import ALL_TOPICS, TopicNotifier
+from radixway.chat.token_log import TokenLog
 from radixway.core.net.task_cancellation import cancel_tasks
+
+log = logging.getLogger(__name__)
+
+_PAUSES_S = (0.05, 1.0)
+"""Before a server that is away is tried again: the first, and the longest they double up to."""
+
+
+class ReconnectingTasks:
+    """Work over connections, repeated while its server comes and goes."""
+
+    def __init__(self, name: str) -> None:
+        """`name`: of the server, in words."""
+        self.name = name
+        self.failures = 0
+        """How often a connection broke, or could not be made."""
+        self._problems: dict[str, str] = {}
+
+    @property
+    def problem(self) -> str | None:
+        """The current problem, in words without addresses; None: there is none."""
+        return next(iter(self._problems.values()), None)
+
+    def mark_working(self, what: str) -> None:
+        """Clear the problem of the work named `what`, which has reached its server."""
+        if self._problems.pop(what, None) is not None and not self._problems:
+            log.info("chats: %s is back", self.name)
+
+    async def run_reconnecting(
+        self,
+        what: str,
+        work: Callable[[], Awaitable[None]],
+        errors: tuple[type[Exception], ...],
+        failed: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Repeat `work`, named `what`, until cancelled. `failed`: called each time it ends with one of
+        `errors`.
+        """
+        pause_s = _PAUSES_S[0]
+        while True:
+            try:
+                await work()
+            except errors as error:
+                if what not in self._problems:
+                    pause_s = _PAUSES_S[0]
+                    if not self._problems:
+                        log.warning("chats: %s does not answer: %s", self.name, type(error).__name__)
+                self.failures += 1
+                self._problems[what] = f"{what}: {type(error).__name__}"
+                failed()
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 2, _PAUSES_S[1])
+
 
 _FLUSH_S = 0.5
 """For what is still to be told when this process ends."""
@@ -99,3 +155,40 @@ class SharedNotifier(TopicNotifier):
             self._unsent = topics | self._unsent
             self._some.set()
             raise
+
+
+def make_coordination(
+    database: ChatDatabase, redis: str | None, *, kept_s: float
+) -> tuple[TokenLog, TopicNotifier, ReconnectingTasks | None]:
+    """Return the token logs, the notifier, and the state of their connections (None: they need none).
+
+    `redis`: the URL of a Valkey or Redis server. `kept_s`: see `TokenLog`. Raises ValueError for a URL that
+    cannot be read.
+    """
+    process = new_id()
+    if redis is not None:
+        from radixway.chat.coordination.valkey_token_log import ValkeyTokenLog
+        from radixway.chat.coordination.valkey_transport import ValkeyTopicTransport
+
+        kept = ReconnectingTasks("valkey")
+        tokens = ValkeyTokenLog(redis, process, kept, kept_s=kept_s)
+        return tokens, SharedNotifier(ValkeyTopicTransport(redis, process), kept), kept
+    carrier = _database_transport(database, process)
+    if carrier is None:
+        return TokenLog(kept_s=kept_s), TopicNotifier(), None
+    kept = ReconnectingTasks("files" if database.is_sqlite else "postgresql")
+    return TokenLog(kept_s=kept_s), SharedNotifier(carrier, kept), kept
+
+
+def _database_transport(database: ChatDatabase, process: str) -> TopicTransport | None:
+    """None: a database in memory is this process's alone."""
+    if not database.is_sqlite:
+        from radixway.chat.coordination.postgres_transport import PostgresTopicTransport
+
+        return PostgresTopicTransport(database.url, process)
+    file = database.url.database
+    if not file or file == ":memory:":
+        return None
+    from radixway.chat.coordination.file_transport import FileTopicTransport
+
+    return FileTopicTransport(Path(f"{file}-bells"), process)

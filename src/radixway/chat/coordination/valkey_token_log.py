@@ -23,7 +23,7 @@ from typing import Any
 from redis.exceptions import ResponseError
 
 from radixway.chat import published_shapes
-from radixway.chat.coordination.reconnecting_tasks import ReconnectingTasks
+from radixway.chat.coordination.shared_notifier import ReconnectingTasks
 from radixway.chat.token_log import ATTEMPT, LAST, AnswerLog, TokenLog, TokenLogEntry, attempt_base
 from radixway.core.net.task_cancellation import cancel_tasks
 from radixway.core.net.valkey import ERRORS, connect_valkey
