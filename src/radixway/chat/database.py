@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from sqlalchemy import delete, event, make_url
+from sqlalchemy import Table, delete, event, make_url
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, DisconnectionError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -152,6 +153,11 @@ class ChatDatabase:
         """Close every connection."""
         for engine in (self._writer, self._reader):
             await asyncio.shield(engine.dispose())
+
+
+def insert_into(connection: AsyncConnection, table: Table) -> sqlite.Insert | postgresql.Insert:
+    """Return an INSERT into `table` that can say what a conflict leads to, in the dialect of `connection`."""
+    return (sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert)(table)
 
 
 def _make_postgresql_engine(url: URL, connections: int) -> AsyncEngine:

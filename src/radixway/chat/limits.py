@@ -19,12 +19,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from radixway.chat import statements
 from radixway.chat.completion_hooks import EndedAnswer
+from radixway.chat.database import insert_into
 from radixway.chat.errors import ChatLimitExceededError, ChatQueueFullError, ChatTooLargeError
 from radixway.chat.schema import budgets, chats, jobs, messages, rates
 from radixway.chat.statements import READY
 
-_TOLERANCE_S = 1e-6
-"""Of sums of floats."""
+_ROUNDING_S = 1e-6
 
 
 def _spend_statement(insert: Any) -> Any:
@@ -62,7 +62,7 @@ class AnswerRate:
             "whole_at": now + step_s,
             "now": now,
             "step_s": step_s,
-            "latest": now + self.per_s + _TOLERANCE_S,
+            "latest": now + self.per_s + _ROUNDING_S,
         }
         if (await write.execute(_SPEND[write.dialect.name], spent)).first() is None:
             asked = select(rates.c.whole_at).where(rates.c.user_id == user_id)
@@ -111,9 +111,8 @@ class TokenBudget:
         if tokens <= 0:
             return
         used_s = tokens * self.per_s / self.tokens
-        insert = sqlite.insert if write.dialect.name == "sqlite" else postgresql.insert
         await write.execute(
-            insert(budgets)
+            insert_into(write, budgets)
             .values(user_id=user_id, whole_at=now + used_s)
             .on_conflict_do_update(
                 index_elements=[budgets.c.user_id],
@@ -181,19 +180,13 @@ class ChatLimits:
     """Limits on answers, messages and tokens; None: unlimited."""
 
     at_once: int | None = 3
-    """Answers that a user may have under way."""
     waiting: int | None = None
-    """Jobs that may wait in one queue."""
     messages: int | None = None
-    """In a chat."""
     characters: int | None = None
-    """In a message."""
     rate: AnswerRate | None = None
-    """Of answers that a user asks for."""
     tokens: int | None = None
     """That a chat's prompts and answers may have used, as workers counted them."""
     budget: TokenBudget | None = None
-    """Of tokens, for each user."""
 
     async def check_answer_share(self, write: AsyncConnection, user_id: str, queue: str, now: float) -> None:
         """Check the user's limits for one more answer in `queue`. Raises ChatLimitExceededError,

@@ -11,7 +11,7 @@ import msgspec
 
 from radixway.chat.answer_attempt import AnswerAttempt
 from radixway.chat.local_workers import CompletionRefusedError
-from radixway.chat.plugins import PluginAnswers, StreamChat
+from radixway.chat.plugins import PluginAnswers, StreamChat, find_chosen_plugin
 from radixway.chat.records import Message, Role
 from radixway.chat.safety import BLOCKED
 from radixway.core.http.server_sent_events import iterate_data
@@ -40,14 +40,19 @@ class LocalCompletions:
         """
         body = _make_body(attempt)
         try:
-            if self._tools.uses_tools(attempt):
-                return await self._tools.answer_with_tools(
-                    attempt, body["messages"], self._make_ask(attempt, body)
+            parameters = attempt.answer.work_parameters or {}
+            if find_chosen_plugin(parameters) is not None:
+                return await self._tools.answer_with_plugin(
+                    attempt,
+                    attempt.answer.model or "",
+                    parameters,
+                    body["messages"],
+                    self._make_ask(attempt, body),
                 )
             usage, reason = None, None
             async with aclosing(stream_completion(self._pipeline, _make_request(attempt, body))) as events:
                 async for event in events:
-                    usage = _usage(event) or usage
+                    usage = event.get("usage") or usage
                     for choice in event.get("choices") or ():
                         reason = choice.get("finish_reason") or reason
                         await attempt.send_text(choice.get("delta", {}).get("content") or "")
@@ -63,7 +68,6 @@ class LocalCompletions:
             raise CompletionRefusedError("the worker's answer cannot be read", again=True) from error
 
     def _make_ask(self, attempt: AnswerAttempt, body: dict[str, Any]) -> StreamChat:
-        """Of the same model, with the same sampling."""
         number = itertools.count()
 
         def ask(
@@ -201,13 +205,7 @@ def _ends_filtered(event: dict[str, Any]) -> bool:
     return BLOCKED["finish_reason"] in reasons
 
 
-def _usage(event: dict[str, Any]) -> dict[str, Any] | None:
-    usage: dict[str, Any] | None = event.get("usage")
-    return usage
-
-
 def _error_text(body: bytes) -> str:
-    """An error in words."""
     try:
         error = _decode(body)["error"]
         return str(error["message"] if isinstance(error, dict) else error)[:1000]

@@ -36,7 +36,7 @@ from radixway.chat.model_configs import ModelConfigCatalog, ServedModelConfig, l
 from radixway.chat.plugins import PluginAnswers, PluginRegistry
 from radixway.chat.privacy import AccountExport, ErasedIds, FileScrubber, UserErasure
 from radixway.chat.pull import WorkerSessions
-from radixway.chat.pull_workers import PullWorkerStore
+from radixway.chat.pull.worker_sessions import PullWorkerStore
 from radixway.chat.queue_positions import QueuePace, QueuePositions
 from radixway.chat.safety import SafetyScreen
 from radixway.chat.server_secrets import ServerSecrets, load_or_create_secrets
@@ -44,7 +44,7 @@ from radixway.chat.share_links import ShareLinks
 from radixway.chat.threads import ThreadCache
 from radixway.chat.titles import ChatTitler, TitleJobs
 from radixway.chat.user_tokens import TokenIssuer
-from radixway.chat.webhooks.service import WebhookService
+from radixway.chat.webhooks.deliverer import WebhookService
 from radixway.core.config import ChatConfig, ConfigError
 
 log = logging.getLogger(__name__)

@@ -17,12 +17,11 @@ from typing import Any
 
 import msgspec
 from sqlalchemy import ColumnElement, delete, func, literal, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from radixway.chat.completion_hooks import EndedAnswer
-from radixway.chat.database import ChatDatabase
+from radixway.chat.database import ChatDatabase, insert_into
 from radixway.chat.ids import new_id
 from radixway.chat.job_queue import AnswerJobQueue
 from radixway.chat.local_completions import PipelineCall, make_completion_request
@@ -47,7 +46,6 @@ class TitleJob:
     attempts: int
     attempt_id: str
     user_id: str
-    """Whose chat it is."""
 
 
 _OWN = ("chat_id", "message_id", "attempts", "attempt_id")
@@ -68,11 +66,12 @@ class TitleJobs:
         """Write a job if `answer` completes in a chat without a title: a completion hook."""
         if answer.state is not MessageState.COMPLETE:
             return
-        insert = sqlite.insert if write.dialect.name == "sqlite" else postgresql.insert
         nameless = select(chats.c.id, literal(answer.id), literal(self._clock())).where(
             chats.c.id == answer.chat_id, chats.c.titled_by.is_(None)
         )
-        wanted = insert(title_jobs).from_select(["chat_id", "message_id", "available_at"], nameless)
+        wanted = insert_into(write, title_jobs).from_select(
+            ["chat_id", "message_id", "available_at"], nameless
+        )
         made = await write.execute(wanted.on_conflict_do_nothing().returning(title_jobs.c.chat_id))
         if made.first() is not None:
             self._database.call_after_commit(write, self.on_news)
@@ -141,9 +140,7 @@ def _is_held(job: TitleJob) -> tuple[ColumnElement[bool], ...]:
 
 
 MAX_TITLE_CHARACTERS = 80
-"""Characters of a title that a model makes."""
-_AROUND = " \t#*_`\"'“”„‘’«»「」《》"
-"""What models put around titles."""
+_TITLE_PADDING = " \t#*_`\"'“”„‘’«»「」《》"
 
 
 def clean_title(said: str, chat: str) -> str | None:
@@ -151,10 +148,10 @@ def clean_title(said: str, chat: str) -> str | None:
     written in.
     """
     said = re.sub(r"<think>.*?(</think>|\Z)", " ", said, flags=re.DOTALL)
-    lines = ("".join(_drop_control_characters(line)).strip(_AROUND) for line in said.splitlines())
+    lines = ("".join(_drop_control_characters(line)).strip(_TITLE_PADDING) for line in said.splitlines())
     line = next((line for line in lines if line), "")
     line = re.sub(r"^(title|titel|titre|título|标题|題名)\s*[:：]\s*", "", line, flags=re.IGNORECASE)
-    line = " ".join(line.strip(_AROUND).split())
+    line = " ".join(line.strip(_TITLE_PADDING).split())
     if len(line) > MAX_TITLE_CHARACTERS:
         line = line[: MAX_TITLE_CHARACTERS - 1].rsplit(" ", 1)[0].rstrip(" ,.;:") + "…"
     scripts = _count_scripts(line)
@@ -166,7 +163,6 @@ def clean_title(said: str, chat: str) -> str | None:
 
 
 def _drop_control_characters(line: str) -> Iterable[str]:
-    """Without what controls how text is shown."""
     return (
         " " if each.isspace() else each
         for each in line
@@ -179,9 +175,8 @@ def _count_scripts(text: str) -> Counter[str]:
     return Counter(unicodedata.name(each, "?").split()[0] for each in text if each.isalpha())
 
 
-_SHOWN = 1000
-"""Characters of the question and of the answer that the model is shown."""
-_ASKED = (
+_MAX_CONTEXT_CHARACTERS = 1000
+_PROMPT = (
     "Write a title of at most six words for the conversation below, in the language of the conversation."
     " Answer with the title and nothing else."
 )
@@ -189,7 +184,7 @@ _ATTEMPTS, _AGAIN_S = 3, 30.0
 _BEHIND_S = 2.0
 """How long a title stands back while answers wait."""
 _LOOK_AGAIN_S = 30.0
-_TOKENS = 64
+_MAX_TITLE_TOKENS = 64
 
 
 class NoTitleError(Exception):
@@ -263,11 +258,11 @@ class ChatTitler:
     async def _ask_model(self, job: TitleJob, model: str, thread: list[Message]) -> str:
         """What the model makes of it. Raises GatewayError, NoTitleError."""
         asked, answered = _title_context(thread)
-        content = f"{_ASKED}\n\nUser: {asked}\n\nAssistant: {answered}"
+        content = f"{_PROMPT}\n\nUser: {asked}\n\nAssistant: {answered}"
         body = {
             "model": model,
             "messages": [{"role": "user", "content": content}],
-            "max_tokens": _TOKENS,
+            "max_tokens": _MAX_TITLE_TOKENS,
             "temperature": 0,
         }
         request = make_completion_request(
@@ -288,6 +283,5 @@ class ChatTitler:
 
 
 def _title_context(thread: list[Message]) -> tuple[str, str]:
-    """The first question of a chat, and what was answered last."""
     first = next((each.content for each in thread if each.role is Role.PROMPTER), None) or ""
-    return first[:_SHOWN], (thread[-1].content or "")[:_SHOWN]
+    return first[:_MAX_CONTEXT_CHARACTERS], (thread[-1].content or "")[:_MAX_CONTEXT_CHARACTERS]

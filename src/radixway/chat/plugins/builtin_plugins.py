@@ -21,7 +21,6 @@ class BuiltinPlugin:
     """A built-in plugin with one operation, whose parameters are all required text."""
 
     name: str
-    """In paths."""
     title: str
     name_for_model: str
     name_for_human: str
@@ -33,7 +32,6 @@ class BuiltinPlugin:
     operation_id: str
     summary: str
     parameters: dict[str, str]
-    """What each is."""
     colour: tuple[int, int, int]
     """Of the icon: red, green, blue."""
     answer: Callable[[dict[str, str]], Awaitable[str]]

@@ -15,17 +15,12 @@ from yarl import URL
 from radixway.chat.plugins.plugin import PluginError
 
 MAX_DOCUMENT_BYTES = 512 << 10
-"""Bytes of a document."""
 _MAX_YAML_CHARACTERS = 128 << 10
 """Characters: libyaml lets nobody else work meanwhile."""
-_OPERATIONS = 32
-"""Of one plugin, that models are told of."""
-_DEEPEST = 8
-"""References within references."""
-_NESTED = 100
-"""Collections within collections of a YAML document."""
-_WORDS = 2000
-"""Characters of a description."""
+_MAX_OPERATIONS = 32
+_MAX_REFERENCE_DEPTH = 8
+_MAX_YAML_DEPTH = 100
+_MAX_TEXT_CHARACTERS = 2000
 _NOT_HEADERS = {"accept", "authorization", "content-length", "content-type", "cookie", "host"}
 _NOT_HEADERS |= {"connection", "te", "transfer-encoding", "upgrade"}
 """Parameters by these names are none, says OpenAPI, or would change who is spoken to."""
@@ -95,7 +90,7 @@ def _parse_yaml(text: str) -> Any:
             raise ValueError("aliases are not read")
         if isinstance(event, yaml.CollectionStartEvent | yaml.CollectionEndEvent):
             depth += 1 if isinstance(event, yaml.CollectionStartEvent) else -1
-        if depth > _NESTED:
+        if depth > _MAX_YAML_DEPTH:
             raise ValueError("too deep")
     return json.loads(json.dumps(yaml.load(text, Loader=loader), default=str, skipkeys=True))
 
@@ -138,7 +133,7 @@ def parse_operations(document: dict[str, Any], url: str) -> list[PluginOperation
     found: dict[str, PluginOperation] = {}
     for path, method, item, operation in _iter_endpoints(document):
         name = _function_name(operation.get("operationId") or f"{method}{path}")
-        if name not in found and len(found) < _OPERATIONS:
+        if name not in found and len(found) < _MAX_OPERATIONS:
             found[name] = _parse_operation(document, base + path, name, method, item, operation)
     if not found:
         raise PluginError("the plugin has no operation with GET or POST")
@@ -174,7 +169,7 @@ def _parse_operation(
         if place == "header" and label.lower() in _NOT_HEADERS:
             continue
         places[label] = place
-        schema = _inline_references(document, parameter.get("schema") or {}, _DEEPEST)
+        schema = _inline_references(document, parameter.get("schema") or {}, _MAX_REFERENCE_DEPTH)
         properties[label] = {"description": _short_text(parameter.get("description")), **schema}
         if (parameter.get("required") is True or place == "path") and label not in required:
             required.append(label)
@@ -182,7 +177,7 @@ def _parse_operation(
     content = body.get("content")
     if method == "post" and isinstance(content, dict) and isinstance(content.get("application/json"), dict):
         properties["payload"] = _inline_references(
-            document, content["application/json"].get("schema") or {}, _DEEPEST
+            document, content["application/json"].get("schema") or {}, _MAX_REFERENCE_DEPTH
         )
         required += ["payload"] if body.get("required") is True else []
     schema = {"type": "object", "properties": properties, "required": required}
@@ -204,7 +199,7 @@ def _base_url(document: dict[str, Any], url: str) -> str:
 
 def _resolve_reference(document: dict[str, Any], value: Any) -> dict[str, Any]:
     """An object, or the one that it refers to within the document; nothing where that is elsewhere."""
-    for _ in range(_DEEPEST):
+    for _ in range(_MAX_REFERENCE_DEPTH):
         if not isinstance(value, dict):
             return {}
         reference = value.get("$ref")
@@ -224,7 +219,7 @@ def _inline_references(document: dict[str, Any], schema: Any, depth: int) -> dic
     if "description" in schema:
         kept["description"] = _short_text(schema["description"])
     if depth > 0 and isinstance(schema.get("properties"), dict):
-        shown = list(schema["properties"].items())[:_OPERATIONS]
+        shown = list(schema["properties"].items())[:_MAX_OPERATIONS]
         kept["properties"] = {
             str(name): _inline_references(document, each, depth - 4) for name, each in shown
         }
@@ -247,7 +242,7 @@ def _function_name(text: Any) -> str:
 
 
 def _short_text(value: Any) -> str:
-    return value[:_WORDS] if isinstance(value, str) else ""
+    return value[:_MAX_TEXT_CHARACTERS] if isinstance(value, str) else ""
 
 
 def _as_list(value: Any) -> list[Any]:

@@ -35,7 +35,6 @@ log = logging.getLogger(__name__)
 LEFT = "Aborted due to worker error."
 """What listeners are told, in the published words, of a worker that left amid an answer."""
 LEFT_FOR_ANOTHER = "The worker left, as it may seem for another answer."
-"""Noted of a job that is given back."""
 _REASONS = {"eos_token": "stop", "stop_sequence": "stop", "length": "length"}
 """Why an answer ended: the published words, and OpenAI's, in which it is noted."""
 SILENT = "The worker has said nothing of it for too long."
@@ -91,7 +90,6 @@ class _AssignedWork:
     silent: bool = False
     """It was taken away, as nothing was said of it."""
     heard: bool = False
-    """The worker has said something of it."""
     losing: asyncio.Task[None] | None = None
     handing: asyncio.Task[None] | None = None
     """Brings it into the worker's hands; None: it waits for that."""
@@ -117,7 +115,6 @@ class PullWorker:
     _heard_at: float = 0.0
     _busy_at: float = 0.0
     _stalled: asyncio.Event = field(default_factory=asyncio.Event)
-    """It reads nothing any more."""
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     """What it has in hand, or has said something of, is not what it was."""
     _suspect: str | None = None
@@ -241,7 +238,6 @@ class PullWorker:
         raise ConnectionGoneError
 
     async def _watch_silence(self) -> None:
-        """Ask for signs of life; raises Gone when there are none."""
         loop = asyncio.get_running_loop()
         while True:
             now = loop.time()
@@ -260,7 +256,6 @@ class PullWorker:
             await asyncio.sleep(due - now if due > now else 0)
 
     def _end_overdue(self, now: float) -> float:
-        """End what it says nothing of; returns when to look again."""
         for work in self._work.values():
             if not _is_reply_due(work) or now < work.heard_at + self.patience.answer_s:
                 continue
@@ -395,7 +390,6 @@ class PullWorker:
 
 
 def _is_reply_due(work: _AssignedWork) -> bool:
-    """Whether the worker is to say something of it."""
     return not work.silent and work.handing is not None
 
 

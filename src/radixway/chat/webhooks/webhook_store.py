@@ -1,25 +1,70 @@
-"""The webhooks that users have registered."""
+"""The webhooks that users have registered, their secrets, and the signatures of Standard Webhooks.
+
+Secrets are not stored: they follow from the server's own, by HKDF."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import base64
+import binascii
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from ipaddress import ip_address
 from typing import Any
 
 from sqlalchemy import delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
+from standardwebhooks import Webhook
 
 from radixway.chat.database import ChatDatabase
 from radixway.chat.errors import ChatNotFoundError, InvalidFieldError
 from radixway.chat.ids import new_id
 from radixway.chat.schema import deliveries, webhooks
 from radixway.chat.server_secrets import ServerSecrets
-from radixway.chat.webhooks.outbox import GIVEN_UP, WAITING, WebhookOutbox
-from radixway.chat.webhooks.signatures import made_secret, told_secret
-from radixway.chat.webhooks.webhook_events import WebhookEvent
+from radixway.chat.webhooks.outbox import GIVEN_UP, WAITING, WebhookEvent, WebhookOutbox
 from radixway.core.net import AddressAllowlist, FetchError
 from radixway.core.net.fetcher import parse_fetch_url
+
+_PREFIX = "whsec_"
+_BYTES = 24, 64
+"""Least and most, as the specification has it."""
+
+
+def made_secret(secrets: ServerSecrets, webhook_id: str, number: int) -> bytes:
+    """Derive the `number`-th secret of `webhook_id`."""
+    return secrets.derive(f"radixway webhook {webhook_id} {number}".encode())
+
+
+def told_secret(secret: bytes) -> str:
+    """Encode `secret` as receivers get it."""
+    return _PREFIX + base64.b64encode(secret).decode()
+
+
+def read_secret(told: str) -> bytes:
+    """Decode `told`, a secret as `told_secret` encodes it. Raises ValueError, without quoting it."""
+    try:
+        secret = base64.b64decode(told.removeprefix(_PREFIX), validate=True)
+    except (binascii.Error, ValueError):
+        secret = b""
+    least, most = _BYTES
+    if not least <= len(secret) <= most:
+        raise ValueError(f"a webhook's secret is {_PREFIX} and base64 of {least} to {most} bytes")
+    return secret
+
+
+def headers(delivery_id: str, timestamp: int, body: bytes, secrets: Iterable[bytes]) -> dict[str, str]:
+    """Return the headers of a signed delivery, with one signature for each of `secrets`: any of them will do.
+
+    `timestamp`: seconds since 1970. `body`: UTF-8.
+    """
+    at, text = datetime.fromtimestamp(timestamp, UTC), body.decode()
+    return {
+        "webhook-id": delivery_id,
+        "webhook-timestamp": str(timestamp),
+        "webhook-signature": " ".join(Webhook(secret).sign(delivery_id, at, text) for secret in secrets),
+        "content-type": "application/json",
+    }
+
 
 OLD_SECRET_S = 86_400.0
 """How long what is sent is signed with the secret before, too."""
@@ -39,9 +84,7 @@ class UserWebhook:
     secret_since: float
     created_at: float
     delivered_at: float | None
-    """When something arrived there last."""
     failed_at: float | None
-    """When an attempt failed last."""
 
 
 @dataclass(frozen=True, slots=True)

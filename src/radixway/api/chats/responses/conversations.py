@@ -16,11 +16,10 @@ from radixway.api.chats.responses.service import ResponseService
 from radixway.api.chats.responses.shapes import render_output_items
 from radixway.api.protocols.request_fields import field_error
 from radixway.api.protocols.responses_items import convert_response_items
-from radixway.chat.conversations import ConversationRecord, ConversationStore
 from radixway.chat.errors import ChatNotFoundError
 from radixway.chat.messages import MessageStore
 from radixway.chat.records import Role
-from radixway.chat.stored_responses import ResponseItems
+from radixway.chat.stored_responses import ConversationRecord, ConversationStore, ResponseItems
 from radixway.core.http import decode_json
 
 _Given = Annotated[list[Any], Meta(max_length=20)]
