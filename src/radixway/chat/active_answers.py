@@ -47,8 +47,6 @@ _ENDS = {
 
 @dataclass(slots=True)
 class _QueueClaimLock:
-    """Of those who wait for jobs of the same queues."""
-
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     found_nothing: list[asyncio.Event] = field(default_factory=list)
     """The bells that had not rung when somebody looked last, and there was no job."""
@@ -84,7 +82,6 @@ class ActiveAnswers:
         """By attempt's id."""
         self._saver = PartialAnswerSaver(jobs, self._held, every_s=keep_every_s)
         self._aside: set[asyncio.Task[None]] = set()
-        """What is done beside all else, and waited for at the end."""
         self._taking: dict[frozenset[str], _QueueClaimLock] = {}
 
     @asynccontextmanager
@@ -324,7 +321,6 @@ class ActiveAnswers:
                 pause_s = min(pause_s, AGAIN_S)
 
     async def _publish_end(self, message_id: str, state: MessageState) -> None:
-        """Tell listeners of an answer that ended without a worker's word."""
         message = await self.messages.get_message(message_id)
         if message is not None:
             await self._tokens.end_log(message_id, _final_event(message))
@@ -427,7 +423,6 @@ async def _wait_first(bells: Collection[asyncio.Event]) -> None:
 
 
 def _final_event(message: Message) -> bytes:
-    """What ends a stream of an answer that has ended."""
     if message.state is MessageState.COMPLETE:
         return published_shapes.encode_message(message)
     return published_shapes.encode_error(message.error or _ENDS[message.state], message)

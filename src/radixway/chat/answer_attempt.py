@@ -34,7 +34,6 @@ _MAX_ATTEMPT_BYTES = 64 << 20
 """Bytes that what one attempt says may take in memory, with `_EACH` for an event: half a million tokens."""
 _EACH = 100
 _MAX_PLUGIN_RECORD_BYTES = 1 << 20
-"""Bytes of what is kept of a plugin's use."""
 TOO_LONG = "The answer is longer than any may be."
 _AGAIN_S = 0.25
 """Till first words are tried again that a database which was away could not be told of."""
@@ -83,7 +82,6 @@ class AnswerAttempt:
         self.lost = asyncio.Event()
         """Set when the answer is not wanted from here any more: it has ended, or somebody else has it."""
         self.text = ""
-        """What it has said so far."""
         self.prefix: str = (thread[-1].work_parameters or {}).get("prefix", "") if thread else ""
         """Words that the answer begins with, because it continues another."""
         self.safety_level = 0
@@ -120,8 +118,6 @@ class AnswerAttempt:
         """Have the question judged and made safe before a worker is shown the thread, which may change here.
 
         Returns False if it is not to be answered, in which case its listeners have been told.
-
-        False: it is not to be answered any more, or not at all, and its listeners know.
         """
         if self._screen is None:
             return not self._over
@@ -258,7 +254,6 @@ class AnswerAttempt:
             self._close_attempt(waits_again=False, ours=False)
 
     async def _publish_event(self, event: bytes) -> None:
-        """What never ends is ended."""
         self._said_bytes += len(event) + _EACH
         if self._said_bytes > _MAX_ATTEMPT_BYTES:
             await self.fail_answer(TOO_LONG, again=False)
@@ -305,13 +300,11 @@ class AnswerAttempt:
             self._append_pending()
 
     def _append_pending(self) -> None:
-        """What is there, once it has begun."""
         if self._buffer and not self._over:
             batch, self._opening, self._buffer = self._opening + self._buffer, [], []
             self._tokens.append_events(self.job.message_id, self.job.attempts, batch)
 
     async def _mark_begun(self, *, wait: bool) -> bool:
-        """Whether the first words may be said now."""
         try:
             if wait:
                 begun = await retry_through_outages(

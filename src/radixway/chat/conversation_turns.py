@@ -204,7 +204,6 @@ class ConversationTurns:
         )
 
     def _choose_model(self, wanted: str | None, like: Message | None) -> ServedModelConfig:
-        """Raises InvalidFieldError."""
         known = self._models.list_configs()
         if wanted is None:
             wanted = like.model if like is not None else None

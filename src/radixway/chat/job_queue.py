@@ -57,9 +57,7 @@ class JobPosition:
     """The place of a job in its queue."""
 
     position: int
-    """How many go before it."""
     size: int
-    """Of its queue."""
 
 
 class AnswerJobQueue:
@@ -355,7 +353,6 @@ class AnswerJobQueue:
             return list((await read.execute(statements.ORDER, {"of_queue": queue})).scalars())
 
     async def _lock_message(self, write: AsyncConnection, attempt: str) -> str | None:
-        """The message of a current attempt, which nobody else changes before the transaction ends."""
         asked = await write.execute(statements.HELD, {"attempt": attempt})
         found: str | None = asked.scalar_one_or_none()
         return found

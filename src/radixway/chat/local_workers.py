@@ -69,7 +69,6 @@ class LocalWorkers:
         self._room.release()
 
     async def _claim_next(self) -> AnswerAttempt:
-        """The next job of the queues as they are then."""
         while True:
             self._changed.clear()
             changed = asyncio.ensure_future(self._changed.wait())

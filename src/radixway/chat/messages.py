@@ -30,8 +30,7 @@ WhileBusy = Literal["reject", "interrupt", "enqueue"]
 """Of a further question in a chat that is being answered: it is refused, it ends the answers under way to
 other messages, or it waits its turn."""
 
-_TITLE = 100
-"""Characters of a title."""
+_MAX_TITLE_CHARACTERS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +285,6 @@ class MessageStore:
         while_busy: WhileBusy,
         spare_running: bool,
     ) -> list[str]:
-        """For an answer below `parent_id`; see `request_answer`."""
         if while_busy == "enqueue":
             return []
         if while_busy == "reject":
@@ -426,4 +424,4 @@ async def _is_in_flight(connection: AsyncConnection, message_id: str | None) -> 
 
 
 def _make_title(content: str) -> str:
-    return content.strip()[:_TITLE]
+    return content.strip()[:_MAX_TITLE_CHARACTERS]

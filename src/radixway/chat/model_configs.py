@@ -22,7 +22,6 @@ class ServedModelConfig:
     name: str
     model_id: str
     max_input_length: int
-    """Tokens."""
     max_total_length: int
     """Tokens, the answer's included."""
     quantized: bool = False
@@ -75,7 +74,6 @@ class ModelConfigCatalog:
         self._configured = {config.name: config for config in configured}
         self._served = served
         self.pulled: Callable[[], Iterable[ServedModelConfig]] = tuple
-        """Of the workers that are connected to fetch jobs."""
 
     def list_configs(self) -> list[ServedModelConfig]:
         """Return the models that can be requested now."""

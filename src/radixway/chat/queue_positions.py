@@ -17,11 +17,8 @@ from radixway.chat.schema import messages
 
 @dataclass(frozen=True, slots=True)
 class _QueueView:
-    """Of one queue at one moment."""
-
     taken_at: float
     order: dict[str, int]
-    """Place by message."""
 
 
 class QueuePositions:
@@ -83,7 +80,6 @@ class QueueEstimate:
     """The place of an answer in its queue, and its estimated wait."""
 
     position: int
-    """How many go before it."""
     size: int
     eta_s: float | None
     """Until it is begun; None: none of its model was begun lately."""

@@ -97,7 +97,6 @@ class FileTopicTransport:
         return bool(come)
 
     def _read_new_lines(self, path: Path) -> list[str]:
-        """The whole lines that were added to a bell."""
         try:
             with path.open("rb") as bell:
                 begin = self._read[path] if os.fstat(bell.fileno()).st_size >= self._read[path] else 0

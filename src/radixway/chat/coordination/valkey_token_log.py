@@ -41,8 +41,6 @@ _Command = tuple[Any, ...]
 
 @dataclass(slots=True)
 class _StreamCopy:
-    """How much of a log that this process writes stands in its stream."""
-
     position: int = 0
     """Of the last event."""
     exists: bool = False
@@ -73,7 +71,6 @@ class ValkeyTokenLog(TokenLog):
         self._more_followed = False
         self._some = asyncio.Event()
         self._unsure = True
-        """What stands in the streams is not known."""
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -180,7 +177,6 @@ class ValkeyTokenLog(TokenLog):
         self._own.pop(message_id, None)
 
     def _own_stream(self, message_id: str, attempt: int) -> None:
-        """It is this process that writes it."""
         copy = self._own.get(message_id)
         if copy is None or copy.left:
             self._own[message_id] = _StreamCopy(attempt_base(attempt))
@@ -231,7 +227,6 @@ class ValkeyTokenLog(TokenLog):
         self._more_followed = True
 
     async def _send_pending(self) -> None:
-        """All that is not in the streams yet, in one pipeline."""
         unsent, self._unsent = self._unsent, set()
         marks, self._marks = self._marks, []
         more, self._more_followed = self._more_followed, False

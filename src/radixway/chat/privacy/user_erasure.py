@@ -67,7 +67,6 @@ class UserErasure:
         return rows
 
     async def _revoke_access(self, tenant: str, user: str | None) -> list[str]:
-        """They can ask for nothing any more."""
         meant = users.c.tenant == tenant
         if user is not None:
             provider, _, account = user.partition(":")

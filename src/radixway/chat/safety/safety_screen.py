@@ -44,7 +44,6 @@ class ScreenedQuestion:
     """A question that may be answered."""
 
     level: int
-    """That was in force."""
     verdict: SafetyVerdict | None = None
     """Where it mattered: the question is not what it was."""
 

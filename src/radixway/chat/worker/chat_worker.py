@@ -174,7 +174,6 @@ class ChatWorker:
         task.add_done_callback(lambda _: self._jobs.pop(request_id, None))
 
     async def _answer_job(self, socket: aiohttp.ClientWebSocketResponse, work: dict[str, Any]) -> None:
-        """One job: what goes wrong with it is told, and touches no other."""
         request_id = work["id"]
         try:
             parameters = work.get("parameters") or {}
@@ -205,7 +204,6 @@ class ChatWorker:
         turns: list[PromptTurn],
         parameters: dict[str, Any],
     ) -> dict[str, Any]:
-        """Pass the words on in batches; returns all of them, and why they end."""
         batch, told, reason = TokenBatcher(socket, request_id), "", "eos_token"
         async with aclosing(self._generation_steps(turns, parameters)) as pieces:
             async for said in pieces:
@@ -269,7 +267,6 @@ class ChatWorker:
         yield GenerationStep(rest, finish_reason=reason)
 
     def _clamp_tokens(self, parameters: dict[str, Any], used: int) -> dict[str, Any]:
-        """No more new tokens than there is room for after the prompt."""
         room = max(self._serves.max_total_length - used - 1, 1)
         sampling = dict(parameters.get("sampling_parameters") or {})
         sampling["max_new_tokens"] = min(_wanted_tokens(parameters), room)
@@ -321,5 +318,4 @@ class ChatWorker:
 
 
 def _wanted_tokens(parameters: dict[str, Any]) -> int:
-    """New tokens."""
     return int((parameters.get("sampling_parameters") or {}).get("max_new_tokens") or 1024)

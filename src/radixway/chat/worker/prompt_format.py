@@ -114,7 +114,6 @@ class StopFilter:
         self._sequences = tuple(sequences)
         self._held = ""
         self.stopped = False
-        """Whether one has come: nothing is let through any more."""
 
     def feed(self, text: str) -> str:
         """Take more `text` and return what can be passed on now."""
@@ -138,6 +137,5 @@ class StopFilter:
 
 
 def _overlap_length(text: str, sequence: str) -> int:
-    """How much of the text's end is the sequence's beginning."""
     longest = min(len(text), len(sequence) - 1)
     return next((size for size in range(longest, 0, -1) if text.endswith(sequence[:size])), 0)
