@@ -11,6 +11,7 @@ import msgspec
 
 from radixway.chat.answer_attempt import AnswerAttempt
 from radixway.chat.local_workers import CompletionRefusedError
+from radixway.chat.model_configs import build_system_prompt
 from radixway.chat.plugins import PluginAnswers, StreamChat, find_chosen_plugin
 from radixway.chat.records import Message, Role
 from radixway.chat.safety import BLOCKED
@@ -166,17 +167,12 @@ def make_completion_request(
 
 def to_chat_messages(thread: Iterable[Message], parameters: dict[str, Any]) -> list[dict[str, str]]:
     """Return `thread` as OpenAI's messages, after the system message that `parameters` ask for."""
-    system = [
-        parameters.get("system_prompt"),
-        parameters.get("user_profile") and f"The user says of themselves: {parameters['user_profile']}",
-        parameters.get("user_response_instructions"),
-    ]
-    told = "\n\n".join(part for part in system if part)
+    system = build_system_prompt(parameters)
     said = [
         {"role": "user" if message.role is Role.PROMPTER else "assistant", "content": message.content or ""}
         for message in thread
     ]
-    return [{"role": "system", "content": told}, *said] if told else said
+    return [{"role": "system", "content": system}, *said] if system else said
 
 
 def is_event_stream(reply: Reply) -> bool:

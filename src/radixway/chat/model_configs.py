@@ -116,6 +116,16 @@ class ModelConfigCatalog:
         return ServedModelConfig(name, name, _SERVED_INPUT, _SERVED_TOTAL)
 
 
+def build_system_prompt(parameters: dict[str, Any]) -> str:
+    """Return the system message that published WorkParameters ask for; empty where they ask for none."""
+    parts = [
+        parameters.get("system_prompt"),
+        parameters.get("user_profile") and f"The user says of themselves: {parameters['user_profile']}",
+        parameters.get("user_response_instructions"),
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
 def _name_words(name: str) -> list[str]:
     """In no order; `OA` goes without saying."""
     return sorted(word for word in re.split("[-_]+", name.lower()) if word not in ("", "oa"))

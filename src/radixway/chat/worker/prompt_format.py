@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from radixway.chat.model_configs import build_system_prompt
+
 PromptFormat = Literal["v2", "chatml", "engine"]
 """`v2` and `chatml`: as the published worker writes prompts. `engine`: by the engine's own chat template."""
 
@@ -44,14 +46,8 @@ _MARKS = {
 
 def parse_turns(work: dict[str, Any]) -> list[PromptTurn]:
     """Return the turns of `work`, a published WorkRequest, the system message first."""
-    parameters = work.get("parameters") or {}
-    system = [
-        parameters.get("system_prompt"),
-        parameters.get("user_profile") and f"The user says of themselves: {parameters['user_profile']}",
-        parameters.get("user_response_instructions"),
-    ]
-    told = "\n\n".join(part for part in system if part)
-    turns = [PromptTurn("system", told)] if told else []
+    system = build_system_prompt(work.get("parameters") or {})
+    turns = [PromptTurn("system", system)] if system else []
     for message in work["thread"]["messages"]:
         role: Literal["user", "assistant"] = "user" if message["role"] == "prompter" else "assistant"
         turns.append(PromptTurn(role, message.get("content") or ""))

@@ -91,7 +91,7 @@ class TgiEngine(UpstreamEngine):
     ) -> AsyncIterator[GenerationStep]:
         """Generate by `/generate_stream`. Raises UpstreamEngineError."""
         asked = {
-            "max_new_tokens": _max_new_tokens(parameters),
+            "max_new_tokens": max_new_tokens(parameters),
             "do_sample": parameters.get("do_sample", True),
             "seed": parameters.get("seed"),
             "stop": list(stop),
@@ -133,7 +133,7 @@ class OpenAIEngine(UpstreamEngine):
         UpstreamEngineError.
         """
         body: dict[str, Any] = {"model": self.serving.model, "stream": True} | _sampling_fields(parameters)
-        body["max_tokens"] = _max_new_tokens(parameters)
+        body["max_tokens"] = max_new_tokens(parameters)
         if parameters.get("seed") is not None:
             body["seed"] = parameters["seed"] % 2**63  # theirs are signed
         if stop:
@@ -211,7 +211,8 @@ def _sampling_fields(parameters: dict[str, Any]) -> dict[str, Any]:
     return {name: given[name] for name in _SAMPLING if given.get(name) is not None}
 
 
-def _max_new_tokens(parameters: dict[str, Any]) -> int:
+def max_new_tokens(parameters: dict[str, Any]) -> int:
+    """Return the most tokens that an answer may have, of published WorkParameters."""
     return int((parameters.get("sampling_parameters") or {}).get("max_new_tokens") or 1024)
 
 
