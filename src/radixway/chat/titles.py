@@ -24,7 +24,7 @@ from radixway.chat.completion_hooks import EndedAnswer
 from radixway.chat.database import ChatDatabase, insert_into
 from radixway.chat.ids import new_id
 from radixway.chat.job_queue import AnswerJobQueue
-from radixway.chat.local_completions import PipelineCall, make_completion_request
+from radixway.chat.local_completions import PipelineCall, make_completion_request, read_whole_body
 from radixway.chat.messages import MessageStore
 from radixway.chat.notifications import wait_for_event
 from radixway.chat.records import Message, MessageState, Role
@@ -270,7 +270,7 @@ class ChatTitler:
         )
         try:
             reply = await self._pipeline(request)
-            whole = reply.body if reply.chunks is None else b"".join([each async for each in reply.chunks])
+            whole = await read_whole_body(reply)
         finally:
             for chunks in request.open_streams:
                 await chunks.aclose()

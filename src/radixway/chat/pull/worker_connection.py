@@ -95,6 +95,10 @@ class _AssignedWork:
     """Brings it into the worker's hands; None: it waits for that."""
     handed: bool = False
 
+    @property
+    def is_reply_due(self) -> bool:
+        return not self.silent and self.handing is not None
+
 
 @dataclass(slots=True)
 class PullWorker:
@@ -116,7 +120,6 @@ class PullWorker:
     _busy_at: float = 0.0
     _stalled: asyncio.Event = field(default_factory=asyncio.Event)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
-    """What it has in hand, or has said something of, is not what it was."""
     _suspect: str | None = None
     """The request that it was handed last, while nothing was heard of it: why it leaves, should it do so."""
 
@@ -257,12 +260,12 @@ class PullWorker:
 
     def _end_overdue(self, now: float) -> float:
         for work in self._work.values():
-            if not _is_reply_due(work) or now < work.heard_at + self.patience.answer_s:
+            if not work.is_reply_due or now < work.heard_at + self.patience.answer_s:
                 continue
             work.silent = True
             self._run_aside(self._fail_silent(work.attempt))
         return min(
-            (work.heard_at + self.patience.answer_s for work in self._work.values() if _is_reply_due(work)),
+            (work.heard_at + self.patience.answer_s for work in self._work.values() if work.is_reply_due),
             default=now + self.patience.answer_s,
         )
 
@@ -387,10 +390,6 @@ class PullWorker:
                     await self.link.send(frame)
         except TimeoutError:
             self._stalled.set()
-
-
-def _is_reply_due(work: _AssignedWork) -> bool:
-    return not work.silent and work.handing is not None
 
 
 async def _ignore_outage(step: Coroutine[Any, Any, Any]) -> None:

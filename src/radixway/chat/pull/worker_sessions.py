@@ -220,13 +220,13 @@ class WorkerSessions:
 
     async def _renew_loop(self) -> None:
         while True:
-            bell = self._answers.topic_event(WORKERS)
+            event = self._answers.topic_event(WORKERS)
             wait_s = self._lease_s / 3
             try:
                 wait_s = await self._renew_and_read()
             except SQLAlchemyError as error:
                 log.warning("workers could not be noted: %s", type(error).__name__)
-            await wait_for_event(bell, wait_s)
+            await wait_for_event(event, wait_s)
 
     async def _renew_and_read(self) -> float:
         """Returns in how many seconds to look again, unless somebody comes or leaves before."""
