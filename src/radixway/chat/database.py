@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from sqlalchemy import Table, delete, event, make_url
+from sqlalchemy import Executable, Row, Table, delete, event, make_url
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, DisconnectionError, SQLAlchemyError
@@ -100,6 +100,31 @@ class ChatDatabase:
         """For reading: each statement sees the database as it is when it begins."""
         async with translate_outages(self._note_error), self._reader.connect() as connection:
             yield connection
+
+    async def fetch_all(
+        self, statement: Executable, parameters: Mapping[str, Any] | None = None
+    ) -> Sequence[Row[*tuple[Any, ...]]]:
+        """Return all rows of `statement`, which only reads."""
+        async with self.read_connection() as read:
+            return (await read.execute(statement, parameters)).all()
+
+    async def fetch_first(
+        self, statement: Executable, parameters: Mapping[str, Any] | None = None
+    ) -> Row[*tuple[Any, ...]] | None:
+        """Return the first row of `statement`, which only reads; None where it has none."""
+        async with self.read_connection() as read:
+            return (await read.execute(statement, parameters)).first()
+
+    async def fetch_scalars(
+        self, statement: Executable, parameters: Mapping[str, Any] | None = None
+    ) -> list[Any]:
+        """Return the first column of all rows of `statement`, which only reads."""
+        return [row[0] for row in await self.fetch_all(statement, parameters)]
+
+    async def execute(self, statement: Executable) -> int:
+        """Execute `statement` in a transaction of its own. Returns how many rows it has changed."""
+        async with self.write_transaction() as write:
+            return (await write.execute(statement)).rowcount
 
     @asynccontextmanager
     async def autocommit_runner(self) -> AsyncIterator[Callable[[str], Awaitable[list[Any]]]]:

@@ -71,14 +71,12 @@ class AnswerFeedback:
     async def list_reports(self, message_id: str) -> list[MessageReport]:
         """Return the reports of `message_id` in the order of creation."""
         wanted = select(reports).where(reports.c.message_id == message_id).order_by(reports.c.id)
-        async with self._database.read_connection() as read:
-            return [MessageReport(**row._mapping) for row in await read.execute(wanted)]
+        return [MessageReport(**row._mapping) for row in await self._database.fetch_all(wanted)]
 
     async def list_chat_reports(self, chat_id: str) -> dict[str, list[MessageReport]]:
         """Return the reports of `chat_id` by message."""
         wanted = select(reports).join(messages).where(messages.c.chat_id == chat_id).order_by(reports.c.id)
         found: dict[str, list[MessageReport]] = {}
-        async with self._database.read_connection() as read:
-            for row in await read.execute(wanted):
-                found.setdefault(row.message_id, []).append(MessageReport(**row._mapping))
+        for row in await self._database.fetch_all(wanted):
+            found.setdefault(row.message_id, []).append(MessageReport(**row._mapping))
         return found

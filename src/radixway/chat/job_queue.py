@@ -213,8 +213,7 @@ class AnswerJobQueue:
             .join(above, above.c.id == asked.c.parent_id)
             .where(above.c.state.not_in(UNDER_WAY))
         )
-        async with self._database.read_connection() as read:
-            found = list((await read.execute(free)).scalars())
+        found = await self._database.fetch_scalars(free)
         if not found:
             return set()
         now = self._clock()
@@ -236,8 +235,7 @@ class AnswerJobQueue:
             .where(jobs.c.state == LEASED, jobs.c.lease_until <= self._clock())
             .where(messages.c.first_token_at.is_not(None))
         )
-        async with self._database.read_connection() as read:
-            return [(row.message_id, row.attempts, row.content) for row in await read.execute(wanted)]
+        return [(row.message_id, row.attempts, row.content) for row in await self._database.fetch_all(wanted)]
 
     async def reap_overdue(
         self, words: Mapping[str, str] = MappingProxyType({}), *, leases: bool = True
@@ -279,15 +277,14 @@ class AnswerJobQueue:
         """Return when time alone gives `reap_overdue` or `claim_job` something to do (None: never), and
         whether any job is blocked.
         """
-        async with self._database.read_connection() as read:
-            *times, blocked = (await read.execute(statements.TIMES, {"now": self._clock()})).one()
-            return min((at for at in times if at is not None), default=None), blocked > 0
+        [row] = await self._database.fetch_all(statements.TIMES, {"now": self._clock()})
+        *times, blocked = row
+        return min((at for at in times if at is not None), default=None), blocked > 0
 
     async def ready_queues(self) -> list[str]:
         """Queues in which a job may begin now."""
         wanted = select(jobs.c.queue).where(jobs.c.state == READY, jobs.c.available_at <= self._clock())
-        async with self._database.read_connection() as read:
-            return list((await read.execute(wanted.distinct())).scalars())
+        return await self._database.fetch_scalars(wanted.distinct())
 
     async def queue_depths(self) -> dict[str, int]:
         """Return the number of answers that wait for a worker, by model."""
@@ -297,15 +294,13 @@ class AnswerJobQueue:
             .where(jobs.c.state == READY)
             .group_by(messages.c.model)
         )
-        async with self._database.read_connection() as read:
-            return {row.model: row.waiting for row in await read.execute(wanted)}
+        return {row.model: row.waiting for row in await self._database.fetch_all(wanted)}
 
     async def job_ages(self) -> dict[str, tuple[int, float]]:
         """Return the number of jobs and the age of the oldest in seconds, by state."""
         counted = select(jobs.c.state, func.count().label("many"), func.min(jobs.c.created_at).label("first"))
         now = self._clock()
-        async with self._database.read_connection() as read:
-            found = {row.state: row for row in await read.execute(counted.group_by(jobs.c.state))}
+        found = {row.state: row for row in await self._database.fetch_all(counted.group_by(jobs.c.state))}
         return {
             state: (found[state].many, max(now - found[state].first, 0.0)) if state in found else (0, 0.0)
             for state in (READY, LEASED, BLOCKED, DEAD)
@@ -332,14 +327,12 @@ class AnswerJobQueue:
 
     async def find_queue(self, message_id: str) -> str | None:
         """Return the queue of `message_id`'s job; None where it has none any more."""
-        async with self._database.read_connection() as read:
-            asked = await read.execute(statements.QUEUE_OF, {"message": message_id})
-            return cast("str | None", asked.scalar_one_or_none())
+        row = await self._database.fetch_first(statements.QUEUE_OF, {"message": message_id})
+        return None if row is None else row.queue
 
     async def list_waiting(self, queue: str) -> list[str]:
         """Return the messages that wait in `queue`, the next one first."""
-        async with self._database.read_connection() as read:
-            return list((await read.execute(statements.ORDER, {"of_queue": queue})).scalars())
+        return await self._database.fetch_scalars(statements.ORDER, {"of_queue": queue})
 
     async def _lock_message(self, write: AsyncConnection, attempt: str) -> str | None:
         asked = await write.execute(statements.HELD, {"attempt": attempt})

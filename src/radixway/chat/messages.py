@@ -102,8 +102,7 @@ class MessageStore:
     async def get_messages(self, ids: Collection[str]) -> list[Message]:
         """Return those of `ids` that exist."""
         found = select(messages).where(messages.c.id.in_(ids))
-        async with self._database.read_connection() as read:
-            return [Message.of_row(row) for row in await read.execute(found)]
+        return [Message.of_row(row) for row in await self._database.fetch_all(found)]
 
     async def list_messages(self, user_id: str, chat_id: str) -> list[Message]:
         """Return all messages of `chat_id` in the order of creation. Raises ChatNotFoundError."""

@@ -107,7 +107,6 @@ class QueuePace:
         lately = select(func.count(), func.min(messages.c.work_begin_at)).where(
             messages.c.work_begin_at > now - _RECENT_WINDOW_S, messages.c.model == message.model
         )
-        async with self._database.read_connection() as read:
-            begun, first_at = (await read.execute(lately)).one()
+        [(begun, first_at)] = await self._database.fetch_all(lately)
         eta_s = None if not begun else (stands.position + 1) * (now - first_at) / begun
         return QueueEstimate(stands.position, stands.size, eta_s)

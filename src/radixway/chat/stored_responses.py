@@ -357,8 +357,7 @@ class ConversationStore:
     async def replace_items(self, message_id: str, items: ResponseItems) -> None:
         """Replace the items of `message_id` by `items`."""
         changed = update(question_items).where(question_items.c.message_id == message_id)
-        async with self._database.write_transaction() as write:
-            await write.execute(changed.values(items=items))
+        await self._database.execute(changed.values(items=items))
 
 
 async def _own_conversation(connection: AsyncConnection, user_id: str, chat_id: str) -> ConversationRecord:

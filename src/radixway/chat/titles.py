@@ -123,16 +123,13 @@ class TitleJobs:
         values: dict[str, Any] = {"available_at": self._clock() + after_s}
         if not counts:
             values["attempts"] = job.attempts - 1
-        async with self._database.write_transaction() as write:
-            await write.execute(update(title_jobs).where(*_is_held(job)).values(**values))
+        await self._database.execute(update(title_jobs).where(*_is_held(job)).values(**values))
 
     async def next_due(self) -> float | None:
         """Return when the first job is due; None: there is none."""
-        async with self._database.read_connection() as read:
-            found: float | None = (
-                await read.execute(select(func.min(title_jobs.c.available_at)))
-            ).scalar_one()
-            return found
+        due: list[float | None]
+        due = await self._database.fetch_scalars(select(func.min(title_jobs.c.available_at)))
+        return due[0]
 
 
 def _is_held(job: TitleJob) -> tuple[ColumnElement[bool], ...]:

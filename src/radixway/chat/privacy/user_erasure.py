@@ -91,8 +91,7 @@ class UserErasure:
             .join(chats)
             .where(chats.c.user_id.in_(user_ids), messages.c.state.in_(UNDER_WAY))
         )
-        async with self._database.read_connection() as read:
-            under_way = (await read.execute(wanted)).all()
+        under_way = await self._database.fetch_all(wanted)
         for message_id, user_id in under_way:
             try:
                 await self._answers.cancel_answer(user_id, message_id)

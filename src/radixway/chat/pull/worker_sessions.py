@@ -41,26 +41,22 @@ class PullWorkerStore:
     async def create_worker(self, name: str, *, trusted: bool = False) -> tuple[PullWorkerRecord, str]:
         """Create a worker called `name`; returns it with its key, which is not stored."""
         key, row = str(uuid.uuid4()), self._make_row(name, trusted)
-        async with self._database.write_transaction() as write:
-            await write.execute(workers.insert().values(**row, key_hash=hash_secret(key)))
+        await self._database.execute(workers.insert().values(**row, key_hash=hash_secret(key)))
         return PullWorkerRecord(**row), key
 
     async def list_workers(self) -> list[PullWorkerRecord]:
         """In the order in which they were made."""
-        async with self._database.read_connection() as read:
-            rows = await read.execute(select(workers).order_by(workers.c.id))
-            return [_from_row(row) for row in rows]
+        rows = await self._database.fetch_all(select(workers).order_by(workers.c.id))
+        return [_from_row(row) for row in rows]
 
     async def find_by_key(self, key: str) -> PullWorkerRecord | None:
         """Return the worker that `key` belongs to."""
-        async with self._database.read_connection() as read:
-            row = (await read.execute(select(workers).where(workers.c.key_hash == hash_secret(key)))).first()
-            return None if row is None else _from_row(row)
+        row = await self._database.fetch_first(select(workers).where(workers.c.key_hash == hash_secret(key)))
+        return None if row is None else _from_row(row)
 
     async def delete_worker(self, worker_id: str) -> None:
         """Delete `worker_id` and its key, if there is such a worker."""
-        async with self._database.write_transaction() as write:
-            await write.execute(delete(workers).where(workers.c.id == worker_id))
+        await self._database.execute(delete(workers).where(workers.c.id == worker_id))
 
     async def admit_workers(self, name: str, keys: Iterable[str]) -> None:
         """Admit workers with the configured `keys`; known ones stay as they are."""
@@ -192,8 +188,7 @@ class WorkerSessions:
         log.info("worker %s left after %d answers", session.worker_id, session.processed)
         self._own.pop(session.id, None)
         try:
-            async with self._database.write_transaction() as write:
-                await write.execute(delete(worker_sessions).where(worker_sessions.c.id == session.id))
+            await self._database.execute(delete(worker_sessions).where(worker_sessions.c.id == session.id))
             await self._renew_and_read()
         except SQLAlchemyError as error:
             log.warning("a worker's leaving could not be noted: %s", type(error).__name__)
@@ -203,8 +198,7 @@ class WorkerSessions:
         """Return all sessions as published `WorkerSession`s, with the time that each was last seen."""
         own = {session.id: session.to_row() for session in self._own.values()}
         known = select(worker_sessions).where(worker_sessions.c.lease_until > self._clock())
-        async with self._database.read_connection() as read:
-            rows = (await read.execute(known.order_by(worker_sessions.c.id))).all()
+        rows = await self._database.fetch_all(known.order_by(worker_sessions.c.id))
         found = {row.id: dict(row._mapping) | own.get(row.id, {}) for row in rows}
         return [
             {

@@ -238,15 +238,13 @@ class WebhookOutbox:
         wanted = select(func.min(deliveries.c.available_at)).where(
             deliveries.c.state == WAITING, deliveries.c.available_at > self._clock()
         )
-        async with self._database.read_connection() as read:
-            found: float | None = (await read.execute(wanted)).scalar_one()
-            return found
+        due: list[float | None] = await self._database.fetch_scalars(wanted)
+        return due[0]
 
     async def forget(self, older_than_s: float) -> None:
         """Delete records of deliveries that were given up more than `older_than_s` seconds ago."""
         old = deliveries.c.state == GIVEN_UP, deliveries.c.available_at < self._clock() - older_than_s
-        async with self._database.write_transaction() as write:
-            await write.execute(delete(deliveries).where(*old))
+        await self._database.execute(delete(deliveries).where(*old))
 
 
 def _held(delivery: WebhookDelivery) -> tuple[ColumnElement[bool], ...]:

@@ -145,8 +145,7 @@ class WebhookStore:
     async def of(self, user_id: str) -> list[UserWebhook]:
         """Return the webhooks of `user_id` in the order of creation."""
         wanted = select(webhooks).where(webhooks.c.user_id == user_id).order_by(webhooks.c.id)
-        async with self._database.read_connection() as read:
-            return [UserWebhook(**row._mapping) for row in await read.execute(wanted)]
+        return [UserWebhook(**row._mapping) for row in await self._database.fetch_all(wanted)]
 
     async def find(self, user_id: str, webhook_id: str) -> UserWebhook:
         """Return `webhook_id`. Raises ChatNotFoundError."""
@@ -155,9 +154,8 @@ class WebhookStore:
 
     async def get(self, webhook_id: str) -> UserWebhook | None:
         """Return `webhook_id`, of any user; None where there is none."""
-        async with self._database.read_connection() as read:
-            row = (await read.execute(select(webhooks).where(webhooks.c.id == webhook_id))).first()
-            return None if row is None else UserWebhook(**row._mapping)
+        row = await self._database.fetch_first(select(webhooks).where(webhooks.c.id == webhook_id))
+        return None if row is None else UserWebhook(**row._mapping)
 
     async def change(self, user_id: str, webhook_id: str, **fields: Any) -> UserWebhook:
         """Change `fields`: `url`, `events`, `enabled`. Raises ChatNotFoundError, InvalidFieldError."""
@@ -190,8 +188,9 @@ class WebhookStore:
 
     async def disable(self, webhook_id: str) -> None:
         """Disable `webhook_id`, whose receiver wants nothing more."""
-        async with self._database.write_transaction() as write:
-            await write.execute(update(webhooks).where(webhooks.c.id == webhook_id).values(enabled=False))
+        await self._database.execute(
+            update(webhooks).where(webhooks.c.id == webhook_id).values(enabled=False)
+        )
 
     async def test(self, user_id: str, webhook_id: str) -> None:
         """Send `webhook_id` a test event. Raises ChatNotFoundError."""
