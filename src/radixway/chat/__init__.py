@@ -21,7 +21,7 @@ State, and the file that owns it:
   when the process stops
 - `token_log.py`: the text of answers so far; positions only grow and never mean two things. It may be lost:
   the end is in the database
-- `coordination/valkey_token_log.py`: copies of these logs in Valkey, written again where the server lost
+- `coordination/valkey.py`: copies of these logs in Valkey, written again where the server lost
   them
 - `coordination/shared_notifier.py`: messages between processes, delivered at least once; a process that may
   have missed one checks everything

@@ -167,8 +167,7 @@ def make_coordination(
     """
     process = new_id()
     if redis is not None:
-        from radixway.chat.coordination.valkey_token_log import ValkeyTokenLog
-        from radixway.chat.coordination.valkey_transport import ValkeyTopicTransport
+        from radixway.chat.coordination.valkey import ValkeyTokenLog, ValkeyTopicTransport
 
         kept = ReconnectingTasks("valkey")
         tokens = ValkeyTokenLog(redis, process, kept, kept_s=kept_s)

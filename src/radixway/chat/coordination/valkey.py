@@ -1,4 +1,4 @@
-"""Token logs over one Valkey stream for each answer.
+"""Topics over Valkey's publish and subscribe, and token logs over one stream for each answer.
 
 What is said in this process stands in its memory, and is heard from there; the stream is a copy for listeners
 in other processes, written some milliseconds later. An entry of the stream holds some events, and its id is
@@ -15,7 +15,7 @@ taken over, or ended, can add nothing to a stream that has gone on without it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +27,44 @@ from radixway.chat.coordination.shared_notifier import ReconnectingTasks
 from radixway.chat.token_log import ATTEMPT, LAST, AnswerLog, TokenLog, TokenLogEntry, attempt_base
 from radixway.core.net.task_cancellation import cancel_tasks
 from radixway.core.net.valkey import ERRORS, connect_valkey
+
+CHANNEL = b"radixway:chats"
+
+
+class ValkeyTopicTransport:
+    """A connection that publishes, and one that subscribes."""
+
+    errors = ERRORS
+
+    def __init__(self, url: str, process: str) -> None:
+        """`process`: a name of this one alone."""
+        self._redis = connect_valkey(url)
+        self._url = url
+        self._process = process.encode()
+
+    async def publish_topics(self, topics: Collection[str]) -> None:
+        """Send `topics` to every other process."""
+        await self._redis.publish(CHANNEL, b"\n".join([self._process, *(topic.encode() for topic in topics)]))
+
+    async def receive_topics(self, heard: Callable[[str], None], ready: Callable[[], None]) -> None:
+        """Call `ready` once connected, then `heard` for each topic, until the connection breaks."""
+        async with connect_valkey(self._url, answer_s=None) as redis, redis.pubsub() as pubsub:
+            await pubsub.subscribe(CHANNEL)
+            while True:
+                message: dict[str, Any] | None = await pubsub.get_message(timeout=None)
+                if message is None:
+                    continue
+                if message["type"] == "subscribe":
+                    ready()
+                elif message["type"] == "message":
+                    process, *topics = message["data"].split(b"\n")
+                    for topic in topics if process != self._process else ():
+                        heard(topic.decode())
+
+    async def aclose(self) -> None:
+        """Close the connection; nothing is sent or received any more."""
+        await self._redis.aclose()
+
 
 _PACE_S = 0.012
 """Between two pipelines: what is said in that time travels together."""
@@ -75,13 +113,10 @@ class ValkeyTokenLog(TokenLog):
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Write to and read from the server until the context ends, reconnecting when it goes away."""
+        run = self._kept.run_reconnecting
         tasks = [
-            asyncio.create_task(
-                self._kept.run_reconnecting("writing tokens", self._write_loop, ERRORS, self._mark_unsure)
-            ),
-            asyncio.create_task(
-                self._kept.run_reconnecting("reading tokens", self._read_loop, ERRORS, self._mark_unsure)
-            ),
+            asyncio.create_task(run("writing tokens", self._write_loop, ERRORS, self._mark_unsure)),
+            asyncio.create_task(run("reading tokens", self._read_loop, ERRORS, self._mark_unsure)),
         ]
         try:
             yield
