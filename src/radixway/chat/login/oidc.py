@@ -97,12 +97,7 @@ class OidcProvider:
 
     async def _exchange(self, back: LoginCallback) -> dict[str, Any]:
         found, section = await self._discover(), self._section
-        form = {
-            "grant_type": "authorization_code",
-            "code": back.code,
-            "redirect_uri": back.redirect_uri,
-            "code_verifier": back.verifier,
-        }
+        form = back.to_token_form()
         secret = section.client_secret
         if secret is None or found.secret_in_body:
             form["client_id"] = section.client_id

@@ -88,6 +88,15 @@ class LoginCallback:
     issuer: str | None = None
     """As the provider said at the way back (RFC 9207); None: it did not."""
 
+    def to_token_form(self) -> dict[str, str]:
+        """Return the fields of the request that exchanges the code."""
+        return {
+            "grant_type": "authorization_code",
+            "code": self.code,
+            "redirect_uri": self.redirect_uri,
+            "code_verifier": self.verifier,
+        }
+
 
 class IdentityProvider(Protocol):
     """Identifies users."""
@@ -122,11 +131,7 @@ class OAuthProvider:
         """Exchange the code of `back` and return the user whom the provider's user page names. Raises
         LoginError.
         """
-        form = {
-            "grant_type": "authorization_code",
-            "code": back.code,
-            "redirect_uri": back.redirect_uri,
-            "code_verifier": back.verifier,
+        form = back.to_token_form() | {
             "client_id": self._section.client_id,
             "client_secret": self._section.client_secret.get_secret_value(),
         }

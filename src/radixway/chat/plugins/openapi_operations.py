@@ -21,6 +21,7 @@ _MAX_OPERATIONS = 32
 _MAX_REFERENCE_DEPTH = 8
 _MAX_YAML_DEPTH = 100
 _MAX_TEXT_CHARACTERS = 2000
+_LINKS = ("logo_url", "contact_email", "legal_info_url")
 _NOT_HEADERS = {"accept", "authorization", "content-length", "content-type", "cookie", "host"}
 _NOT_HEADERS |= {"connection", "te", "transfer-encoding", "upgrade"}
 """Parameters by these names are none, says OpenAPI, or would change who is spoken to."""
@@ -110,19 +111,24 @@ def to_plugin_config(manifest: dict[str, Any]) -> dict[str, Any]:
     told = {name: _short_text(manifest.get(name)) for name in names}
     if not told["name_for_model"] and not told["name_for_human"]:
         raise PluginError("the manifest has no name")
+    links = {name: _short_text(manifest.get(name)) or None for name in _LINKS}
+    version = _short_text(manifest.get("schema_version")) or "v1"
+    return make_plugin_config(told, "openapi", api["url"][:2048]) | links | {"schema_version": version}
+
+
+def make_plugin_config(texts: dict[str, str], api_type: str, url: str) -> dict[str, Any]:
+    """Return the published shape of a plugin with `texts` (names and descriptions) and an API at `url`."""
     return {
-        "schema_version": _short_text(manifest.get("schema_version")) or "v1",
-        **told,
+        "schema_version": "v1",
+        **texts,
         "api": {
-            "type": "openapi",
-            "url": api["url"][:2048],
+            "type": api_type,
+            "url": url,
             "has_user_authentication": False,
             "is_user_authenticated": False,
         },
         "auth": {"type": "none"},
-        "logo_url": _short_text(manifest.get("logo_url")) or None,
-        "contact_email": _short_text(manifest.get("contact_email")) or None,
-        "legal_info_url": _short_text(manifest.get("legal_info_url")) or None,
+        **dict.fromkeys(_LINKS),
         "endpoints": None,
     }
 

@@ -189,8 +189,7 @@ def _model_shape(config: _OverviewConfig, find: FindModel) -> dict[str, Any]:
         raise InvalidFrameError(
             "no configured model has the name of `$.config`, and its lengths are not told"
         )
-    lengths = {"max_input_length": known.max_input_length, "max_total_length": known.max_total_length}
-    return {"model_id": known.model_id, **lengths, "quantized": known.quantized}
+    return known.to_shape()
 
 
 def _work_fields(attempt: AnswerAttempt, now: float, safety_level: int) -> dict[str, Any]:
