@@ -58,8 +58,7 @@ class UserAccounts:
     ) -> User:
         """Return the user whom `provider` knows as `account`, creating one with `new_id` where there is none.
 
-        A deleted user who logs in again gets a new account, under another id. Raises
-        NotFound: the id is somebody else's.
+        A deleted user gets a new account, under another id. Raises ChatNotFoundError: it is somebody else's.
         """
         identity = {"tenant": tenant, "provider": provider, "provider_account_id": account}
         try:

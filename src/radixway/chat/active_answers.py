@@ -189,9 +189,7 @@ class ActiveAnswers:
         return attempt
 
     async def cancel_answer(self, user_id: str, message_id: str) -> bool:
-        """End an answer in flight, keeping its text so far. Returns False if it had ended. Raises
-        ChatNotFoundError.
-        """
+        """End an answer, keeping its text. Returns False if it had ended. Raises ChatNotFoundError."""
         await self.messages.find_message(user_id, message_id)
         attempt = self._attempt_of(message_id)
         partial = attempt.text if attempt is not None and attempt.text else None

@@ -156,15 +156,12 @@ class AnswerAttempt:
             await self._publish_event(event)
 
     async def send_plugin_step(self, thought: str, action: str, given: str, found: str) -> None:
-        """Publish a step of a plugin: the `thought` before it, the `action`, its input (`given`) and result
-        (`found`).
-        """
+        """Publish a plugin's step: `thought`, `action`, its input (`given`) and result (`found`)."""
         if not self._over:
             await self._publish_event(published_shapes.encode_plugin_step(thought, action, given, found))
 
     async def record_safe_prompt(self, prompt: str, level: int, label: str, rots: str) -> None:
-        """Save and publish the `prompt` that the question was made safe as, here or by the worker, once an
-        attempt.
+        """Save and publish the `prompt` that the question was made safe as, once an attempt.
 
         It is not part of the answer: an attempt that dies after this is still retried.
         """
@@ -182,8 +179,7 @@ class AnswerAttempt:
     async def finish_answer(self, content: str | None = None, **fields: Any) -> bool:
         """Complete the answer with `content`, or with the text sent so far.
 
-        `fields`: see `AnswerJobQueue.finish_job`. Returns False if the lease was lost. Waits while the
-        database is away.
+        `fields`: see `AnswerJobQueue.finish_job`. Returns False if the lease was lost. Waits out outages.
         """
         fields = _sanitize_fields(fields)
         self._buffer, self._opening = self._opening + self._buffer, []

@@ -79,11 +79,10 @@ class ApiKeyStore:
         client: str | None = None,
         lasts_s: float | None = None,
     ) -> tuple[ApiKey, str]:
-        """Create a key and return it with its text, which is not stored. With `user_id` it belongs to the
-        user's tenant. `lasts_s`: seconds until it expires.
+        """Create a key and return it with its text, which is not stored. `lasts_s`: until it expires.
 
-        Raises ChatNotFoundError: there is no such user. ValueError: the scope does not go with a user, or
-        without.
+        With `user_id` it belongs to the user's tenant. Raises ChatNotFoundError: there is no such user;
+        ValueError: `scope` needs a user, or has none.
         """
         if scope is KeyScope.USER and user_id is None:
             raise ValueError("a key of scope user needs a user")

@@ -101,10 +101,9 @@ class ChatStore:
         archived: bool | None = None,
         tag: str | None = None,
     ) -> ChatListPage:
-        """Return at most `limit` chats older than `after`, or newer than `before`, or the newest. `hidden`:
-        include hidden ones.
+        """Return at most `limit` chats older than `after`, or newer than `before`, or the newest.
 
-        `archived`: those alone that are, or are not; None: both. `tag`: those alone that have it.
+        `hidden`: include hidden ones. `archived`: only those that are, or are not. `tag`: only those with it.
         """
         wanted = select(chats).where(chats.c.user_id == user_id)
         if archived is not None:

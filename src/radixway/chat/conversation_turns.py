@@ -36,9 +36,7 @@ _LIKE = ("sampling_parameters", "system_prompt", "user_profile", "user_response_
 
 @dataclass(frozen=True, slots=True)
 class AnswerSpec:
-    """The wished model and parameters of an answer. Those that are None or missing are as in the answer
-    before.
-    """
+    """The wished model and parameters of an answer; None or missing: as in the answer before."""
 
     model: str | None
     parameters: dict[str, Any]
@@ -111,9 +109,7 @@ class ConversationTurns:
         )
 
     async def regenerate_answer(self, user_id: str, message_id: str, wish: AnswerSpec) -> Message:
-        """Request another answer to a user's message, or beside the answer `message_id`, with the `wish` of
-        its kind.
-        """
+        """Request another answer to a user's message, or beside the answer `message_id`."""
         old = await self._texts.find_message(user_id, message_id)
         if old.role is Role.ASSISTANT and old.parent_id is not None:
             question = self._make_answer_request(old.parent_id, wish, old)
@@ -124,8 +120,7 @@ class ConversationTurns:
     async def resume_answer(self, user_id: str, message_id: str, wish: AnswerSpec) -> Message:
         """Continue the answer `message_id`, which was stopped, broke off or reached its length, from its end.
 
-        Raises NotFound; InvalidFieldError, where it is whole, has no words yet, or workers would begin it
-        anew.
+        Raises ChatNotFoundError; InvalidFieldError: it is complete, empty, or its workers cannot continue it.
         """
         old = await self._texts.find_message(user_id, message_id)
         if old.role is not Role.ASSISTANT or old.parent_id is None:

@@ -85,9 +85,7 @@ class ChatDatabase:
 
     @asynccontextmanager
     async def write_statement(self) -> AsyncIterator[AsyncConnection]:
-        """Open a connection for one statement that is a transaction by itself, which saves PostgreSQL a BEGIN
-        and a COMMIT.
-        """
+        """Open a connection for one statement, which saves PostgreSQL a BEGIN and a COMMIT."""
         async with self.write_transaction() if self.is_sqlite else self.read_connection() as connection:
             yield connection
 

@@ -26,9 +26,7 @@ class AnswerFeedback:
         self._clock = clock
 
     async def vote_answer(self, user_id: str, message_id: str, score: int) -> None:
-        """Set the `score` of an answer: -1, 0 or 1. Raises ChatNotFoundError; ChatRefusedError for other
-        messages.
-        """
+        """Set the `score` of an answer: -1, 0 or 1. Raises ChatNotFoundError, ChatRefusedError."""
         if score not in (-1, 0, 1):
             raise ChatRefusedError("score must be -1, 0 or 1")
         async with self._database.write_transaction() as write:
@@ -49,9 +47,7 @@ class AnswerFeedback:
             return MessageReport(**made.one()._mapping)
 
     async def rank_answers(self, user_id: str, message_id: str, inferior: Sequence[str]) -> None:
-        """Record that `message_id` is better than the answers `inferior` of the same chat. Raises
-        ChatNotFoundError.
-        """
+        """Record that `message_id` beats the answers `inferior` of its chat. Raises ChatNotFoundError."""
         async with self._database.write_transaction() as write:
             best = await own_message(write, user_id, message_id)
             counted = select(func.count()).where(

@@ -161,12 +161,10 @@ class AnswerJobQueue:
         again: bool = True,
         after_s: float = 0.0,
     ) -> MessageState | None:
-        """Record that `attempt` failed with `error`. Returns the message's new state; None if the lease was
-        lost.
+        """Record that `attempt` failed with `error`. Returns the message's new state; None: it is lost.
 
-        Without words so far (`partial`), or where answers restart, and with attempts left it waits again, for
-        `after_s` at least; otherwise it is aborted, keeps its words, and a job without any goes to the dead
-        letters. `again`: whether another attempt may help.
+        Without text so far (`partial`), or where answers restart, and with attempts left it waits again, for
+        `after_s` at least; otherwise it is aborted and keeps its text. `again`: whether a retry may help.
         """
         now = self._clock()
         async with self._database.write_transaction() as write:
@@ -274,9 +272,7 @@ class AnswerJobQueue:
         return ReapResult(tuple(requeued), tuple(ended), tuple(restarted))
 
     async def next_due(self) -> tuple[float | None, bool]:
-        """Return when time alone gives `reap_overdue` or `claim_job` something to do (None: never), and
-        whether any job is blocked.
-        """
+        """Return when a job is due by time alone (None: never), and whether any job is blocked."""
         [row] = await self._database.fetch_all(statements.TIMES, {"now": self._clock()})
         *times, blocked = row
         return min((at for at in times if at is not None), default=None), blocked > 0

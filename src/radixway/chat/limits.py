@@ -53,9 +53,7 @@ class AnswerRate:
     per_s: float
 
     async def spend_answer(self, write: AsyncConnection, user_id: str, now: float) -> None:
-        """Count one answer of `user_id`. Raises ChatLimitExceededError, which says when the next one may
-        come.
-        """
+        """Count one answer of `user_id`. Raises ChatLimitExceededError with the time to retry."""
         step_s = self.per_s / self.times
         spent = {
             "user_id": user_id,
@@ -86,9 +84,7 @@ class TokenBudget:
     per_s: float
 
     async def check_budget(self, write: AsyncConnection, user_id: str, now: float) -> None:
-        """Check that `user_id` has tokens left. Raises ChatLimitExceededError, which says when there are some
-        again.
-        """
+        """Check that `user_id` has tokens left. Raises ChatLimitExceededError with the time to retry."""
         asked = select(budgets.c.whole_at).where(budgets.c.user_id == user_id)
         whole_at = (await write.execute(asked)).scalar_one_or_none()
         if whole_at is not None and whole_at >= now + self.per_s:
@@ -160,9 +156,7 @@ def reported_tokens(usage: dict[str, Any] | None) -> int | None:
 
 
 def counted_tokens(usage: dict[str, Any] | None) -> int:
-    """Return the tokens that a worker reported in `usage`: only the answer's, where it does not count
-    prompts.
-    """
+    """Return the tokens reported in `usage`: only the answer's, where prompts are not counted."""
     told = reported_tokens(usage)
     return told if told is not None else _valid_count((usage or {}).get("completion_tokens")) or 0
 
@@ -189,8 +183,7 @@ class ChatLimits:
     budget: TokenBudget | None = None
 
     async def check_answer_share(self, write: AsyncConnection, user_id: str, queue: str, now: float) -> None:
-        """Check the user's limits for one more answer in `queue`. Raises ChatLimitExceededError,
-        ChatQueueFullError.
+        """Check the limits for one more answer in `queue`. Raises ChatLimitExceededError, ChatQueueFullError.
 
         Calls of one user at the same moment are counted one by one: the rate's row is their lock.
         """

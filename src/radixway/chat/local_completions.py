@@ -36,9 +36,7 @@ class LocalCompletions:
         self._tools = tools
 
     async def answer_attempt(self, attempt: AnswerAttempt) -> dict[str, Any]:
-        """Stream the answer into `attempt`; returns its usage and finish reason. Raises
-        CompletionRefusedError.
-        """
+        """Stream the answer; returns usage and finish reason. Raises CompletionRefusedError."""
         body = _make_body(attempt)
         try:
             parameters = attempt.answer.work_parameters or {}
@@ -81,9 +79,7 @@ class LocalCompletions:
 
 
 async def stream_completion(pipeline: PipelineCall, request: Request) -> AsyncGenerator[dict[str, Any], None]:
-    """Yield the chunks of the answer to `request`; a whole answer is one chunk. Raises
-    CompletionRefusedError, GatewayError, DecodeError.
-    """
+    """Yield the chunks of the answer. Raises CompletionRefusedError, GatewayError, DecodeError."""
     try:
         reply = await pipeline(request)
         if reply.status != 200:
@@ -182,9 +178,7 @@ def is_event_stream(reply: Reply) -> bool:
 
 
 async def read_whole_body(reply: Reply) -> bytes:
-    """Read the body of a `reply` that is not streamed: blocked, cached, or from a worker that does not
-    stream.
-    """
+    """Read the body of a `reply`, even where it comes in chunks."""
     return reply.body if reply.chunks is None else b"".join([chunk async for chunk in reply.chunks])
 
 

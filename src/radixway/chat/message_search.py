@@ -41,9 +41,7 @@ class MessageSearch:
     async def search_messages(
         self, user_id: str, query: str, *, limit: int, before: str | None = None, chat_id: str | None = None
     ) -> list[MessageHit]:
-        """Return messages that contain every word of `query`, newest first. `before`: older than this
-        message.
-        """
+        """Return messages older than `before` that contain every word of `query`, newest first."""
         words = query.split()
         if not words:
             return []

@@ -101,9 +101,7 @@ class ModelConfigCatalog:
         return alike[0] if len(alike) == 1 else found
 
     def find_name(self, config: ServedModelConfig) -> str:
-        """Return the name that a pulled model is requested by: the first configured name of its queue, or its
-        own.
-        """
+        """Return the name to request a pulled model by: the first configured one of its queue, or its own."""
         known = self._configured.values()
         return next((each.name for each in known if each.compat_hash == config.compat_hash), config.name)
 

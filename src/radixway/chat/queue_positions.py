@@ -32,9 +32,7 @@ class QueuePositions:
         self._views: dict[str, asyncio.Task[_QueueView]] = {}
 
     async def find_position(self, message_id: str, queue: str, since: float) -> JobPosition | None:
-        """Return the place of `message_id` in `queue`; None while it does not wait. `since`: when it was
-        requested.
-        """
+        """Return the place of a message requested at `since`; None while it does not wait."""
         view = await self._fresh_view(queue, since)
         place = view.order.get(message_id)
         return None if place is None else JobPosition(place, len(view.order))

@@ -58,8 +58,7 @@ class ClaimsCipher:
 
 
 def load_or_create_secrets(path: Path) -> tuple[ServerSecrets, bool]:
-    """Return the secrets in the file at `path`, and whether they were created now: one of several processes
-    does.
+    """Return the secrets in the file at `path`, and whether this process created them now.
 
     Raises ValueError for a file that is none of ours, OSError.
     """

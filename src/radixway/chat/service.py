@@ -65,10 +65,7 @@ class ChatService:
         screen: SafetyScreen | None = None,
     ) -> None:
         """`home`: for the database and the secrets. `pipeline`: takes chat completions; `served`: names of
-        models that it has workers for. `least_priority`: of requests that stand behind all others there.
-        `screen`: judges questions.
-
-        Raises ConfigError.
+        models that it has workers for; `least_priority`: behind all others there. Raises ConfigError.
         """
         self.config = config
         self.safety_screen = screen
@@ -238,9 +235,7 @@ def open_database(config: ChatConfig, home: Path) -> ChatDatabase:
 
 
 def load_secrets(home: Path, config: ChatConfig) -> ServerSecrets:
-    """Return the secrets of `config`, and the others from `home`, creating them there at first. Raises
-    ConfigError.
-    """
+    """Return the secrets of `config`, others from `home`, creating them there first. Raises ConfigError."""
     chosen = {name: secret.get_secret_value() for name, secret in config.secrets if secret is not None}
     if len(chosen) == len(ServerSecrets.__slots__):
         return ServerSecrets(**chosen)

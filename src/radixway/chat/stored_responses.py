@@ -86,7 +86,7 @@ class ResponseStore:
         """Write question, answer and job, and wake whoever waits for it. `texts`: with the user's limits.
 
         The same `idempotency_key` gives the same response. Raises ChatNotFoundError: the response before, or
-        the conversation; KeyReused, Busy, TooMany, TooLarge.
+        the conversation; IdempotencyKeyReusedError, ChatLimitExceededError, ChatTooLargeError.
         """
         try:
             made, is_new = await self._create_response(user_id, new, texts)
@@ -122,9 +122,7 @@ class ResponseStore:
             return questions, {row.message_id: row.output for row in told if row.output}
 
     async def save_output(self, message_id: str, attempt_id: str, blocks: ResponseItems) -> None:
-        """Save the `blocks` of `attempt_id`, while it is the current attempt or the answer was cancelled amid
-        it.
-        """
+        """Save the `blocks` of `attempt_id`, while it is current or the answer was cancelled amid it."""
         held = exists().where(
             jobs.c.message_id == message_id, jobs.c.attempt_id == attempt_id, jobs.c.state == LEASED
         )
@@ -170,9 +168,7 @@ class ResponseStore:
     async def _find_place(
         self, write: AsyncConnection, user_id: str, new: NewResponse
     ) -> tuple[Chat, str | None, str | None]:
-        """The chat, the message that the question stands below, and what the chat's tail is to be after it;
-        None: the answer.
-        """
+        """Return the chat, the question's parent, and the chat's tail after it (None: the answer)."""
         if new.conversation is not None:
             chat = await find_conversation(write, user_id, new.conversation, lock=True)
             return chat, await _last_counted(write, chat.active_thread_tail_message_id), None
@@ -343,10 +339,9 @@ class ConversationStore:
     async def add_items(
         self, user_id: str, chat_id: str, content: str, items: ResponseItems, texts: MessageStore
     ) -> None:
-        """Append `items` without requesting an answer. `content`: their text; `texts`: the store with the
-        user's limits.
+        """Append `items` without requesting an answer. `content`: their text; `texts`: with user limits.
 
-        Raises ChatNotFoundError, TooLarge.
+        Raises ChatNotFoundError, ChatTooLargeError.
         """
         async with self._database.write_transaction() as write:
             chat = await find_conversation(write, user_id, chat_id, lock=True)

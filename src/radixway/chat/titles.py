@@ -141,9 +141,7 @@ _TITLE_PADDING = " \t#*_`\"'“”„‘’«»「」《》"
 
 
 def clean_title(said: str, chat: str) -> str | None:
-    """Return `said`, a model's output, as a title; None if it has none, or not in a script that `chat` is
-    written in.
-    """
+    """Return a model's output as a title; None: it has none, or not in a script of the `chat`."""
     said = re.sub(r"<think>.*?(</think>|\Z)", " ", said, flags=re.DOTALL)
     lines = ("".join(_drop_control_characters(line)).strip(_TITLE_PADDING) for line in said.splitlines())
     line = next((line for line in lines if line), "")

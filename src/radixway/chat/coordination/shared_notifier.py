@@ -48,9 +48,7 @@ class ReconnectingTasks:
         errors: tuple[type[Exception], ...],
         failed: Callable[[], None] = lambda: None,
     ) -> None:
-        """Repeat `work`, named `what`, until cancelled. `failed`: called each time it ends with one of
-        `errors`.
-        """
+        """Repeat `work`, named `what`, until cancelled. `failed`: called after each of `errors`."""
         pause_s = _PAUSES_S[0]
         while True:
             try:
@@ -82,9 +80,7 @@ class TopicTransport(Protocol):
         ...
 
     async def receive_topics(self, heard: Callable[[str], None], ready: Callable[[], None]) -> None:
-        """Call `ready` once connected, then `heard` for each topic of another process, until the connection
-        breaks.
-        """
+        """Call `ready` once connected, then `heard` for each topic, until the connection breaks."""
         ...
 
     async def aclose(self) -> None:
@@ -162,8 +158,7 @@ def make_coordination(
 ) -> tuple[TokenLog, TopicNotifier, ReconnectingTasks | None]:
     """Return the token logs, the notifier, and the state of their connections (None: they need none).
 
-    `redis`: the URL of a Valkey or Redis server. `kept_s`: see `TokenLog`. Raises ValueError for a URL that
-    cannot be read.
+    `redis`: the URL of a Valkey or Redis server. `kept_s`: see `TokenLog`. Raises ValueError for a bad URL.
     """
     process = new_id()
     if redis is not None:

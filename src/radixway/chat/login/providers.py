@@ -41,9 +41,7 @@ async def ask(
     form: Mapping[str, str] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Return the JSON object at `url`, posting `form` if there is one. Raises LoginError if it refuses or is
-    silent.
-    """
+    """Return the JSON object at `url`, posting `form` if there is one. Raises LoginError."""
     sent = {"Accept": "application/json", **(headers or {})}
     if form is not None:
         sent["Content-Type"] = "application/x-www-form-urlencoded"
@@ -128,9 +126,7 @@ class OAuthProvider:
         return self._section.authorize_url, {"client_id": self._section.client_id, "scope": self._scope}
 
     async def identify(self, back: LoginCallback) -> ProviderIdentity:
-        """Exchange the code of `back` and return the user whom the provider's user page names. Raises
-        LoginError.
-        """
+        """Exchange the code of `back` and return the user of the provider's user page. Raises LoginError."""
         form = back.to_token_form() | {
             "client_id": self._section.client_id,
             "client_secret": self._section.client_secret.get_secret_value(),

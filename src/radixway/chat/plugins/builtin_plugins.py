@@ -120,9 +120,7 @@ async def _fill_template(template: str, given: dict[str, str]) -> str:
 
 
 def make_builtins(fetcher: UrlFetcher, page_characters: int) -> dict[str, BuiltinPlugin]:
-    """Return all built-in plugins by name. `page_characters`: of a page that `web_retriever` reads with
-    `fetcher`.
-    """
+    """Return the built-in plugins by name. `page_characters`: of a page that `web_retriever` reads."""
     answers: dict[str, Callable[[dict[str, str]], Awaitable[str]]] = {
         "web_retriever": partial(_run_retriever, PageReader(fetcher, page_characters)),
         "calculator": _run_calculator,

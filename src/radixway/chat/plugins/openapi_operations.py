@@ -42,9 +42,7 @@ class PluginOperation:
     """JSON Schema of an object; the body, where there is one, is its property `payload`."""
 
     def build_request(self, arguments: dict[str, Any]) -> tuple[str, dict[str, str], bytes | None]:
-        """Return URL, headers and body of a call with `arguments`. Raises ValueError if a required one is
-        missing.
-        """
+        """Return URL, headers and body of a call. Raises ValueError if a required argument is missing."""
         missing = [name for name in self.parameters["required"] if arguments.get(name) is None]
         if missing:
             raise ValueError(f"missing: {', '.join(missing)}")

@@ -302,8 +302,7 @@ class PluginAnswers:
         messages: Sequence[ChatMessage],
         ask: StreamChat,
     ) -> dict[str, Any]:
-        """Stream an answer into `speaker`, using the plugin chosen in `parameters`; returns usage, finish
-        reason and record.
+        """Stream an answer into `speaker`; returns usage, finish reason and the record of the chosen plugin.
 
         A plugin that cannot be used costs no answer: it is given without.
         """

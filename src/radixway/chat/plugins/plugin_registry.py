@@ -74,8 +74,7 @@ class PluginRegistry:
         return await self._by_url.load_config(url)
 
     async def prepare_entries(self, entries: Sequence[PluginEntry], base: str) -> list[PluginEntry]:
-        """Return `entries` as they are stored: the one that will be used gets its `plugin_config`, where it
-        can be loaded.
+        """Return `entries` as stored: the one that will be used gets its `plugin_config`, where it loads.
 
         Workers that fetch jobs throw away what a plugin without one finds. Who is trusted is ours to say.
         """

@@ -94,11 +94,9 @@ def find_tool(name: str, tools: Sequence[PluginTool]) -> PluginTool | None:
 
 
 def parse_arguments(text: str, tool: PluginTool) -> dict[str, Any]:
-    """Return the arguments in `text`: the published `{"request": {"params", "payload"}}`, or just the
-    arguments.
+    """Return the arguments in `text`: the published `{"request": {"params", "payload"}}`, or just arguments.
 
-    Words without JSON are the only parameter of a tool that has one. Raises ValueError, in words for the
-    model.
+    Text without JSON is the only parameter of a tool that has one. Raises ValueError, in words for the model.
     """
     start = text.find("{")
     if start < 0:

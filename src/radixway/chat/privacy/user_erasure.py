@@ -53,10 +53,8 @@ class UserErasure:
     async def erase_users(self, tenant: str, user: str | None = None) -> int:
         """Erase a `user` by id, by the name that a key of the `tenant` gives, or as `provider:account`.
 
-        None: all of a tenant, those that left before too.
-
-        Returns how many rows there were; may be called again. Raises CannotErase: something of them may
-        still be in files, or the database does not answer.
+        `user` None: all of the tenant, those that left before too. Returns how many rows there were; may be
+        called again. Raises CannotErase: files may still hold something, or the database does not answer.
         """
         try:
             user_ids = await self._revoke_access(tenant, user)

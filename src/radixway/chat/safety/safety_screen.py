@@ -64,9 +64,7 @@ class SafetyScreen:
         self._failing: str | None = None
 
     def required_level(self, answer: Message) -> int:
-        """Return the level for `answer`: what is configured for its model, or a higher one that was
-        requested.
-        """
+        """Return the level for `answer`: its model's configured one, or a higher one that was requested."""
         least = self.configured_level(answer.model or "")
         wished = (answer.work_parameters or {}).get("safety_level") or 0
         return max(least, int(wished))

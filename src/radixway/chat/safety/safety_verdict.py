@@ -24,9 +24,7 @@ class SafetyVerdict:
     rots: str
 
     def is_triggered(self, level: int) -> bool:
-        """Return whether the label matters at `level`: 1 minds interventions, 2 also cautions, 3 all but
-        `casual`.
-        """
+        """Return whether the label matters: level 1: interventions, 2: cautions too, 3: all but `casual`."""
         if "intervention" in self.label:
             return level > 0
         if "caution" in self.label:
@@ -88,9 +86,7 @@ def label_findings(
     attack_threshold: float,
     personal_data_threshold: float,
 ) -> SafetyVerdict:
-    """Return the gravest label among `attacks` and `personal_data`, with the rules of thumb of all that earn
-    it.
-    """
+    """Return the gravest label among the findings, with the rules of thumb that lead to it."""
     found: dict[str, list[str]] = {"intervention": [], "caution": [], "attention": [], "discretion": []}
     for attack in attacks:
         if attack.risk >= attack_threshold:

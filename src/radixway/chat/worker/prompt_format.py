@@ -90,9 +90,7 @@ def _truncate_text(text: str, most_tokens: int, count: Callable[[str], int]) -> 
 
 
 def render_prompt(turns: Sequence[PromptTurn], form: Literal["v2", "chatml"], end: str | None = None) -> str:
-    """Return the prompt of `turns`, up to where the assistant speaks. `end`: the model's own end of a turn,
-    in `v2`.
-    """
+    """Return the prompt of `turns` to the assistant's turn. `end`: the model's own end of a turn, in `v2`."""
     marks = _MARKS[form]
     ends = end if end is not None and form == "v2" else marks.end
     return "".join(f"{marks.roles[turn.role]}{turn.text}{ends}" for turn in turns) + marks.roles["assistant"]

@@ -129,9 +129,7 @@ class OpenAIEngine(UpstreamEngine):
     async def generate(
         self, turns: Sequence[PromptTurn], form: PromptFormat, parameters: dict[str, Any], stop: Sequence[str]
     ) -> AsyncIterator[GenerationStep]:
-        """Generate by chat completions, or by completions if `form` renders the prompt here. Raises
-        UpstreamEngineError.
-        """
+        """Generate by chat completions, or by completions if `form` is rendered here."""
         body: dict[str, Any] = {"model": self.serving.model, "stream": True} | _sampling_fields(parameters)
         body["max_tokens"] = max_new_tokens(parameters)
         if parameters.get("seed") is not None:
