@@ -33,18 +33,18 @@ _ANSWER = "answer:"
 _FLUSH_INTERVAL_S = 0.015
 """Tokens of all answers that come within this time are published together."""
 _ON_ITS_WAY_S = 5.0
-"""What was said before the end of an answer may be on its way from another process for as long."""
+"""How long the last tokens of an ended answer may take to arrive from another process."""
 _DOUBTS_S = 1.0
-"""Between looks at what may be overdue, as long as it is not known which leases count."""
+"""Between checks for overdue jobs while it is not known which leases count."""
 _ANOTHERS_S = 0.1
-"""How long to leave alone what is due and is being seen to by another process."""
+"""How long to leave alone due jobs that another process is handling."""
 
 
 @dataclass(slots=True)
 class _QueueClaimLock:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     found_nothing: list[asyncio.Event] = field(default_factory=list)
-    """The events that had not rung when somebody looked last, and there was no job."""
+    """The events that were not set at the last look that found no job."""
 
 
 class ActiveAnswers:
@@ -199,7 +199,7 @@ class ActiveAnswers:
         return True
 
     async def _end_cancelled(self, message_id: str, noted: str | None) -> None:
-        """`noted`: its words, as they were when that was written; more may have been heard since."""
+        """`noted`: the text that was saved with the cancellation; more may have come since."""
         attempt = self._attempt_of(message_id)
         if attempt is not None:
             attempt.mark_lost()
@@ -278,7 +278,7 @@ class ActiveAnswers:
         return 0.0 if reaped else min(doubts_s, _DOUBTS_S) if doubts_s else _ANOTHERS_S
 
     async def _lapsed_texts(self) -> dict[str, str]:
-        """What those answers have said of which nobody will say more, where more is known than was noted."""
+        """Texts of answers without a worker, by message, where more is known than was saved."""
         words = {}
         for message_id, attempt, noted in await self._jobs.find_lapsed():
             said = await self._tokens.attempt_text(message_id, attempt)
@@ -313,7 +313,7 @@ class ActiveAnswers:
         self._events.set_topic(CLOCK)  # another may have waited for its end
 
     async def _notify_ended(self, message_id: str) -> None:
-        """Its last word was said here; who listens in another process may hear nothing else of it."""
+        """Tell listeners in other processes that an answer ended here, unless they share its token log."""
         if not self._tokens.is_shared:
             await self._wake.notify_topic(_ANSWER + message_id)
 
@@ -329,7 +329,7 @@ class ActiveAnswers:
             self._events.set_topic(topic)
 
     async def _check_answers(self, message_id: str | None) -> None:
-        """Something may have become of an answer, or of any, elsewhere: see to those held and heard here."""
+        """Check the answers held and followed here after news of one of them, or (None) of any."""
         held = self._held.values() if message_id is None else [self._attempt_of(message_id)]
         ids = [attempt.job.attempt_id for attempt in held if attempt is not None]
         try:
@@ -340,7 +340,7 @@ class ActiveAnswers:
             log.warning("the database does not answer: %s", type(error).__name__)
 
     async def _drop_lost(self, attempts: Collection[str]) -> None:
-        """Renew these, and let go what is not ours any more; the words of what was cancelled are kept."""
+        """Renew the leases of `attempts` and stop those that are lost, saving the text of cancelled ones."""
         held = {attempt_id: self._held[attempt_id] for attempt_id in attempts if attempt_id in self._held}
         if not held:
             return
@@ -353,7 +353,7 @@ class ActiveAnswers:
             await self._jobs.save_partial_answers(words, MessageState.CANCELLED)
 
     async def _end_followed(self, awaited: Collection[str]) -> None:
-        """End what is heard here of answers that have ended, or are gone: whoever did it may be no more."""
+        """End the logs followed here of answers that ended or were deleted: nobody may be left to say so."""
         if not awaited:
             return
         found = await self.messages.get_messages(awaited)
@@ -386,7 +386,7 @@ class ActiveAnswers:
         self._events.set_topic(CLOCK)  # its next attempt may be due, or another have waited for its end
 
     async def _give_back(self, claiming: asyncio.Future[AnswerAttempt | None]) -> None:
-        """Whoever claimed it does not want it any more: nobody was shown it, so that this was no attempt."""
+        """Undo a claim whose caller was cancelled: no worker saw the job, so this was no attempt."""
         try:
             attempt = await claiming
             if attempt is None:

@@ -74,19 +74,15 @@ _RECENT_WINDOW_S = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class QueueEstimate:
+class QueueEstimate(JobPosition):
     """The place of an answer in its queue, and its estimated wait."""
 
-    position: int
-    size: int
     eta_s: float | None
     """Until it is begun; None: none of its model was begun lately."""
 
 
 class QueuePace:
-    """Estimates waits from how fast answers were begun lately. All is read from the database, and so is the
-    same in every process and after a restart.
-    """
+    """Estimates waits from how fast answers were begun lately, as the database has it."""
 
     def __init__(self, database: ChatDatabase, jobs: AnswerJobQueue, clock: Callable[[], float]) -> None:
         """`clock`: seconds since 1970."""

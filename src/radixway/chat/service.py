@@ -26,8 +26,7 @@ from radixway.chat.feedback import AnswerFeedback
 from radixway.chat.import_export import ChatImporter
 from radixway.chat.job_queue import AnswerJobQueue
 from radixway.chat.limits import AnswerRate, BudgetAccounting, ChatLimits, TokenBudget
-from radixway.chat.local_completions import LocalCompletions, PipelineCall
-from radixway.chat.local_workers import LocalWorkers
+from radixway.chat.local_completions import LocalCompletions, LocalWorkers, PipelineCall
 from radixway.chat.login import LoginService
 from radixway.chat.message_search import MessageSearch
 from radixway.chat.messages import MessageStore

@@ -2,7 +2,8 @@
 
 The job is written in the transaction that ends the answer. It passes the gateway's pipeline like an answer,
 behind all answers: one at a time, at the least priority, and not while any answer waits for a worker. A title
-that a user gave is never overwritten."""
+that a user gave is never overwritten.
+"""
 
 from __future__ import annotations
 

@@ -17,6 +17,8 @@ from radixway.chat.ids import hash_secret, new_id
 from radixway.chat.schema import refresh_tokens
 from radixway.chat.server_secrets import ClaimsCipher, ServerSecrets
 
+_ACCESS_S, _REFRESH_S = 3600.0, 7 * 86400.0
+
 TokenType = Literal["access", "refresh"]
 
 
@@ -43,21 +45,11 @@ class TokenPair:
 class TokenIssuer:
     """Issues and checks tokens."""
 
-    def __init__(
-        self,
-        secrets: ServerSecrets,
-        database: ChatDatabase,
-        clock: Callable[[], float],
-        *,
-        access_s: float = 3600.0,
-        refresh_s: float = 7 * 86400.0,
-    ) -> None:
-        """`access_s`, `refresh_s`: how long tokens serve."""
+    def __init__(self, secrets: ServerSecrets, database: ChatDatabase, clock: Callable[[], float]) -> None:
+        """`clock`: seconds since 1970."""
         self._cipher = ClaimsCipher(secrets, b"NextAuth.js Generated Encryption Key")
         self._database = database
         self._clock = clock
-        self._access_s = access_s
-        self._refresh_s = refresh_s
 
     def find_user_id(self, token: str) -> str:
         """Return the user of the access token `token`. Raises InvalidTokenError."""
@@ -93,11 +85,11 @@ class TokenIssuer:
 
     async def _issue_pair(self, write: AsyncConnection, user_id: str, family: str) -> TokenPair:
         now = self._clock()
-        refresh, until = self._encrypt_token(user_id, "refresh", self._refresh_s), now + self._refresh_s
+        refresh, until = self._encrypt_token(user_id, "refresh", _REFRESH_S), now + _REFRESH_S
         row = {"token_hash": hash_secret(refresh), "user_id": user_id, "family": family, "expires_at": until}
         await write.execute(delete(refresh_tokens).where(refresh_tokens.c.expires_at <= now))
         await write.execute(refresh_tokens.insert().values(**row))
-        return TokenPair(self._encrypt_token(user_id, "access", self._access_s), refresh)
+        return TokenPair(self._encrypt_token(user_id, "access", _ACCESS_S), refresh)
 
     def _encrypt_token(self, user_id: str, kind: TokenType, lasts_s: float) -> str:
         return self._cipher.encrypt({"user_id": user_id, "exp": self._clock() + lasts_s, "type": kind})

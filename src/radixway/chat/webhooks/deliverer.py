@@ -14,7 +14,7 @@ from radixway.chat.database import ChatDatabase
 from radixway.chat.notifications import wait_for_event
 from radixway.chat.server_secrets import ServerSecrets
 from radixway.chat.webhooks.outbox import EVENTS, ConfiguredTarget, WebhookDelivery, WebhookOutbox
-from radixway.chat.webhooks.webhook_store import WebhookStore, headers, read_secret
+from radixway.chat.webhooks.webhook_store import WebhookStore, read_secret, sign_headers
 from radixway.core.config import ChatWebhooksConfig, ConfigError
 from radixway.core.net import AddressAllowlist, FetchError, UrlFetcher
 from radixway.core.net.fetcher import parse_fetch_url
@@ -110,7 +110,7 @@ class WebhookDeliverer:
             return
         url, secrets = to
         body = delivery.payload.encode()
-        signed = headers(delivery.id, int(self._clock()), body, secrets)
+        signed = sign_headers(delivery.id, int(self._clock()), body, secrets)
         status, error = None, ""
         try:
             answer = await self._fetcher.fetch(

@@ -2,7 +2,8 @@
 
 Events say what happened and to which chat, never the text. A delivery that is claimed is due again when its
 lease ends, since its process may have died. Of one target and one chat only the first that waits is due, so
-that events of a chat arrive in order."""
+that events of a chat arrive in order.
+"""
 
 from __future__ import annotations
 

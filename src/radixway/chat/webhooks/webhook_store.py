@@ -1,6 +1,7 @@
 """The webhooks that users have registered, their secrets, and the signatures of Standard Webhooks.
 
-Secrets are not stored: they follow from the server's own, by HKDF."""
+Secrets are not stored: they follow from the server's own, by HKDF.
+"""
 
 from __future__ import annotations
 
@@ -28,20 +29,22 @@ from radixway.core.net.fetcher import parse_fetch_url
 _PREFIX = "whsec_"
 _BYTES = 24, 64
 """Least and most, as the specification has it."""
+OLD_SECRET_S = 86_400.0
+"""How long deliveries are signed with the secret before, too."""
 
 
-def made_secret(secrets: ServerSecrets, webhook_id: str, number: int) -> bytes:
+def derive_secret(secrets: ServerSecrets, webhook_id: str, number: int) -> bytes:
     """Derive the `number`-th secret of `webhook_id`."""
     return secrets.derive(f"radixway webhook {webhook_id} {number}".encode())
 
 
-def told_secret(secret: bytes) -> str:
+def encode_secret(secret: bytes) -> str:
     """Encode `secret` as receivers get it."""
     return _PREFIX + base64.b64encode(secret).decode()
 
 
 def read_secret(told: str) -> bytes:
-    """Decode `told`, a secret as `told_secret` encodes it. Raises ValueError, without quoting it."""
+    """Decode `told`, a secret as `encode_secret` encodes it. Raises ValueError, without quoting it."""
     try:
         secret = base64.b64decode(told.removeprefix(_PREFIX), validate=True)
     except (binascii.Error, ValueError):
@@ -52,7 +55,7 @@ def read_secret(told: str) -> bytes:
     return secret
 
 
-def headers(delivery_id: str, timestamp: int, body: bytes, secrets: Iterable[bytes]) -> dict[str, str]:
+def sign_headers(delivery_id: str, timestamp: int, body: bytes, secrets: Iterable[bytes]) -> dict[str, str]:
     """Return the headers of a signed delivery, with one signature for each of `secrets`: any of them will do.
 
     `timestamp`: seconds since 1970. `body`: UTF-8.
@@ -64,10 +67,6 @@ def headers(delivery_id: str, timestamp: int, body: bytes, secrets: Iterable[byt
         "webhook-signature": " ".join(Webhook(secret).sign(delivery_id, at, text) for secret in secrets),
         "content-type": "application/json",
     }
-
-
-OLD_SECRET_S = 86_400.0
-"""How long what is sent is signed with the secret before, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,14 +222,14 @@ class WebhookStore:
 
     def secret(self, hook: UserWebhook) -> str:
         """Return the secret of `hook` as its receiver gets it."""
-        return told_secret(made_secret(self._secrets, hook.id, hook.secret_number))
+        return encode_secret(derive_secret(self._secrets, hook.id, hook.secret_number))
 
     def signing(self, hook: UserWebhook) -> list[bytes]:
         """Return the secrets that deliveries to `hook` are signed with now."""
         numbers = [hook.secret_number]
         if hook.secret_number > 1 and self._clock() < hook.secret_since + OLD_SECRET_S:
             numbers.append(hook.secret_number - 1)
-        return [made_secret(self._secrets, hook.id, number) for number in numbers]
+        return [derive_secret(self._secrets, hook.id, number) for number in numbers]
 
     def _check(self, url: str) -> None:
         """What can be told without asking for its address. Raises InvalidFieldError."""

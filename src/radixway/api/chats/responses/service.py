@@ -17,8 +17,7 @@ from radixway.api.protocols.answer import GeneratedAnswer
 from radixway.api.protocols.request_fields import field_error
 from radixway.chat.answer_attempt import AnswerAttempt
 from radixway.chat.background_tasks import run_concurrently
-from radixway.chat.local_completions import PipelineCall
-from radixway.chat.local_workers import CompletionRefusedError, LocalWorkers
+from radixway.chat.local_completions import CompletionRefusedError, LocalWorkers, PipelineCall
 from radixway.chat.service import ChatService
 from radixway.chat.stored_responses import ResponseStore
 from radixway.core.http import HttpError
