@@ -114,11 +114,8 @@ class ErrorFrame(WorkerFrame, tag="error"):
     metrics: WorkerMetrics | None = None
 
 
-class GeneralErrorFrame(WorkerFrame, tag="general_error"):
+class GeneralErrorFrame(ErrorFrame, tag="general_error"):
     """Something did not work."""
-
-    error: str = ""
-    metrics: WorkerMetrics | None = None
 
 
 class SafetyParameters(Struct):

@@ -18,7 +18,6 @@ from radixway.chat.pull.frames import (
     AnyWorkerFrame,
     DrainFrame,
     ErrorFrame,
-    GeneralErrorFrame,
     GeneratedTextFrame,
     InvalidFrameError,
     PluginStepFrame,
@@ -313,17 +312,14 @@ class PullWorker:
             for work in [each for each in self._work.values() if each.handing is None]:
                 self._end_attempt(work.attempt, work.attempt.give_back_job("the worker drains"))
             return
-        if (
-            isinstance(frame, PongFrame | GeneratedTextFrame | ErrorFrame | GeneralErrorFrame)
-            and frame.metrics is not None
-        ):
-            self.session.metrics = frame.metrics
+        if isinstance(frame, PongFrame | GeneratedTextFrame | ErrorFrame):
+            self.session.metrics = frame.metrics or self.session.metrics
         if isinstance(frame, PongFrame):
             pong = self.dialect.encode_pong(frame.metrics)
             if pong is not None:
                 await self._send_frame(pong)
             return
-        if isinstance(frame, ErrorFrame | GeneralErrorFrame):
+        if isinstance(frame, ErrorFrame):
             self._suspect = None  # published workers leave after each of them
         work = self._work.get(frame.request_id or "")
         if work is None:
