@@ -183,15 +183,19 @@ def insert_into(connection: AsyncConnection, table: Table) -> sqlite.Insert | po
     return (sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert)(table)
 
 
-def _make_postgresql_engine(url: URL, connections: int) -> AsyncEngine:
-    engine = create_async_engine(
+def _make_engine(url: URL, connections: int, connect_args: dict[str, Any]) -> AsyncEngine:
+    return create_async_engine(
         url,
         hide_parameters=True,
         pool_size=connections,
         max_overflow=0,
         pool_timeout=_BUSY_MS / 1000,
-        connect_args={"async_creator_fn": connect_postgresql},
+        connect_args=connect_args,
     )
+
+
+def _make_postgresql_engine(url: URL, connections: int) -> AsyncEngine:
+    engine = _make_engine(url, connections, {"async_creator_fn": connect_postgresql})
 
     @event.listens_for(engine.sync_engine, "checkout")
     def _look(connection: Any, *_: Any) -> None:
@@ -204,14 +208,8 @@ def _make_postgresql_engine(url: URL, connections: int) -> AsyncEngine:
 
 def _make_sqlite_engine(url: URL, connections: int, begin: str | None) -> AsyncEngine:
     """`begin`: the statement that opens a transaction; None: each statement is one of its own."""
-    engine = create_async_engine(
-        url,
-        hide_parameters=True,
-        pool_size=connections,
-        max_overflow=0,
-        pool_timeout=_BUSY_MS / 1000,
-        connect_args={"async_creator_fn": sqlite_driver.connect_sqlite, "timeout": _BUSY_MS / 1000},
-    )
+    connect = {"async_creator_fn": sqlite_driver.connect_sqlite, "timeout": _BUSY_MS / 1000}
+    engine = _make_engine(url, connections, connect)
 
     @event.listens_for(engine.sync_engine, "connect")
     def _prepare(connection: Any, _: Any) -> None:

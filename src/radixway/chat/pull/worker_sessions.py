@@ -13,7 +13,7 @@ from statistics import fmean
 from typing import Any
 
 import msgspec
-from sqlalchemy import Row, delete, select, update
+from sqlalchemy import delete, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from radixway.chat.active_answers import ActiveAnswers
@@ -28,6 +28,9 @@ from radixway.chat.records import PullWorkerRecord
 from radixway.chat.schema import worker_sessions, workers
 
 log = logging.getLogger(__name__)
+
+
+_WORKERS = select(*(workers.c[name] for name in PullWorkerRecord.__slots__))
 
 
 class PullWorkerStore:
@@ -46,13 +49,13 @@ class PullWorkerStore:
 
     async def list_workers(self) -> list[PullWorkerRecord]:
         """In the order in which they were made."""
-        rows = await self._database.fetch_all(select(workers).order_by(workers.c.id))
-        return [_from_row(row) for row in rows]
+        rows = await self._database.fetch_all(_WORKERS.order_by(workers.c.id))
+        return [PullWorkerRecord(**row._mapping) for row in rows]
 
     async def find_by_key(self, key: str) -> PullWorkerRecord | None:
         """Return the worker that `key` belongs to."""
-        row = await self._database.fetch_first(select(workers).where(workers.c.key_hash == hash_secret(key)))
-        return None if row is None else _from_row(row)
+        row = await self._database.fetch_first(_WORKERS.where(workers.c.key_hash == hash_secret(key)))
+        return None if row is None else PullWorkerRecord(**row._mapping)
 
     async def delete_worker(self, worker_id: str) -> None:
         """Delete `worker_id` and its key, if there is such a worker."""
@@ -67,10 +70,6 @@ class PullWorkerStore:
 
     def _make_row(self, name: str, trusted: bool) -> dict[str, Any]:
         return {"id": new_id(), "name": name, "trusted": trusted, "created_at": self._clock()}
-
-
-def _from_row(row: Row[Any]) -> PullWorkerRecord:
-    return PullWorkerRecord(row.id, row.name, row.trusted, row.created_at)
 
 
 _PERCENT = 100.0
