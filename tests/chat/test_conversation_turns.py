@@ -50,7 +50,7 @@ async def test_it_begins_when_the_answer_above_was_stopped_or_nobody_gave_it(hou
     await house.jobs.cancel_job(stopped.id)
     assert await house.jobs.release_waiting() == {"q"}
     house.clock.now += 6
-    assert [ended.message_id for ended in (await house.jobs.reap_overdue()).ended] == [late.id]
+    assert (await house.jobs.reap_overdue()).ended == ((late.id, MessageState.TIMEOUT),)
     assert await house.jobs.release_waiting() == {"q"} and await house.jobs.release_waiting() == set()
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from radixway.chat.database import ChatDatabase
 from radixway.chat.errors import ChatLimitExceededError, ChatQueueFullError, ChatRefusedError
-from radixway.chat.job_queue import EndedJob, JobPosition
+from radixway.chat.job_queue import JobPosition
 from radixway.chat.limits import ChatLimits
 from radixway.chat.messages import AnswerRequest, own_chat
 from radixway.chat.records import MessageState
@@ -91,7 +91,7 @@ async def test_words_that_came_are_kept_when_the_worker_dies(house: House) -> No
     assert job is not None and await house.jobs.mark_begun(job.attempt_id)
     await house.jobs.save_partial_answers({answer.id: "A radix"})
     house.clock.now += 31
-    assert (await house.jobs.reap_overdue()).ended == (EndedJob(answer.id, MessageState.ABORTED_BY_WORKER),)
+    assert (await house.jobs.reap_overdue()).ended == ((answer.id, MessageState.ABORTED_BY_WORKER),)
     left = await house.now(answer)
     assert (left.state, left.content) == ("aborted_by_worker", "A radix")
     assert await house.jobs.claim_job(["q"], "w") is None
@@ -102,7 +102,7 @@ async def test_who_waits_too_long_is_told_so_without_any_worker(house: House) ->
     assert await house.jobs.next_due() == (house.clock.now + 60, False)
     house.clock.now += 60
     assert await house.jobs.claim_job(["q"], "late") is None
-    assert (await house.jobs.reap_overdue()).ended == (EndedJob(answer.id, MessageState.TIMEOUT),)
+    assert (await house.jobs.reap_overdue()).ended == ((answer.id, MessageState.TIMEOUT),)
     assert (await house.now(answer)).state is MessageState.TIMEOUT
 
 

@@ -18,7 +18,7 @@ from radixway.chat.accounts import UserAccounts
 from radixway.chat.database import ChatDatabase
 from radixway.chat.errors import ChatNotFoundError
 from radixway.chat.login import LoginError, LoginService
-from radixway.chat.login.provider_requests import ask
+from radixway.chat.login.providers import ask
 from radixway.chat.migrations import migrate
 from radixway.chat.records import User
 from radixway.chat.server_secrets import load_or_create_secrets

@@ -13,7 +13,6 @@ from sqlalchemy import Connection, Table, inspect, select, text
 from radixway.chat import published_shapes
 from radixway.chat.active_answers import ActiveAnswers
 from radixway.chat.chats import ChatStore
-from radixway.chat.conversations import ConversationStore
 from radixway.chat.database import ChatDatabase
 from radixway.chat.errors import ChatNotFoundError
 from radixway.chat.migrations import migrate
@@ -21,6 +20,7 @@ from radixway.chat.notifications import TopicNotifier
 from radixway.chat.privacy import AccountExport, ErasedIds, FileScrubber, UserErasure
 from radixway.chat.privacy.row_owners import NOBODYS, OF_SEARCH, OWNERS
 from radixway.chat.schema import conversations, messages, metadata, unscrubbed, users
+from radixway.chat.stored_responses import ConversationStore
 from radixway.chat.token_log import TokenLog
 from radixway.chat.webhooks import ConfiguredTarget, WebhookOutbox
 from radixway.core.component import CannotErase

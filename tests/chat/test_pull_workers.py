@@ -7,7 +7,7 @@ import asyncio
 from sqlalchemy import text
 
 from radixway.chat.database import ChatDatabase
-from radixway.chat.pull_workers import PullWorkerStore
+from radixway.chat.pull.worker_sessions import PullWorkerStore
 from support.chat_house import Clock
 
 

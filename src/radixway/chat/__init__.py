@@ -21,13 +21,13 @@ State, and the file that owns it:
   when the process stops
 - `token_log.py`: the text of answers so far; positions only grow and never mean two things. It may be lost:
   the end is in the database
-- `coordination/valkey_token_log.py`: copies of these logs in Valkey, written again where the server lost
+- `coordination/valkey.py`: copies of these logs in Valkey, written again where the server lost
   them
 - `coordination/shared_notifier.py`: messages between processes, delivered at least once; a process that may
   have missed one checks everything
 - `pull/worker_sessions.py`: connected pull workers, a leased row each; `pull/worker_connection.py`: their
   attempts, each ended, lost or given back
-- `stored_responses.py`, `conversations.py`: responses and conversations, written with message and job in
+- `stored_responses.py`, `stored_responses.py`: responses and conversations, written with message and job in
   one transaction
 - `threads.py`: threads of chats in memory, validated by versions that the database raises; bounded,
   `check()` recounts
@@ -36,7 +36,7 @@ State, and the file that owns it:
 - `login/logins.py`: table `used_logins`; a login's state serves once in all processes
 - `api_keys.py`: table `api_keys`, hashes alone, read with every call, so that a revoked key stops working
   at once
-- `titles/title_jobs.py`: table `title_jobs`; a title is set where none was
+- `titles.py`: table `title_jobs`; a title is set where none was
 - `webhooks/outbox.py`: table `deliveries`, written in the transaction of the event, taken by lease
 - `privacy/row_owners.py`: the owner of each table's rows; `privacy/file_scrubber.py`: table `unscrubbed`,
   erased rows that files may still hold

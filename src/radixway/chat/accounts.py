@@ -43,11 +43,10 @@ class UserAccounts:
 
     async def find_user(self, user_id: str) -> User:
         """Return the user `user_id`. Raises ChatNotFoundError, also for a deleted one."""
-        async with self._database.read_connection() as read:
-            row = (await read.execute(statements.USER, {"user": user_id})).first()
-            if row is None or row.deleted:
-                raise ChatNotFoundError("User not found")
-            return User(**row._mapping)
+        row = await self._database.fetch_first(statements.USER, {"user": user_id})
+        if row is None or row.deleted:
+            raise ChatNotFoundError("User not found")
+        return User(**row._mapping)
 
     async def find_provider_user(self, tenant: str, provider: str, account: str) -> User | None:
         """Return the user whom `provider` knows as `account`; None where there is none, or a deleted one."""
@@ -59,8 +58,7 @@ class UserAccounts:
     ) -> User:
         """Return the user whom `provider` knows as `account`, creating one with `new_id` where there is none.
 
-        A deleted user who logs in again gets a new account, under another id. Raises
-        NotFound: the id is somebody else's.
+        A deleted user gets a new account, under another id. Raises ChatNotFoundError: it is somebody else's.
         """
         identity = {"tenant": tenant, "provider": provider, "provider_account_id": account}
         try:
@@ -89,16 +87,16 @@ class UserAccounts:
         wanted = select(users).where(users.c.deleted.is_(False))
         if tenant is not None:
             wanted = wanted.where(users.c.tenant == tenant)
-        async with self._database.read_connection() as read:
-            rows = await read.execute(wanted.order_by(users.c.created_at.desc(), users.c.id).limit(limit))
-            return [User(**row._mapping) for row in rows]
+        rows = await self._database.fetch_all(
+            wanted.order_by(users.c.created_at.desc(), users.c.id).limit(limit)
+        )
+        return [User(**row._mapping) for row in rows]
 
     async def set_role(self, user_id: str, role: UserRole) -> None:
         """Give `user_id` another `role`, from the next call on. Raises ChatNotFoundError."""
         known = users.c.id == user_id, users.c.deleted.is_(False)
-        async with self._database.write_transaction() as write:
-            if (await write.execute(update(users).where(*known).values(role=role))).rowcount == 0:
-                raise ChatNotFoundError("User not found")
+        if await self._database.execute(update(users).where(*known).values(role=role)) == 0:
+            raise ChatNotFoundError("User not found")
 
     async def delete_user(self, user_id: str, *, with_chats: bool = False) -> None:
         """Delete the name, tokens and keys of `user_id`; `with_chats`: the chats too, which otherwise stay.

@@ -19,7 +19,7 @@ from radixway.chat.database_outages import AGAIN_S, LeaseOutageGuard
 from radixway.chat.ids import new_id
 from radixway.chat.job_queue import AnswerJobQueue
 from radixway.chat.messages import AnswerRequest, MessageStore, WhileBusy
-from radixway.chat.notifications import ALL_TOPICS, TopicEvents, TopicNotifier, wait_for_event
+from radixway.chat.notifications import ALL_TOPICS, TopicEvents, TopicNotifier, wait_for_event, wait_for_first
 from radixway.chat.records import Message, MessageState
 from radixway.chat.safety.safety_screen import SafetyScreen
 from radixway.chat.token_log import TokenLog, TokenLogEntry
@@ -33,25 +33,18 @@ _ANSWER = "answer:"
 _FLUSH_INTERVAL_S = 0.015
 """Tokens of all answers that come within this time are published together."""
 _ON_ITS_WAY_S = 5.0
-"""What was said before the end of an answer may be on its way from another process for as long."""
+"""How long the last tokens of an ended answer may take to arrive from another process."""
 _DOUBTS_S = 1.0
-"""Between looks at what may be overdue, as long as it is not known which leases count."""
+"""Between checks for overdue jobs while it is not known which leases count."""
 _ANOTHERS_S = 0.1
-"""How long to leave alone what is due and is being seen to by another process."""
-_ENDS = {
-    MessageState.TIMEOUT: "Timeout",
-    MessageState.CANCELLED: "Cancelled",
-    MessageState.ABORTED_BY_WORKER: "Aborted due to worker error.",
-}
+"""How long to leave alone due jobs that another process is handling."""
 
 
 @dataclass(slots=True)
 class _QueueClaimLock:
-    """Of those who wait for jobs of the same queues."""
-
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     found_nothing: list[asyncio.Event] = field(default_factory=list)
-    """The bells that had not rung when somebody looked last, and there was no job."""
+    """The events that were not set at the last look that found no job."""
 
 
 class ActiveAnswers:
@@ -68,9 +61,7 @@ class ActiveAnswers:
         keep_every_s: float = 1.0,
         screen: SafetyScreen | None = None,
     ) -> None:
-        """`keep_every_s`: how often the words so far are noted in the database. `screen`: see
-        `AnswerAttempt`.
-        """
+        """`keep_every_s`: how often text so far is saved in the database. `screen`: see `AnswerAttempt`."""
         self.messages = messages
         self._jobs = jobs
         self._tokens = tokens
@@ -78,13 +69,11 @@ class ActiveAnswers:
         self._clock = clock
         self._screen = screen
         self._owner = new_id()
-        self._bells = TopicEvents()
+        self._events = TopicEvents()
         self._flush_timer = FlushTimer(_FLUSH_INTERVAL_S)
-        self._held: dict[str, AnswerAttempt] = {}
-        """By attempt's id."""
+        self._held: dict[str, AnswerAttempt] = {}  # by attempt_id
         self._saver = PartialAnswerSaver(jobs, self._held, every_s=keep_every_s)
         self._aside: set[asyncio.Task[None]] = set()
-        """What is done beside all else, and waited for at the end."""
         self._taking: dict[frozenset[str], _QueueClaimLock] = {}
 
     @asynccontextmanager
@@ -112,9 +101,7 @@ class ActiveAnswers:
         while_busy: WhileBusy = "enqueue",
         spare_running: bool = False,
     ) -> Message:
-        """Write an answer and its job as `MessageStore.request_answer` does, and wake the workers of
-        `question.queue`.
-        """
+        """Write an answer and its job as `MessageStore.request_answer` does, and wake its queue's workers."""
         message, ended = await self.messages.request_answer(
             user_id, chat_id, question, while_busy=while_busy, spare_running=spare_running
         )
@@ -130,7 +117,7 @@ class ActiveAnswers:
 
     def topic_event(self, topic: str) -> asyncio.Event:
         """Return the event that is set when `topic` is announced next."""
-        return self._bells.topic_event(topic)
+        return self._events.topic_event(topic)
 
     async def notify_topic(self, topic: str) -> None:
         """Announce that something changed for `topic`, in every process."""
@@ -141,24 +128,24 @@ class ActiveAnswers:
     ) -> AnswerAttempt:
         """Wait for a job of `queues` and lease it; cancelling the wait costs no job.
 
-        A ring wakes all who wait; they look one after the other, till one of them has found nothing.
+        An event wakes all waiting tasks; they look one after the other, until one of them finds nothing.
         """
         taking = self._taking.setdefault(frozenset(queues), _QueueClaimLock())
         while True:
-            bells = [self._bells.topic_event(queue) for queue in queues]
+            events = [self._events.topic_event(queue) for queue in queues]
             async with taking.lock:
                 attempt = None
-                if taking.found_nothing != bells:
+                if taking.found_nothing != events:
                     try:
                         attempt = await self._claim_or_give_back(queues, worker, worker_id)
                     except SQLAlchemyError as error:
                         log.warning("the database does not answer: %s", type(error).__name__)
                         await asyncio.sleep(AGAIN_S)
                         continue
-                    taking.found_nothing = bells if attempt is None else []
+                    taking.found_nothing = events if attempt is None else []
             if attempt is not None:
                 return attempt
-            await _wait_first(bells)
+            await wait_for_first(events)
 
     async def _claim_or_give_back(
         self, queues: Collection[str], worker: dict[str, Any] | None, worker_id: str | None
@@ -179,7 +166,7 @@ class ActiveAnswers:
             return None
         thread = await self.messages.load_thread(job.message_id, job.chat_id)
         if not thread:
-            self._bells.set_topic(job.queue)  # there may be others
+            self._events.set_topic(job.queue)  # there may be others
             return None
         log.info(
             "answer %s: attempt %d dispatched to %s",
@@ -202,9 +189,7 @@ class ActiveAnswers:
         return attempt
 
     async def cancel_answer(self, user_id: str, message_id: str) -> bool:
-        """End an answer in flight at its user's request, keeping its text so far. Returns False if it had
-        ended. Raises ChatNotFoundError for a `message_id` that is not the user's.
-        """
+        """End an answer, keeping its text. Returns False if it had ended. Raises ChatNotFoundError."""
         await self.messages.find_message(user_id, message_id)
         attempt = self._attempt_of(message_id)
         partial = attempt.text if attempt is not None and attempt.text else None
@@ -214,7 +199,7 @@ class ActiveAnswers:
         return True
 
     async def _end_cancelled(self, message_id: str, noted: str | None) -> None:
-        """`noted`: its words, as they were when that was written; more may have been heard since."""
+        """`noted`: the text that was saved with the cancellation; more may have come since."""
         attempt = self._attempt_of(message_id)
         if attempt is not None:
             attempt.mark_lost()
@@ -243,32 +228,32 @@ class ActiveAnswers:
         return await self._tokens.has_log(message_id)
 
     async def follow_answer(self, message: Message, after: int = 0) -> AsyncIterator[TokenLogEntry] | None:
-        """Return the events of `message` after position `after`; None where its log has expired.
-
-        Of one that ended lately, in a process that has no log of it, the words are told at once.
-        """
+        """Return the events of `message` after position `after`; None where its log has expired."""
         if message.state.is_final and not await self._tokens.has_log(message.id):
             if message.work_end_at is None or self._clock() - message.work_end_at >= self._tokens.kept_s:
                 return None
-            self._publish_whole(message)
+            self._publish_whole(message)  # it ended lately, in another process
         return self._tokens.follow_log(message.id, after)
 
     async def _clock_loop(self) -> None:
-        """Do what is due when it is due: sleeps till then, or till times change, or till it is to be looked
-        whether the database answers: a process that died with a new lease may have told nobody, too."""
+        """Do what is due when it is due.
+
+        Sleeps until then, until times change, or until the database is to be checked: a process that died
+        with a new lease may have announced it to nobody.
+        """
         missed = False
         watch = LeaseOutageGuard(self._jobs.lease_s, self._clock())
         while True:
-            bell = self._bells.topic_event(CLOCK)
+            event = self._events.topic_event(CLOCK)
             try:
                 if missed:
                     await self._notify_ready_queues()
                     missed = False
-                await wait_for_event(bell, min(await self._run_due(watch), watch.every_s))
+                await wait_for_event(event, min(await self._run_due(watch), watch.every_s))
             except SQLAlchemyError as error:
                 log.warning("the database does not answer: %s", type(error).__name__)
                 missed = True
-                await wait_for_event(bell, AGAIN_S)
+                await wait_for_event(event, AGAIN_S)
 
     async def _run_due(self, watch: LeaseOutageGuard) -> float:
         """Returns in how many seconds there may be more to do."""
@@ -283,19 +268,17 @@ class ActiveAnswers:
             return self._jobs.lease_s if due is None else due - self._clock()
         await self._drop_lost(tuple(self._held))  # what is held here is alive, however late it is
         doubts_s = watch.doubt_s(self._clock())
-        if doubts_s:
-            reaped = await self._jobs.reap_overdue(leases=False)
-        else:
-            reaped = await self._jobs.reap_overdue(await self._lapsed_texts())
+        texts = {} if doubts_s else await self._lapsed_texts()
+        reaped = await self._jobs.reap_overdue(texts, leases=not doubts_s)
         for message_id, attempt in reaped.restarted:
             await self._tokens.restart_attempt(message_id, attempt)
-        for ended in reaped.ended:
-            await self._publish_end(ended.message_id, ended.state)
+        for message_id, state in reaped.ended:
+            await self._publish_end(message_id, state)
         await self._notify_ready_queues()
         return 0.0 if reaped else min(doubts_s, _DOUBTS_S) if doubts_s else _ANOTHERS_S
 
     async def _lapsed_texts(self) -> dict[str, str]:
-        """What those answers have said of which nobody will say more, where more is known than was noted."""
+        """Texts of answers without a worker, by message, where more is known than was saved."""
         words = {}
         for message_id, attempt, noted in await self._jobs.find_lapsed():
             said = await self._tokens.attempt_text(message_id, attempt)
@@ -308,8 +291,7 @@ class ActiveAnswers:
             await self._wake.notify_topic(queue)
 
     async def _renew_loop(self) -> None:
-        """Hold on to what is held; let go what was taken away; end what nobody is left to end, and begin what
-        nobody was told of."""
+        """Renew leases, drop lost attempts, end streams whose end nobody announced, wake idle workers."""
         pause_s = self._jobs.lease_s / 3
         while True:
             await asyncio.sleep(pause_s)
@@ -318,37 +300,36 @@ class ActiveAnswers:
                 await self._drop_lost(tuple(self._held))
                 await self._end_followed(self._tokens.list_followed())
                 for queue in await self._jobs.ready_queues():  # who wrote a job may have died before it told
-                    self._bells.set_topic(queue)
+                    self._events.set_topic(queue)
             except SQLAlchemyError as error:
                 log.warning("leases could not be renewed: %s", type(error).__name__)
                 pause_s = min(pause_s, AGAIN_S)
 
     async def _publish_end(self, message_id: str, state: MessageState) -> None:
-        """Tell listeners of an answer that ended without a worker's word."""
         message = await self.messages.get_message(message_id)
         if message is not None:
-            await self._tokens.end_log(message_id, _final_event(message))
+            await self._tokens.end_log(message_id, published_shapes.encode_end(message))
         await self._wake.notify_topic(_ANSWER + message_id)
-        self._bells.set_topic(CLOCK)  # another may have waited for its end
+        self._events.set_topic(CLOCK)  # another may have waited for its end
 
     async def _notify_ended(self, message_id: str) -> None:
-        """Its last word was said here; who listens in another process may hear nothing else of it."""
+        """Tell listeners in other processes that an answer ended here, unless they share its token log."""
         if not self._tokens.is_shared:
             await self._wake.notify_topic(_ANSWER + message_id)
 
     def _on_notification(self, topic: str) -> None:
         if topic == ALL_TOPICS:
-            self._bells.set_all()
+            self._events.set_all()
             self._run_aside(self._check_answers(None))
         elif topic.startswith(_ANSWER):
             message_id = topic.removeprefix(_ANSWER)
             if self._attempt_of(message_id) is not None or message_id in self._tokens.list_followed():
                 self._run_aside(self._check_answers(message_id))
         else:
-            self._bells.set_topic(topic)
+            self._events.set_topic(topic)
 
     async def _check_answers(self, message_id: str | None) -> None:
-        """Something may have become of an answer, or of any, elsewhere: see to those held and heard here."""
+        """Check the answers held and followed here after news of one of them, or (None) of any."""
         held = self._held.values() if message_id is None else [self._attempt_of(message_id)]
         ids = [attempt.job.attempt_id for attempt in held if attempt is not None]
         try:
@@ -359,7 +340,7 @@ class ActiveAnswers:
             log.warning("the database does not answer: %s", type(error).__name__)
 
     async def _drop_lost(self, attempts: Collection[str]) -> None:
-        """Renew these, and let go what is not ours any more; the words of what was cancelled are kept."""
+        """Renew the leases of `attempts` and stop those that are lost, saving the text of cancelled ones."""
         held = {attempt_id: self._held[attempt_id] for attempt_id in attempts if attempt_id in self._held}
         if not held:
             return
@@ -372,7 +353,7 @@ class ActiveAnswers:
             await self._jobs.save_partial_answers(words, MessageState.CANCELLED)
 
     async def _end_followed(self, awaited: Collection[str]) -> None:
-        """End what is heard here of answers that have ended, or are gone: whoever did it may be no more."""
+        """End the logs followed here of answers that ended or were deleted: nobody may be left to say so."""
         if not awaited:
             return
         found = await self.messages.get_messages(awaited)
@@ -384,7 +365,7 @@ class ActiveAnswers:
 
     def _publish_whole(self, message: Message) -> None:
         words = () if not message.content else (published_shapes.encode_token(message.content),)
-        self._tokens.publish_whole(message.id, words, _final_event(message))
+        self._tokens.publish_whole(message.id, words, published_shapes.encode_end(message))
 
     def _run_aside(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -402,10 +383,10 @@ class ActiveAnswers:
             job = attempt.job
             log.warning("answer %s: attempt %d failed, it waits again", job.message_id, job.attempts)
             self._run_aside(self._wake.notify_topic(attempt.job.queue))
-        self._bells.set_topic(CLOCK)  # its next attempt may be due, or another have waited for its end
+        self._events.set_topic(CLOCK)  # its next attempt may be due, or another have waited for its end
 
     async def _give_back(self, claiming: asyncio.Future[AnswerAttempt | None]) -> None:
-        """Whoever claimed it does not want it any more: nobody was shown it, so that this was no attempt."""
+        """Undo a claim whose caller was cancelled: no worker saw the job, so this was no attempt."""
         try:
             attempt = await claiming
             if attempt is None:
@@ -415,19 +396,3 @@ class ActiveAnswers:
             await self._wake.notify_topic(attempt.job.queue)
         except SQLAlchemyError as error:
             log.warning("a job could not be given back: %s", type(error).__name__)  # its lease runs out
-
-
-async def _wait_first(bells: Collection[asyncio.Event]) -> None:
-    waiting = [asyncio.ensure_future(bell.wait()) for bell in bells]
-    try:
-        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for each in waiting:
-            each.cancel()
-
-
-def _final_event(message: Message) -> bytes:
-    """What ends a stream of an answer that has ended."""
-    if message.state is MessageState.COMPLETE:
-        return published_shapes.encode_message(message)
-    return published_shapes.encode_error(message.error or _ENDS[message.state], message)

@@ -34,7 +34,6 @@ _MAX_ATTEMPT_BYTES = 64 << 20
 """Bytes that what one attempt says may take in memory, with `_EACH` for an event: half a million tokens."""
 _EACH = 100
 _MAX_PLUGIN_RECORD_BYTES = 1 << 20
-"""Bytes of what is kept of a plugin's use."""
 TOO_LONG = "The answer is longer than any may be."
 _AGAIN_S = 0.25
 """Till first words are tried again that a database which was away could not be told of."""
@@ -83,7 +82,6 @@ class AnswerAttempt:
         self.lost = asyncio.Event()
         """Set when the answer is not wanted from here any more: it has ended, or somebody else has it."""
         self.text = ""
-        """What it has said so far."""
         self.prefix: str = (thread[-1].work_parameters or {}).get("prefix", "") if thread else ""
         """Words that the answer begins with, because it continues another."""
         self.safety_level = 0
@@ -120,8 +118,6 @@ class AnswerAttempt:
         """Have the question judged and made safe before a worker is shown the thread, which may change here.
 
         Returns False if it is not to be answered, in which case its listeners have been told.
-
-        False: it is not to be answered any more, or not at all, and its listeners know.
         """
         if self._screen is None:
             return not self._over
@@ -160,15 +156,12 @@ class AnswerAttempt:
             await self._publish_event(event)
 
     async def send_plugin_step(self, thought: str, action: str, given: str, found: str) -> None:
-        """Publish a step of a plugin: the `thought` before it, the `action`, its input (`given`) and result
-        (`found`).
-        """
+        """Publish a plugin's step: `thought`, `action`, its input (`given`) and result (`found`)."""
         if not self._over:
             await self._publish_event(published_shapes.encode_plugin_step(thought, action, given, found))
 
     async def record_safe_prompt(self, prompt: str, level: int, label: str, rots: str) -> None:
-        """Save and publish the `prompt` that the question was made safe as, here or by the worker, once an
-        attempt.
+        """Save and publish the `prompt` that the question was made safe as, once an attempt.
 
         It is not part of the answer: an attempt that dies after this is still retried.
         """
@@ -186,8 +179,7 @@ class AnswerAttempt:
     async def finish_answer(self, content: str | None = None, **fields: Any) -> bool:
         """Complete the answer with `content`, or with the text sent so far.
 
-        `fields`: see `AnswerJobQueue.finish_job`. Returns False if the lease was lost. Waits while the
-        database is away.
+        `fields`: see `AnswerJobQueue.finish_job`. Returns False if the lease was lost. Waits out outages.
         """
         fields = _sanitize_fields(fields)
         self._buffer, self._opening = self._opening + self._buffer, []
@@ -258,7 +250,6 @@ class AnswerAttempt:
             self._close_attempt(waits_again=False, ours=False)
 
     async def _publish_event(self, event: bytes) -> None:
-        """What never ends is ended."""
         self._said_bytes += len(event) + _EACH
         if self._said_bytes > _MAX_ATTEMPT_BYTES:
             await self.fail_answer(TOO_LONG, again=False)
@@ -305,13 +296,11 @@ class AnswerAttempt:
             self._append_pending()
 
     def _append_pending(self) -> None:
-        """What is there, once it has begun."""
         if self._buffer and not self._over:
             batch, self._opening, self._buffer = self._opening + self._buffer, [], []
             self._tokens.append_events(self.job.message_id, self.job.attempts, batch)
 
     async def _mark_begun(self, *, wait: bool) -> bool:
-        """Whether the first words may be said now."""
         try:
             if wait:
                 begun = await retry_through_outages(

@@ -55,7 +55,6 @@ class AnswerMetrics:
         self.look: Callable[[], Awaitable[None]] | None = None
         """Awaited before each scrape: notes `depths`."""
         self.depths: dict[str, int] = {}
-        """Answers that wait for a worker, by model."""
         self.jobs: dict[str, tuple[int, float]] = {}
         """How many jobs of answers there are, and how old the oldest is, by state."""
         self.gpus: Callable[[], Iterable[tuple[str, float]]] = tuple
@@ -159,6 +158,5 @@ class AnswerMetrics:
 
 
 def _usage_count(usage: dict[str, Any] | None, name: str) -> int:
-    """As far as a worker is to be believed."""
     told = (usage or {}).get(name)
     return told if isinstance(told, int) and 0 < told < 10**9 else 0

@@ -79,11 +79,10 @@ class ApiKeyStore:
         client: str | None = None,
         lasts_s: float | None = None,
     ) -> tuple[ApiKey, str]:
-        """Create a key and return it with its text, which is not stored. With `user_id` it belongs to the
-        user's tenant. `lasts_s`: seconds until it expires.
+        """Create a key and return it with its text, which is not stored. `lasts_s`: until it expires.
 
-        Raises ChatNotFoundError: there is no such user. ValueError: the scope does not go with a user, or
-        without.
+        With `user_id` it belongs to the user's tenant. Raises ChatNotFoundError: there is no such user;
+        ValueError: `scope` needs a user, or has none.
         """
         if scope is KeyScope.USER and user_id is None:
             raise ValueError("a key of scope user needs a user")
@@ -123,8 +122,7 @@ class ApiKeyStore:
         if row.expires_at is not None and row.expires_at <= now:
             raise InvalidTokenError("Token expired")
         if row.used_at is None or row.used_at <= now - _USED_S:
-            async with self._database.write_transaction() as write:
-                await write.execute(update(api_keys).where(api_keys.c.id == row.id).values(used_at=now))
+            await self._database.execute(update(api_keys).where(api_keys.c.id == row.id).values(used_at=now))
         return _from_row(row), owner
 
     async def list_keys(self, *, user_id: str | None = None) -> list[ApiKey]:
@@ -132,8 +130,7 @@ class ApiKeyStore:
         wanted = select(*_COLUMNS).order_by(api_keys.c.id)
         if user_id is not None:
             wanted = wanted.where(api_keys.c.user_id == user_id)
-        async with self._database.read_connection() as read:
-            return [_from_row(row) for row in await read.execute(wanted)]
+        return [_from_row(row) for row in await self._database.fetch_all(wanted)]
 
     async def rotate_key(self, key_id: str, *, overlap_s: float = 0.0) -> tuple[ApiKey, str]:
         """Replace `key_id` by a key with the same lifetime; the old one works for `overlap_s` more at most.
@@ -161,9 +158,8 @@ class ApiKeyStore:
         gone = delete(api_keys).where(api_keys.c.id == key_id)
         if user_id is not None:
             gone = gone.where(api_keys.c.user_id == user_id)
-        async with self._database.write_transaction() as write:
-            if (await write.execute(gone)).rowcount == 0:
-                raise ChatNotFoundError("Key not found")
+        if await self._database.execute(gone) == 0:
+            raise ChatNotFoundError("Key not found")
 
 
 def _generate_text() -> str:

@@ -20,9 +20,6 @@ async def run_concurrently(
 
     One that raises has a bug: that is logged, and it is started again after `again_s` seconds, since work
     that silently stopped would be noticed much later.
-
-    One that raises has met a defect of ours. That is logged, and it is begun anew after `again_s`: what is
-    silently done no more would be missed much later, and by somebody else.
     """
     tasks = [asyncio.create_task(_run_forever(work, again_s)) for work in works]
     try:

@@ -37,9 +37,8 @@ class ChatTags:
         """Return the tags of each of `chat_ids`, sorted."""
         wanted = select(chat_tags).where(chat_tags.c.chat_id.in_(chat_ids)).order_by(chat_tags.c.tag)
         found: dict[str, list[str]] = {chat_id: [] for chat_id in chat_ids}
-        async with self._database.read_connection() as read:
-            for chat_id, tag in await read.execute(wanted):
-                found[chat_id].append(tag)
+        for chat_id, tag in await self._database.fetch_all(wanted):
+            found[chat_id].append(tag)
         return found
 
     async def count_tags(self, user_id: str) -> dict[str, int]:
@@ -51,8 +50,7 @@ class ChatTags:
             .group_by(chat_tags.c.tag)
             .order_by(chat_tags.c.tag)
         )
-        async with self._database.read_connection() as read:
-            return {row.tag: row.chats for row in await read.execute(wanted)}
+        return {row.tag: row.chats for row in await self._database.fetch_all(wanted)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +101,9 @@ class ChatStore:
         archived: bool | None = None,
         tag: str | None = None,
     ) -> ChatListPage:
-        """Return at most `limit` chats older than `after`, or newer than `before`, or the newest. `hidden`:
-        include hidden ones.
+        """Return at most `limit` chats older than `after`, or newer than `before`, or the newest.
 
-        `archived`: those alone that are, or are not; None: both. `tag`: those alone that have it.
+        `hidden`: include hidden ones. `archived`: only those that are, or are not. `tag`: only those with it.
         """
         wanted = select(chats).where(chats.c.user_id == user_id)
         if archived is not None:
@@ -121,8 +118,7 @@ class ChatStore:
             wanted = wanted.order_by(chats.c.id.desc())
             if after is not None:
                 wanted = wanted.where(chats.c.id < after)
-        async with self._database.read_connection() as read:
-            found = [Chat(**row._mapping) for row in await read.execute(wanted.limit(limit + 1))]
+        found = [Chat(**row._mapping) for row in await self._database.fetch_all(wanted.limit(limit + 1))]
         more, found = len(found) > limit, found[:limit]
         if before is not None:
             found.reverse()
@@ -148,8 +144,7 @@ class ChatStore:
 
     async def hide_all_chats(self, user_id: str) -> None:
         """Hide every chat of `user_id` from lists."""
-        async with self._database.write_transaction() as write:
-            await write.execute(update(chats).where(chats.c.user_id == user_id).values(hidden=True))
+        await self._database.execute(update(chats).where(chats.c.user_id == user_id).values(hidden=True))
 
     async def delete_chat(self, user_id: str, chat_id: str) -> None:
         """Delete `chat_id` with everything that belongs to it. Raises ChatNotFoundError."""

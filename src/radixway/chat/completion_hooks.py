@@ -24,7 +24,6 @@ class EndedAnswer:
     finish_reason: str | None
     error: str | None
     worker_id: str | None
-    """Of one that fetched it."""
     created_at: float
     first_token_at: float | None
     work_end_at: float

@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from sqlalchemy import select
@@ -35,9 +36,7 @@ _LIKE = ("sampling_parameters", "system_prompt", "user_profile", "user_response_
 
 @dataclass(frozen=True, slots=True)
 class AnswerSpec:
-    """The wished model and parameters of an answer. Those that are None or missing are as in the answer
-    before.
-    """
+    """The wished model and parameters of an answer; None or missing: as in the answer before."""
 
     model: str | None
     parameters: dict[str, Any]
@@ -79,23 +78,13 @@ class ConversationTurns:
     ) -> tuple[Message, Message | None]:
         """Write the user's `content`, and an answer in flight if there is a `wish`: both, or neither.
 
-        `parent_id` None: below the end of the thread that is open. Raises NotFound, InvalidFieldError, Busy,
-        TooMany, TooLarge: the chat is full.
+        `parent_id` None: below the end of the thread that is open. Raises ChatNotFoundError,
+        InvalidFieldError, ChatBusyError, ChatLimitExceededError, ChatTooLargeError: the chat is full.
         """
-
-        async def write(connection: AsyncConnection, chat: Chat) -> Message:
-            known = await find_by_idempotency_key(
-                connection, chat_id, idempotency_key, Role.PROMPTER, request_digest
-            )
-            if known is not None:
-                return known
-            parent = await _find_parent(connection, chat, parent_id)
-            above = None if parent is None else parent.id
-            return await self._texts.write_prompt(
-                connection, chat, above, content, idempotency_key, request_digest
-            )
-
-        return await self._write_turn(user_id, chat_id, write, wish)
+        find_parent = partial(_find_parent, parent_id=parent_id)
+        return await self._write_turn(
+            user_id, chat_id, content, find_parent, wish, idempotency_key, request_digest
+        )
 
     async def edit_question(
         self,
@@ -112,20 +101,15 @@ class ConversationTurns:
         if old.role is not Role.PROMPTER:
             raise InvalidFieldError("message_id", "only what a user said can be edited", status=400)
 
-        async def write(connection: AsyncConnection, chat: Chat) -> Message:
-            known = await find_by_idempotency_key(
-                connection, old.chat_id, idempotency_key, Role.PROMPTER, request_digest
-            )
-            return known or await self._texts.write_prompt(
-                connection, chat, old.parent_id, content, idempotency_key, request_digest
-            )
+        async def keep_parent(_connection: AsyncConnection, _chat: Chat) -> str | None:
+            return old.parent_id
 
-        return await self._write_turn(user_id, old.chat_id, write, wish)
+        return await self._write_turn(
+            user_id, old.chat_id, content, keep_parent, wish, idempotency_key, request_digest
+        )
 
     async def regenerate_answer(self, user_id: str, message_id: str, wish: AnswerSpec) -> Message:
-        """Request another answer to a user's message, or beside the answer `message_id`, with the `wish` of
-        its kind.
-        """
+        """Request another answer to a user's message, or beside the answer `message_id`."""
         old = await self._texts.find_message(user_id, message_id)
         if old.role is Role.ASSISTANT and old.parent_id is not None:
             question = self._make_answer_request(old.parent_id, wish, old)
@@ -136,8 +120,7 @@ class ConversationTurns:
     async def resume_answer(self, user_id: str, message_id: str, wish: AnswerSpec) -> Message:
         """Continue the answer `message_id`, which was stopped, broke off or reached its length, from its end.
 
-        Raises NotFound; InvalidFieldError, where it is whole, has no words yet, or workers would begin it
-        anew.
+        Raises ChatNotFoundError; InvalidFieldError: it is complete, empty, or its workers cannot continue it.
         """
         old = await self._texts.find_message(user_id, message_id)
         if old.role is not Role.ASSISTANT or old.parent_id is None:
@@ -159,16 +142,24 @@ class ConversationTurns:
         self,
         user_id: str,
         chat_id: str,
-        write: Callable[[AsyncConnection, Chat], Awaitable[Message]],
+        content: str,
+        find_parent: Callable[[AsyncConnection, Chat], Awaitable[str | None]],
         wish: AnswerSpec | None,
+        key: str | None,
+        request_digest: str | None,
     ) -> tuple[Message, Message | None]:
         answer, question, ended = None, None, list[str]()
         async with self._database.write_transaction() as connection:
             chat = await own_chat(connection, user_id, chat_id, lock=True)
-            try:
-                said = await write(connection, chat)
-            except ChatTooLargeError as error:
-                raise InvalidFieldError("content", str(error), status=413) from error
+            said = await find_by_idempotency_key(connection, chat_id, key, Role.PROMPTER, request_digest)
+            if said is None:
+                parent_id = await find_parent(connection, chat)
+                try:
+                    said = await self._texts.write_prompt(
+                        connection, chat, parent_id, content, key, request_digest
+                    )
+                except ChatTooLargeError as error:
+                    raise InvalidFieldError("content", str(error), status=413) from error
             if wish is not None:
                 above = None if said.parent_id is None else await read_message(connection, said.parent_id)
                 question = self._make_answer_request(said.id, wish, above)
@@ -204,7 +195,6 @@ class ConversationTurns:
         )
 
     def _choose_model(self, wanted: str | None, like: Message | None) -> ServedModelConfig:
-        """Raises InvalidFieldError."""
         known = self._models.list_configs()
         if wanted is None:
             wanted = like.model if like is not None else None
@@ -219,19 +209,15 @@ class ConversationTurns:
         return config
 
 
-async def _find_parent(connection: AsyncConnection, chat: Chat, parent_id: str | None) -> Message | None:
-    """What a user's words stand below; None: they are the first ones. Raises InvalidFieldError."""
+async def _find_parent(connection: AsyncConnection, chat: Chat, parent_id: str | None) -> str | None:
+    """Return the message that a user's text stands below; None: it is the first. Raises InvalidFieldError."""
     wanted = parent_id or chat.active_thread_tail_message_id
     if wanted is None:
         return None
-    row = (
-        await connection.execute(
-            select(messages).where(messages.c.chat_id == chat.id, messages.c.id == wanted)
-        )
-    ).first()
-    if row is None:
+    found = select(messages.c.role).where(messages.c.chat_id == chat.id, messages.c.id == wanted)
+    role = (await connection.execute(found)).scalar_one_or_none()
+    if role is None:
         raise InvalidFieldError("parent_id", "there is no such message in this chat")
-    parent = Message.of_row(row)
-    if parent.role is not Role.ASSISTANT:
+    if role != Role.ASSISTANT:
         raise InvalidFieldError("parent_id", "a user's words stand below an answer; edit the message instead")
-    return parent
+    return wanted

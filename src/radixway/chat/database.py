@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from sqlalchemy import delete, event, make_url
+from sqlalchemy import Executable, Row, Table, delete, event, make_url
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, DisconnectionError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -84,9 +85,7 @@ class ChatDatabase:
 
     @asynccontextmanager
     async def write_statement(self) -> AsyncIterator[AsyncConnection]:
-        """Open a connection for one statement that is a transaction by itself, which saves PostgreSQL a BEGIN
-        and a COMMIT.
-        """
+        """Open a connection for one statement, which saves PostgreSQL a BEGIN and a COMMIT."""
         async with self.write_transaction() if self.is_sqlite else self.read_connection() as connection:
             yield connection
 
@@ -99,6 +98,31 @@ class ChatDatabase:
         """For reading: each statement sees the database as it is when it begins."""
         async with translate_outages(self._note_error), self._reader.connect() as connection:
             yield connection
+
+    async def fetch_all(
+        self, statement: Executable, parameters: Mapping[str, Any] | None = None
+    ) -> Sequence[Row[*tuple[Any, ...]]]:
+        """Return all rows of `statement`, which only reads."""
+        async with self.read_connection() as read:
+            return (await read.execute(statement, parameters)).all()
+
+    async def fetch_first(
+        self, statement: Executable, parameters: Mapping[str, Any] | None = None
+    ) -> Row[*tuple[Any, ...]] | None:
+        """Return the first row of `statement`, which only reads; None where it has none."""
+        async with self.read_connection() as read:
+            return (await read.execute(statement, parameters)).first()
+
+    async def fetch_scalars(
+        self, statement: Executable, parameters: Mapping[str, Any] | None = None
+    ) -> list[Any]:
+        """Return the first column of all rows of `statement`, which only reads."""
+        return [row[0] for row in await self.fetch_all(statement, parameters)]
+
+    async def execute(self, statement: Executable) -> int:
+        """Execute `statement` in a transaction of its own. Returns how many rows it has changed."""
+        async with self.write_transaction() as write:
+            return (await write.execute(statement)).rowcount
 
     @asynccontextmanager
     async def autocommit_runner(self) -> AsyncIterator[Callable[[str], Awaitable[list[Any]]]]:
@@ -154,15 +178,24 @@ class ChatDatabase:
             await asyncio.shield(engine.dispose())
 
 
-def _make_postgresql_engine(url: URL, connections: int) -> AsyncEngine:
-    engine = create_async_engine(
+def insert_into(connection: AsyncConnection, table: Table) -> sqlite.Insert | postgresql.Insert:
+    """Return an INSERT into `table` that can say what a conflict leads to, in the dialect of `connection`."""
+    return (sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert)(table)
+
+
+def _make_engine(url: URL, connections: int, connect_args: dict[str, Any]) -> AsyncEngine:
+    return create_async_engine(
         url,
         hide_parameters=True,
         pool_size=connections,
         max_overflow=0,
         pool_timeout=_BUSY_MS / 1000,
-        connect_args={"async_creator_fn": connect_postgresql},
+        connect_args=connect_args,
     )
+
+
+def _make_postgresql_engine(url: URL, connections: int) -> AsyncEngine:
+    engine = _make_engine(url, connections, {"async_creator_fn": connect_postgresql})
 
     @event.listens_for(engine.sync_engine, "checkout")
     def _look(connection: Any, *_: Any) -> None:
@@ -175,14 +208,8 @@ def _make_postgresql_engine(url: URL, connections: int) -> AsyncEngine:
 
 def _make_sqlite_engine(url: URL, connections: int, begin: str | None) -> AsyncEngine:
     """`begin`: the statement that opens a transaction; None: each statement is one of its own."""
-    engine = create_async_engine(
-        url,
-        hide_parameters=True,
-        pool_size=connections,
-        max_overflow=0,
-        pool_timeout=_BUSY_MS / 1000,
-        connect_args={"async_creator_fn": sqlite_driver.connect_sqlite, "timeout": _BUSY_MS / 1000},
-    )
+    connect = {"async_creator_fn": sqlite_driver.connect_sqlite, "timeout": _BUSY_MS / 1000}
+    engine = _make_engine(url, connections, connect)
 
     @event.listens_for(engine.sync_engine, "connect")
     def _prepare(connection: Any, _: Any) -> None:

@@ -53,8 +53,7 @@ async def connect_postgresql(*args: Any, **given: Any) -> Any:
 
 @asynccontextmanager
 async def translate_outages(notice: Callable[[SQLAlchemyError], None]) -> AsyncIterator[None]:
-    """Raise DatabaseUnavailableError for a connection that breaks amid a statement, as for one that cannot be
-    made.
+    """Raise DatabaseUnavailableError also for a connection that breaks amid a statement.
 
     `notice`: called with every error. Raises NestingTooDeepError for a value that cannot be written as JSON.
     """
@@ -108,8 +107,7 @@ def describe_outage(error: SQLAlchemyError) -> str | None:
 async def retry_through_outages(step: Callable[[], Awaitable[T]], lost: asyncio.Event) -> T:
     """Repeat `step` while the database is away, until it is done or `lost` is set.
 
-    Only for steps that change nothing when they are done twice. Raises SQLAlchemyError: `lost`, or another
-    error.
+    Only for idempotent steps. Raises SQLAlchemyError: `lost`, or another error.
     """
     while True:
         try:

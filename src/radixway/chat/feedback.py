@@ -26,9 +26,7 @@ class AnswerFeedback:
         self._clock = clock
 
     async def vote_answer(self, user_id: str, message_id: str, score: int) -> None:
-        """Set the `score` of an answer: -1, 0 or 1. Raises ChatNotFoundError; ChatRefusedError for other
-        messages.
-        """
+        """Set the `score` of an answer: -1, 0 or 1. Raises ChatNotFoundError, ChatRefusedError."""
         if score not in (-1, 0, 1):
             raise ChatRefusedError("score must be -1, 0 or 1")
         async with self._database.write_transaction() as write:
@@ -49,9 +47,7 @@ class AnswerFeedback:
             return MessageReport(**made.one()._mapping)
 
     async def rank_answers(self, user_id: str, message_id: str, inferior: Sequence[str]) -> None:
-        """Record that `message_id` is better than the answers `inferior` of the same chat. Raises
-        ChatNotFoundError.
-        """
+        """Record that `message_id` beats the answers `inferior` of its chat. Raises ChatNotFoundError."""
         async with self._database.write_transaction() as write:
             best = await own_message(write, user_id, message_id)
             counted = select(func.count()).where(
@@ -71,14 +67,12 @@ class AnswerFeedback:
     async def list_reports(self, message_id: str) -> list[MessageReport]:
         """Return the reports of `message_id` in the order of creation."""
         wanted = select(reports).where(reports.c.message_id == message_id).order_by(reports.c.id)
-        async with self._database.read_connection() as read:
-            return [MessageReport(**row._mapping) for row in await read.execute(wanted)]
+        return [MessageReport(**row._mapping) for row in await self._database.fetch_all(wanted)]
 
     async def list_chat_reports(self, chat_id: str) -> dict[str, list[MessageReport]]:
         """Return the reports of `chat_id` by message."""
         wanted = select(reports).join(messages).where(messages.c.chat_id == chat_id).order_by(reports.c.id)
         found: dict[str, list[MessageReport]] = {}
-        async with self._database.read_connection() as read:
-            for row in await read.execute(wanted):
-                found.setdefault(row.message_id, []).append(MessageReport(**row._mapping))
+        for row in await self._database.fetch_all(wanted):
+            found.setdefault(row.message_id, []).append(MessageReport(**row._mapping))
         return found

@@ -65,6 +65,7 @@ class MessageLine(_Line):
 _LINE: TypeAdapter[ChatLine | MessageLine] = TypeAdapter(
     Annotated[ChatLine | MessageLine, Field(discriminator="type")]
 )
+_OF_CHAT = ChatLine.model_fields.keys() - {"type", "tags", "tail_id"}
 _OF_MESSAGE = tuple(name for name in MessageLine.model_fields if name != "type")
 
 
@@ -84,18 +85,8 @@ def to_portable_chat(chat: Chat, tags: Sequence[str], texts: Iterable[Message]) 
         if message.state.is_final and (message.parent_id is None or message.parent_id in kept):
             kept[message.id] = MessageLine(**{name: getattr(message, name) for name in _OF_MESSAGE})
     tail = chat.active_thread_tail_message_id
-    line = ChatLine(
-        id=chat.id,
-        title=chat.title,
-        created_at=chat.created_at,
-        modified_at=chat.modified_at,
-        archived=chat.archived,
-        hidden=chat.hidden,
-        allow_data_use=chat.allow_data_use,
-        tags=list(tags),
-        tail_id=tail if tail in kept else None,
-    )
-    return PortableChat(line, kept)
+    fields = {name: getattr(chat, name) for name in _OF_CHAT}
+    return PortableChat(ChatLine(**fields, tags=list(tags), tail_id=tail if tail in kept else None), kept)
 
 
 def encode_chat(chat: PortableChat) -> bytes:

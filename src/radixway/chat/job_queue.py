@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy import and_, case, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -29,13 +29,7 @@ from radixway.chat.records import AnswerJob, Message, MessageState
 from radixway.chat.schema import jobs, messages
 from radixway.chat.statements import BLOCKED, DEAD, LEASED, READY, UNDER_WAY
 
-
-@dataclass(frozen=True, slots=True)
-class EndedJob:
-    """An answer that was brought to an end without its worker."""
-
-    message_id: str
-    state: MessageState
+_WORKER_GONE = "the worker was not heard of any more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +38,8 @@ class ReapResult:
 
     requeued: tuple[str, ...]
     """Messages whose worker was not heard of any more before it said a word: they wait again."""
-    ended: tuple[EndedJob, ...]
+    ended: tuple[tuple[str, MessageState], ...]
+    """Messages that were brought to an end without their worker, and how."""
     restarted: tuple[tuple[str, int], ...] = ()
     """Those among the requeued whose words so far are void, with the attempt that said them."""
 
@@ -57,9 +52,7 @@ class JobPosition:
     """The place of a job in its queue."""
 
     position: int
-    """How many go before it."""
     size: int
-    """Of its queue."""
 
 
 class AnswerJobQueue:
@@ -118,8 +111,7 @@ class AnswerJobQueue:
         return AnswerJob(row.message_id, row.user_id, row.queue, *attempt, chat_id)
 
     async def give_back_job(self, attempt: str, noted: str | None = None) -> bool:
-        """Undo the claim of `attempt`, which has sent nothing and is not counted. Returns False if the lease
-        was lost.
+        """Undo the claim of `attempt`, which sent nothing and is not counted. Returns False if it is lost.
 
         `noted`: the `last_error` of the next attempt; None: the same as this one's.
         """
@@ -145,17 +137,13 @@ class AnswerJobQueue:
             return {attempt for (attempt,) in await write.execute(held)}
 
     async def mark_begun(self, attempt: str) -> bool:
-        """Record the first token of `attempt`: from now on it is not retried by itself. Returns False if the
-        lease was lost.
-        """
+        """Record the first token of `attempt`: it is not retried any more. Returns False if it is lost."""
         async with self._database.write_statement() as write:
             first = {"attempt": attempt, "now": self._clock()}
             return (await write.execute(statements.FIRST_TOKEN, first)).first() is not None
 
     async def finish_job(self, attempt: str, content: str, **fields: Any) -> Message | None:
-        """Complete the answer with `content`. `fields`: further columns of the message. Returns None if the
-        lease was lost.
-        """
+        """Complete the answer with `content` and columns `fields`. Returns None if the lease was lost."""
         async with self._database.write_transaction() as write:
             deleted = await write.execute(statements.DELETE_HELD, {"attempt": attempt})
             message_id = deleted.scalar_one_or_none()
@@ -173,19 +161,18 @@ class AnswerJobQueue:
         again: bool = True,
         after_s: float = 0.0,
     ) -> MessageState | None:
-        """Record that `attempt` failed with `error`. Returns the message's new state; None if the lease was
-        lost.
+        """Record that `attempt` failed with `error`. Returns the message's new state; None: it is lost.
 
-        Without words so far (`partial`), or where answers restart, and with attempts left it waits again, for
-        `after_s` at least; otherwise it is aborted, keeps its words, and a job without any goes to the dead
-        letters. `again`: whether another attempt may help.
+        Without text so far (`partial`), or where answers restart, and with attempts left it waits again, for
+        `after_s` at least; otherwise it is aborted and keeps its text. `again`: whether a retry may help.
         """
         now = self._clock()
         async with self._database.write_transaction() as write:
             message_id = await self._lock_message(write, attempt)
             if message_id is None:
                 return None
-            left = await self._attempts_left(write, message_id)
+            made = select(jobs.c.attempts).where(jobs.c.message_id == message_id)
+            left = (await write.execute(made)).scalar_one() < self._most_attempts
             if again and left and (partial is None or self._restarts):
                 await self._requeue_jobs(write, (message_id,), now + after_s, error)
                 return MessageState.PENDING
@@ -224,8 +211,7 @@ class AnswerJobQueue:
             .join(above, above.c.id == asked.c.parent_id)
             .where(above.c.state.not_in(UNDER_WAY))
         )
-        async with self._database.read_connection() as read:
-            found = list((await read.execute(free)).scalars())
+        found = await self._database.fetch_scalars(free)
         if not found:
             return set()
         now = self._clock()
@@ -247,25 +233,26 @@ class AnswerJobQueue:
             .where(jobs.c.state == LEASED, jobs.c.lease_until <= self._clock())
             .where(messages.c.first_token_at.is_not(None))
         )
-        async with self._database.read_connection() as read:
-            return [(row.message_id, row.attempts, row.content) for row in await read.execute(wanted)]
+        return [(row.message_id, row.attempts, row.content) for row in await self._database.fetch_all(wanted)]
 
     async def reap_overdue(
         self, words: Mapping[str, str] = MappingProxyType({}), *, leases: bool = True
     ) -> ReapResult:
         """End or requeue what is overdue: leases that ran out, jobs that waited too long.
 
-        `words`: of answers that end here, where more is known than was noted. `leases`: whether they count.
+        `words`: text of answers that end here, where it is longer than saved. `leases`: whether they count.
         """
         now = self._clock()
+        is_late = and_(jobs.c.state == READY, jobs.c.deadline <= now)
+        is_lapsed = and_(jobs.c.state == LEASED, jobs.c.lease_until <= now)
         requeued: list[str] = []
         restarted: list[tuple[str, int]] = []
-        ended: list[EndedJob] = []
+        ended: list[tuple[str, MessageState]] = []
         async with self._database.write_transaction() as write:
             overdue = await write.execute(
                 select(jobs.c.message_id, jobs.c.state, jobs.c.attempts, messages.c.first_token_at)
                 .join(messages, messages.c.id == jobs.c.message_id)
-                .where(_is_overdue(now) if leases else _is_past_deadline(now))
+                .where(or_(is_late, is_lapsed) if leases else is_late)
                 .order_by(jobs.c.number)
                 .with_for_update(skip_locked=True, of=jobs)
             )
@@ -273,33 +260,27 @@ class AnswerJobQueue:
                 if state == READY:
                     timeout = MessageState.TIMEOUT
                     await end_message(write, message_id, timeout, now, "Timeout", ends=self._ends)
-                    ended.append(EndedJob(message_id, MessageState.TIMEOUT))
+                    ended.append((message_id, timeout))
                 elif (first_token_at is None or self._restarts) and attempts < self._most_attempts:
-                    await self._requeue_jobs(
-                        write, (message_id,), now, "the worker was not heard of any more"
-                    )
+                    await self._requeue_jobs(write, (message_id,), now, _WORKER_GONE)
                     requeued.append(message_id)
                     if first_token_at is not None:
                         restarted.append((message_id, attempts))
                 else:
-                    gone = "the worker was not heard of any more"
-                    await self._abort_message(write, message_id, now, gone, words.get(message_id))
-                    ended.append(EndedJob(message_id, MessageState.ABORTED_BY_WORKER))
+                    await self._abort_message(write, message_id, now, _WORKER_GONE, words.get(message_id))
+                    ended.append((message_id, MessageState.ABORTED_BY_WORKER))
         return ReapResult(tuple(requeued), tuple(ended), tuple(restarted))
 
     async def next_due(self) -> tuple[float | None, bool]:
-        """Return when time alone gives `reap_overdue` or `claim_job` something to do (None: never), and
-        whether any job is blocked.
-        """
-        async with self._database.read_connection() as read:
-            *times, blocked = (await read.execute(statements.TIMES, {"now": self._clock()})).one()
-            return min((at for at in times if at is not None), default=None), blocked > 0
+        """Return when a job is due by time alone (None: never), and whether any job is blocked."""
+        [row] = await self._database.fetch_all(statements.TIMES, {"now": self._clock()})
+        *times, blocked = row
+        return min((at for at in times if at is not None), default=None), blocked > 0
 
     async def ready_queues(self) -> list[str]:
         """Queues in which a job may begin now."""
         wanted = select(jobs.c.queue).where(jobs.c.state == READY, jobs.c.available_at <= self._clock())
-        async with self._database.read_connection() as read:
-            return list((await read.execute(wanted.distinct())).scalars())
+        return await self._database.fetch_scalars(wanted.distinct())
 
     async def queue_depths(self) -> dict[str, int]:
         """Return the number of answers that wait for a worker, by model."""
@@ -309,15 +290,13 @@ class AnswerJobQueue:
             .where(jobs.c.state == READY)
             .group_by(messages.c.model)
         )
-        async with self._database.read_connection() as read:
-            return {row.model: row.waiting for row in await read.execute(wanted)}
+        return {row.model: row.waiting for row in await self._database.fetch_all(wanted)}
 
     async def job_ages(self) -> dict[str, tuple[int, float]]:
         """Return the number of jobs and the age of the oldest in seconds, by state."""
         counted = select(jobs.c.state, func.count().label("many"), func.min(jobs.c.created_at).label("first"))
         now = self._clock()
-        async with self._database.read_connection() as read:
-            found = {row.state: row for row in await read.execute(counted.group_by(jobs.c.state))}
+        found = {row.state: row for row in await self._database.fetch_all(counted.group_by(jobs.c.state))}
         return {
             state: (found[state].many, max(now - found[state].first, 0.0)) if state in found else (0, 0.0)
             for state in (READY, LEASED, BLOCKED, DEAD)
@@ -344,27 +323,16 @@ class AnswerJobQueue:
 
     async def find_queue(self, message_id: str) -> str | None:
         """Return the queue of `message_id`'s job; None where it has none any more."""
-        async with self._database.read_connection() as read:
-            asked = await read.execute(statements.QUEUE_OF, {"message": message_id})
-            found: str | None = asked.scalar_one_or_none()
-            return found
+        row = await self._database.fetch_first(statements.QUEUE_OF, {"message": message_id})
+        return None if row is None else row.queue
 
     async def list_waiting(self, queue: str) -> list[str]:
         """Return the messages that wait in `queue`, the next one first."""
-        async with self._database.read_connection() as read:
-            return list((await read.execute(statements.ORDER, {"of_queue": queue})).scalars())
+        return await self._database.fetch_scalars(statements.ORDER, {"of_queue": queue})
 
     async def _lock_message(self, write: AsyncConnection, attempt: str) -> str | None:
-        """The message of a current attempt, which nobody else changes before the transaction ends."""
         asked = await write.execute(statements.HELD, {"attempt": attempt})
-        found: str | None = asked.scalar_one_or_none()
-        return found
-
-    async def _attempts_left(self, write: AsyncConnection, message_id: str) -> bool:
-        made: int = (
-            await write.execute(select(jobs.c.attempts).where(jobs.c.message_id == message_id))
-        ).scalar_one()
-        return made < self._most_attempts
+        return cast("str | None", asked.scalar_one_or_none())
 
     async def _requeue_jobs(
         self, write: AsyncConnection, ids: Sequence[str], at: float, error: str | None
@@ -414,11 +382,3 @@ class AnswerJobQueue:
         message = Message.of_row(changed.one())
         await self._ends.run_hooks(write, message)
         return message
-
-
-def _is_overdue(now: float) -> Any:
-    return or_(and_(jobs.c.state == LEASED, jobs.c.lease_until <= now), _is_past_deadline(now))
-
-
-def _is_past_deadline(now: float) -> Any:
-    return and_(jobs.c.state == READY, jobs.c.deadline <= now)

@@ -19,12 +19,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from radixway.chat import statements
 from radixway.chat.completion_hooks import EndedAnswer
+from radixway.chat.database import insert_into
 from radixway.chat.errors import ChatLimitExceededError, ChatQueueFullError, ChatTooLargeError
 from radixway.chat.schema import budgets, chats, jobs, messages, rates
 from radixway.chat.statements import READY
 
-_TOLERANCE_S = 1e-6
-"""Of sums of floats."""
+_ROUNDING_S = 1e-6
 
 
 def _spend_statement(insert: Any) -> Any:
@@ -53,16 +53,14 @@ class AnswerRate:
     per_s: float
 
     async def spend_answer(self, write: AsyncConnection, user_id: str, now: float) -> None:
-        """Count one answer of `user_id`. Raises ChatLimitExceededError, which says when the next one may
-        come.
-        """
+        """Count one answer of `user_id`. Raises ChatLimitExceededError with the time to retry."""
         step_s = self.per_s / self.times
         spent = {
             "user_id": user_id,
             "whole_at": now + step_s,
             "now": now,
             "step_s": step_s,
-            "latest": now + self.per_s + _TOLERANCE_S,
+            "latest": now + self.per_s + _ROUNDING_S,
         }
         if (await write.execute(_SPEND[write.dialect.name], spent)).first() is None:
             asked = select(rates.c.whole_at).where(rates.c.user_id == user_id)
@@ -86,9 +84,7 @@ class TokenBudget:
     per_s: float
 
     async def check_budget(self, write: AsyncConnection, user_id: str, now: float) -> None:
-        """Check that `user_id` has tokens left. Raises ChatLimitExceededError, which says when there are some
-        again.
-        """
+        """Check that `user_id` has tokens left. Raises ChatLimitExceededError with the time to retry."""
         asked = select(budgets.c.whole_at).where(budgets.c.user_id == user_id)
         whole_at = (await write.execute(asked)).scalar_one_or_none()
         if whole_at is not None and whole_at >= now + self.per_s:
@@ -111,9 +107,8 @@ class TokenBudget:
         if tokens <= 0:
             return
         used_s = tokens * self.per_s / self.tokens
-        insert = sqlite.insert if write.dialect.name == "sqlite" else postgresql.insert
         await write.execute(
-            insert(budgets)
+            insert_into(write, budgets)
             .values(user_id=user_id, whole_at=now + used_s)
             .on_conflict_do_update(
                 index_elements=[budgets.c.user_id],
@@ -161,9 +156,7 @@ def reported_tokens(usage: dict[str, Any] | None) -> int | None:
 
 
 def counted_tokens(usage: dict[str, Any] | None) -> int:
-    """Return the tokens that a worker reported in `usage`: only the answer's, where it does not count
-    prompts.
-    """
+    """Return the tokens reported in `usage`: only the answer's, where prompts are not counted."""
     told = reported_tokens(usage)
     return told if told is not None else _valid_count((usage or {}).get("completion_tokens")) or 0
 
@@ -181,23 +174,16 @@ class ChatLimits:
     """Limits on answers, messages and tokens; None: unlimited."""
 
     at_once: int | None = 3
-    """Answers that a user may have under way."""
     waiting: int | None = None
-    """Jobs that may wait in one queue."""
     messages: int | None = None
-    """In a chat."""
     characters: int | None = None
-    """In a message."""
     rate: AnswerRate | None = None
-    """Of answers that a user asks for."""
     tokens: int | None = None
     """That a chat's prompts and answers may have used, as workers counted them."""
     budget: TokenBudget | None = None
-    """Of tokens, for each user."""
 
     async def check_answer_share(self, write: AsyncConnection, user_id: str, queue: str, now: float) -> None:
-        """Check the user's limits for one more answer in `queue`. Raises ChatLimitExceededError,
-        ChatQueueFullError.
+        """Check the limits for one more answer in `queue`. Raises ChatLimitExceededError, ChatQueueFullError.
 
         Calls of one user at the same moment are counted one by one: the rate's row is their lock.
         """

@@ -1,22 +1,123 @@
-"""Answers from the gateway's own workers: jobs pass the gateway's pipeline as chat completions."""
+"""Answers from the gateway's own workers: jobs that no pull worker fetches, as chat completions."""
 
 from __future__ import annotations
 
+import asyncio
 import itertools
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import aclosing
 from typing import Any
 
 import msgspec
 
+from radixway.chat.active_answers import ActiveAnswers
 from radixway.chat.answer_attempt import AnswerAttempt
-from radixway.chat.local_workers import CompletionRefusedError
-from radixway.chat.plugins import PluginAnswers, StreamChat
+from radixway.chat.model_configs import build_system_prompt
+from radixway.chat.plugins import PluginAnswers, StreamChat, find_chosen_plugin
 from radixway.chat.records import Message, Role
 from radixway.chat.safety import BLOCKED
 from radixway.core.http.server_sent_events import iterate_data
 from radixway.core.pipeline import CHAT_COMPLETIONS, Caller, ForbiddenError, GatewayError, Reply, Request
 from radixway.core.telemetry import Journal
+
+log = logging.getLogger(__name__)
+
+
+class CompletionRefusedError(Exception):
+    """The workers did not answer; another attempt may help, or not."""
+
+    def __init__(self, text: str, *, again: bool) -> None:
+        super().__init__(text)
+        self.again = again
+
+
+AnswerCall = Callable[[AnswerAttempt], Awaitable[dict[str, Any]]]
+"""Passes the words of an answer on as they come; returns what is to be noted of them, for `Attempt.finish`.
+
+Raises CompletionRefusedError.
+"""
+
+
+class LocalWorkers:
+    """Takes jobs of the queues that it is given, and answers them. Belongs to one event loop."""
+
+    def __init__(self, answers: ActiveAnswers, say: AnswerCall, *, at_once: int) -> None:
+        self._answers = answers
+        self._say = say
+        self._room = asyncio.Semaphore(at_once)
+        self._queues: frozenset[str] = frozenset()
+        self._changed = asyncio.Event()
+        self._running: set[asyncio.Task[None]] = set()
+
+    def set_queues(self, queues: Iterable[str]) -> None:
+        """Claim jobs of `queues`, and no others, from now on."""
+        wanted = frozenset(queues)
+        if wanted != self._queues:
+            self._queues = wanted
+            self._changed.set()
+
+    async def answer_jobs(self) -> None:
+        """Claim and answer jobs until cancelled; those in flight then are given back."""
+        try:
+            while True:
+                await self._room.acquire()
+                try:
+                    attempt = await self._claim_next()
+                except BaseException:
+                    self._room.release()
+                    raise
+                task = asyncio.create_task(self._answer_attempt(attempt))
+                self._running.add(task)
+                task.add_done_callback(self._on_done)
+        finally:
+            for task in self._running:
+                task.cancel()
+            await asyncio.gather(*self._running, return_exceptions=True)
+
+    def _on_done(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        self._room.release()
+
+    async def _claim_next(self) -> AnswerAttempt:
+        while True:
+            self._changed.clear()
+            changed = asyncio.ensure_future(self._changed.wait())
+            taking = asyncio.ensure_future(self._answers.claim_job(self._queues)) if self._queues else None
+            waiting: Collection[asyncio.Future[Any]] = [changed] if taking is None else [changed, taking]
+            try:
+                await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                if taking is not None and taking.done():
+                    return taking.result()
+            finally:
+                changed.cancel()
+                if taking is not None:
+                    taking.cancel()
+
+    async def _answer_attempt(self, attempt: AnswerAttempt) -> None:
+        saying = asyncio.ensure_future(self._screen_and_answer(attempt))
+        losing = asyncio.ensure_future(attempt.lost.wait())
+        try:
+            await asyncio.wait([saying, losing], return_when=asyncio.FIRST_COMPLETED)
+            if not saying.done():
+                return  # nobody wants it any more
+            await attempt.finish_answer(**saying.result())
+        except asyncio.CancelledError:
+            await attempt.give_back_job("the server is stopping")
+            raise
+        except CompletionRefusedError as error:
+            await attempt.fail_answer(str(error), again=error.again)
+        except Exception as error:  # whatever it is, it is this answer's alone
+            log.exception("an answer met a defect of ours")
+            await attempt.fail_answer(f"internal error ({type(error).__name__})", again=False)
+        finally:
+            losing.cancel()
+            saying.cancel()
+            await asyncio.gather(saying, return_exceptions=True)
+
+    async def _screen_and_answer(self, attempt: AnswerAttempt) -> dict[str, Any]:
+        return await self._say(attempt) if await attempt.screen_question() else {}
+
 
 PipelineCall = Callable[[Request], Awaitable[Reply]]
 
@@ -35,19 +136,22 @@ class LocalCompletions:
         self._tools = tools
 
     async def answer_attempt(self, attempt: AnswerAttempt) -> dict[str, Any]:
-        """Stream the answer into `attempt`; returns its usage and finish reason. Raises
-        CompletionRefusedError.
-        """
+        """Stream the answer; returns usage and finish reason. Raises CompletionRefusedError."""
         body = _make_body(attempt)
         try:
-            if self._tools.uses_tools(attempt):
-                return await self._tools.answer_with_tools(
-                    attempt, body["messages"], self._make_ask(attempt, body)
+            parameters = attempt.answer.work_parameters or {}
+            if find_chosen_plugin(parameters) is not None:
+                return await self._tools.answer_with_plugin(
+                    attempt,
+                    attempt.answer.model or "",
+                    parameters,
+                    body["messages"],
+                    self._make_ask(attempt, body),
                 )
             usage, reason = None, None
             async with aclosing(stream_completion(self._pipeline, _make_request(attempt, body))) as events:
                 async for event in events:
-                    usage = _usage(event) or usage
+                    usage = event.get("usage") or usage
                     for choice in event.get("choices") or ():
                         reason = choice.get("finish_reason") or reason
                         await attempt.send_text(choice.get("delta", {}).get("content") or "")
@@ -63,7 +167,6 @@ class LocalCompletions:
             raise CompletionRefusedError("the worker's answer cannot be read", again=True) from error
 
     def _make_ask(self, attempt: AnswerAttempt, body: dict[str, Any]) -> StreamChat:
-        """Of the same model, with the same sampling."""
         number = itertools.count()
 
         def ask(
@@ -76,9 +179,7 @@ class LocalCompletions:
 
 
 async def stream_completion(pipeline: PipelineCall, request: Request) -> AsyncGenerator[dict[str, Any], None]:
-    """Yield the chunks of the answer to `request`; a whole answer is one chunk. Raises
-    CompletionRefusedError, GatewayError, DecodeError.
-    """
+    """Yield the chunks of the answer. Raises CompletionRefusedError, GatewayError, DecodeError."""
     try:
         reply = await pipeline(request)
         if reply.status != 200:
@@ -162,17 +263,12 @@ def make_completion_request(
 
 def to_chat_messages(thread: Iterable[Message], parameters: dict[str, Any]) -> list[dict[str, str]]:
     """Return `thread` as OpenAI's messages, after the system message that `parameters` ask for."""
-    system = [
-        parameters.get("system_prompt"),
-        parameters.get("user_profile") and f"The user says of themselves: {parameters['user_profile']}",
-        parameters.get("user_response_instructions"),
-    ]
-    told = "\n\n".join(part for part in system if part)
+    system = build_system_prompt(parameters)
     said = [
         {"role": "user" if message.role is Role.PROMPTER else "assistant", "content": message.content or ""}
         for message in thread
     ]
-    return [{"role": "system", "content": told}, *said] if told else said
+    return [{"role": "system", "content": system}, *said] if system else said
 
 
 def is_event_stream(reply: Reply) -> bool:
@@ -182,9 +278,7 @@ def is_event_stream(reply: Reply) -> bool:
 
 
 async def read_whole_body(reply: Reply) -> bytes:
-    """Read the body of a `reply` that is not streamed: blocked, cached, or from a worker that does not
-    stream.
-    """
+    """Read the body of a `reply`, even where it comes in chunks."""
     return reply.body if reply.chunks is None else b"".join([chunk async for chunk in reply.chunks])
 
 
@@ -201,13 +295,7 @@ def _ends_filtered(event: dict[str, Any]) -> bool:
     return BLOCKED["finish_reason"] in reasons
 
 
-def _usage(event: dict[str, Any]) -> dict[str, Any] | None:
-    usage: dict[str, Any] | None = event.get("usage")
-    return usage
-
-
 def _error_text(body: bytes) -> str:
-    """An error in words."""
     try:
         error = _decode(body)["error"]
         return str(error["message"] if isinstance(error, dict) else error)[:1000]

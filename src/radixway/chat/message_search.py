@@ -41,9 +41,7 @@ class MessageSearch:
     async def search_messages(
         self, user_id: str, query: str, *, limit: int, before: str | None = None, chat_id: str | None = None
     ) -> list[MessageHit]:
-        """Return messages that contain every word of `query`, newest first. `before`: older than this
-        message.
-        """
+        """Return messages older than `before` that contain every word of `query`, newest first."""
         words = query.split()
         if not words:
             return []
@@ -59,15 +57,14 @@ class MessageSearch:
             wanted = wanted.where(messages.c.id < before)
         if chat_id is not None:
             wanted = wanted.where(chats.c.id == chat_id)
-        async with self._database.read_connection() as read:
-            hits = []
-            for row in await read.execute(wanted):
-                fields = dict(row._mapping)
-                title = fields.pop("title")
-                fields |= {"state": MessageState(fields["state"])}
-                message = Message(**fields)
-                hits.append(MessageHit(message, title, _cut_snippet(message.content or "", words[0])))
-            return hits
+        hits = []
+        for row in await self._database.fetch_all(wanted):
+            fields = dict(row._mapping)
+            title = fields.pop("title")
+            fields |= {"state": MessageState(fields["state"])}
+            message = Message(**fields)
+            hits.append(MessageHit(message, title, _cut_snippet(message.content or "", words[0])))
+        return hits
 
     def _containing_words(self, words: list[str]) -> list[ColumnElement[bool]]:
         if not self._database.is_sqlite:

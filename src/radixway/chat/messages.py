@@ -29,9 +29,7 @@ from radixway.chat.threads import ThreadCache, read_thread
 WhileBusy = Literal["reject", "interrupt", "enqueue"]
 """Of a further question in a chat that is being answered: it is refused, it ends the answers under way to
 other messages, or it waits its turn."""
-
-_TITLE = 100
-"""Characters of a title."""
+_MAX_TITLE_CHARACTERS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,17 +102,14 @@ class MessageStore:
     async def get_messages(self, ids: Collection[str]) -> list[Message]:
         """Return those of `ids` that exist."""
         found = select(messages).where(messages.c.id.in_(ids))
-        async with self._database.read_connection() as read:
-            return [Message.of_row(row) for row in await read.execute(found)]
+        return [Message.of_row(row) for row in await self._database.fetch_all(found)]
 
     async def list_messages(self, user_id: str, chat_id: str) -> list[Message]:
         """Return all messages of `chat_id` in the order of creation. Raises ChatNotFoundError."""
         async with self._database.read_connection() as read:
             await own_chat(read, user_id, chat_id)
-            rows = await read.execute(
-                select(messages).where(messages.c.chat_id == chat_id).order_by(messages.c.id)
-            )
-            return [Message.of_row(row) for row in rows]
+            wanted = select(messages).where(messages.c.chat_id == chat_id).order_by(messages.c.id)
+            return [Message.of_row(row) for row in await read.execute(wanted)]
 
     async def load_thread(self, message_id: str, chat_id: str | None = None) -> list[Message]:
         """Return `message_id` and all above it, root first; empty where there is no such message.
@@ -129,7 +124,7 @@ class MessageStore:
     async def save_safe_prompt(
         self, attempt_id: str, message_id: str, content: str, level: int, label: str, rots: str
     ) -> Message | None:
-        """Save the `content` that the question `message_id` was made safe as; None if the lease was lost."""
+        """Save `content`, a question as it was made safe. Returns None if the lease was lost."""
         said = {"safe_content": content, "safety_label": label, "safety_rots": rots}
         noted = {name: text.replace("\x00", "") for name, text in said.items()} | {"safety_level": level}
         held = select(jobs.c.number).where(jobs.c.attempt_id == attempt_id, jobs.c.state == LEASED)
@@ -153,14 +148,12 @@ class MessageStore:
         """Write what a user says, below a finished answer or as the first of a chat, which it names.
 
         The same `idempotency_key` gives the same message. Raises ChatNotFoundError, ChatRefusedError,
-        ChatTooLargeError; IdempotencyKeyReusedError:
-        `request_digest` is not that of the call that the key was given with before.
+        ChatTooLargeError; IdempotencyKeyReusedError: the key was given with another `request_digest` before.
         """
         async with self._database.write_transaction() as write:
             chat = await own_chat(write, user_id, chat_id, lock=True)
-            known = await find_by_idempotency_key(
-                write, chat_id, idempotency_key, Role.PROMPTER, request_digest
-            )
+            key = idempotency_key
+            known = await find_by_idempotency_key(write, chat_id, key, Role.PROMPTER, request_digest)
             if known is not None:
                 return known
             await self._check_parent(write, chat_id, parent_id)
@@ -175,10 +168,7 @@ class MessageStore:
         idempotency_key: str | None = None,
         request_digest: str | None = None,
     ) -> Message:
-        """Write a user's message below `parent_id`, in a `chat` that is locked already.
-
-        Raises ChatTooLargeError.
-        """
+        """Write a user's message below `parent_id`, in a locked `chat`. Raises ChatTooLargeError."""
         if self._limits.characters is not None and len(content) > self._limits.characters:
             raise ChatTooLargeError("Message too long")
         await self._limits.check_message_limits(write, chat.id)
@@ -193,7 +183,7 @@ class MessageStore:
             request_digest=request_digest,
         )
         named = chat.title is not None or parent_id is not None or not self._first_words
-        title = chat.title if named else _make_title(content)
+        title = chat.title if named else content.strip()[:_MAX_TITLE_CHARACTERS]
         await self._touch_chat(write, chat.id, message.id, title)
         return message
 
@@ -210,8 +200,8 @@ class MessageStore:
 
         Returns it, and the ids of the answers that were ended for it: never those to the same message, and
         with `spare_running` none that a worker has begun. The same `idempotency_key` gives the same message.
-        Raises ChatNotFoundError, ChatRefusedError, IdempotencyKeyReusedError, ChatTooLargeError, TooMany,
-        Busy.
+        Raises ChatNotFoundError, ChatRefusedError, IdempotencyKeyReusedError, ChatTooLargeError,
+        ChatLimitExceededError, ChatQueueFullError, ChatBusyError.
         """
         async with self._database.write_transaction() as write:
             await own_chat(write, user_id, chat_id, lock=True)
@@ -230,8 +220,8 @@ class MessageStore:
         spare_running: bool = False,
         has_items: bool = False,
     ) -> tuple[Message, list[str]]:
-        """Write an answer and its job as `request_answer` does, in a chat that is locked already.
-        `has_items`: the question has more than text.
+        """Write an answer and its job as `request_answer` does, in a locked chat. `has_items`: the question
+        has more than text.
         """
         key = question.idempotency_key
         known = await find_by_idempotency_key(write, chat_id, key, Role.ASSISTANT, question.request_digest)
@@ -279,14 +269,8 @@ class MessageStore:
         return message, ended
 
     async def _end_competing(
-        self,
-        write: AsyncConnection,
-        chat_id: str,
-        parent_id: str,
-        while_busy: WhileBusy,
-        spare_running: bool,
+        self, write: AsyncConnection, chat_id: str, parent_id: str, while_busy: WhileBusy, spare_running: bool
     ) -> list[str]:
-        """For an answer below `parent_id`; see `request_answer`."""
         if while_busy == "enqueue":
             return []
         if while_busy == "reject":
@@ -301,7 +285,6 @@ class MessageStore:
         return in_the_way
 
     async def _check_parent(self, write: AsyncConnection, chat_id: str, parent_id: str | None) -> None:
-        """Whether what a user says may stand there. Raises ChatRefusedError, in the published words."""
         if parent_id is None:
             if (await write.execute(statements.FIRST_IN, {"chat": chat_id})).first() is not None:
                 raise ChatRefusedError("Trying to add first message to non-empty chat")
@@ -330,9 +313,7 @@ class MessageStore:
 
 
 async def own_chat(connection: AsyncConnection, user_id: str, chat_id: str, *, lock: bool = False) -> Chat:
-    """Return a user's chat; with `lock`, no other transaction writes in it before this one ends. Raises
-    ChatNotFoundError.
-    """
+    """Return a user's chat; `lock`: until this transaction ends. Raises ChatNotFoundError."""
     wanted = statements.OWN_CHAT_LOCKED if lock else statements.OWN_CHAT
     row = (await connection.execute(wanted, {"chat": chat_id, "user": user_id})).first()
     if row is None:
@@ -358,13 +339,8 @@ async def end_message(
     values: dict[str, Any] = {"state": state, "error": error, "work_end_at": now}
     if partial is not None:
         values["content"] = partial
-    ended = await write.execute(
-        update(messages)
-        .where(messages.c.id == message_id, messages.c.state.in_(UNDER_WAY))
-        .values(**values)
-        .returning(*messages.c)
-    )
-    row = ended.first()
+    ended = update(messages).where(messages.c.id == message_id, messages.c.state.in_(UNDER_WAY))
+    row = (await write.execute(ended.values(**values).returning(*messages.c))).first()
     if row is not None and ends is not None:
         await ends.run_hooks(write, Message.of_row(row))
     return row is not None
@@ -402,9 +378,7 @@ async def own_message(connection: AsyncConnection, user_id: str, message_id: str
 async def find_by_idempotency_key(
     connection: AsyncConnection, chat_id: str, key: str | None, role: Role, request_digest: str | None
 ) -> Message | None:
-    """Return the message of `chat_id` that was created under `key`. Raises IdempotencyKeyReusedError if that
-    was another call.
-    """
+    """Return the message created under `key`. Raises IdempotencyKeyReusedError: by another call."""
     if key is None:
         return None
     wanted = select(messages).where(messages.c.chat_id == chat_id, messages.c.idempotency_key == key)
@@ -423,7 +397,3 @@ async def _is_in_flight(connection: AsyncConnection, message_id: str | None) -> 
     if message_id is None:
         return False
     return (await connection.execute(statements.IS_UNDER_WAY, {"message": message_id})).first() is not None
-
-
-def _make_title(content: str) -> str:
-    return content.strip()[:_TITLE]

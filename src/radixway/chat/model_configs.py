@@ -22,7 +22,6 @@ class ServedModelConfig:
     name: str
     model_id: str
     max_input_length: int
-    """Tokens."""
     max_total_length: int
     """Tokens, the answer's included."""
     quantized: bool = False
@@ -75,7 +74,6 @@ class ModelConfigCatalog:
         self._configured = {config.name: config for config in configured}
         self._served = served
         self.pulled: Callable[[], Iterable[ServedModelConfig]] = tuple
-        """Of the workers that are connected to fetch jobs."""
 
     def list_configs(self) -> list[ServedModelConfig]:
         """Return the models that can be requested now."""
@@ -103,9 +101,7 @@ class ModelConfigCatalog:
         return alike[0] if len(alike) == 1 else found
 
     def find_name(self, config: ServedModelConfig) -> str:
-        """Return the name that a pulled model is requested by: the first configured name of its queue, or its
-        own.
-        """
+        """Return the name to request a pulled model by: the first configured one of its queue, or its own."""
         known = self._configured.values()
         return next((each.name for each in known if each.compat_hash == config.compat_hash), config.name)
 
@@ -116,6 +112,16 @@ class ModelConfigCatalog:
 
     def _worker_config(self, name: str) -> ServedModelConfig:
         return ServedModelConfig(name, name, _SERVED_INPUT, _SERVED_TOTAL)
+
+
+def build_system_prompt(parameters: dict[str, Any]) -> str:
+    """Return the system message that published WorkParameters ask for; empty where they ask for none."""
+    parts = [
+        parameters.get("system_prompt"),
+        parameters.get("user_profile") and f"The user says of themselves: {parameters['user_profile']}",
+        parameters.get("user_response_instructions"),
+    ]
+    return "\n\n".join(part for part in parts if part)
 
 
 def _name_words(name: str) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 
 ALL_TOPICS = "*"
@@ -38,24 +38,34 @@ class TopicEvents:
     """One event for each topic. Belongs to one event loop."""
 
     def __init__(self) -> None:
-        self._bells: dict[str, asyncio.Event] = {}
+        self._events: dict[str, asyncio.Event] = {}
 
     def set_topic(self, topic: str) -> None:
         """Wake all tasks that wait for `topic`."""
-        bell = self._bells.pop(topic, None)
-        if bell is not None:
-            bell.set()
+        event = self._events.pop(topic, None)
+        if event is not None:
+            event.set()
 
     def set_all(self) -> None:
         """Wake all tasks, whatever topic they wait for."""
-        for topic in tuple(self._bells):
+        for topic in tuple(self._events):
             self.set_topic(topic)
 
     def topic_event(self, topic: str) -> asyncio.Event:
         """Return the event that the next `set_topic(topic)` sets. Take it before looking for work, and wait
         for it after finding none.
         """
-        return self._bells.setdefault(topic, asyncio.Event())
+        return self._events.setdefault(topic, asyncio.Event())
+
+
+async def wait_for_first(events: Iterable[asyncio.Event]) -> None:
+    """Wait until any of `events` is set."""
+    waiting = [asyncio.ensure_future(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in waiting:
+            each.cancel()
 
 
 async def wait_for_event(event: asyncio.Event, seconds: float) -> bool:

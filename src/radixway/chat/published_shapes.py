@@ -8,7 +8,13 @@ from typing import Any
 
 import msgspec
 
-from radixway.chat.records import Chat, Message, MessageReport
+from radixway.chat.records import Chat, Message, MessageReport, MessageState
+
+_ENDS = {
+    MessageState.TIMEOUT: "Timeout",
+    MessageState.CANCELLED: "Cancelled",
+    MessageState.ABORTED_BY_WORKER: "Aborted due to worker error.",
+}
 
 
 def format_time(at: float) -> str:
@@ -115,6 +121,13 @@ def encode_restarted() -> bytes:
 def encode_message(message: Message) -> bytes:
     """Encode the end of a complete answer, `message`."""
     return _encode({"event_type": "message", "message": to_message_read(message)})
+
+
+def encode_end(message: Message) -> bytes:
+    """Encode the end of `message`, an answer that has ended, whether complete or not."""
+    if message.state is MessageState.COMPLETE:
+        return encode_message(message)
+    return encode_error(message.error or _ENDS[message.state], message)
 
 
 def encode_error(text: str, message: Message | None) -> bytes:

@@ -17,11 +17,8 @@ from radixway.chat.schema import messages
 
 @dataclass(frozen=True, slots=True)
 class _QueueView:
-    """Of one queue at one moment."""
-
     taken_at: float
     order: dict[str, int]
-    """Place by message."""
 
 
 class QueuePositions:
@@ -35,9 +32,7 @@ class QueuePositions:
         self._views: dict[str, asyncio.Task[_QueueView]] = {}
 
     async def find_position(self, message_id: str, queue: str, since: float) -> JobPosition | None:
-        """Return the place of `message_id` in `queue`; None while it does not wait. `since`: when it was
-        requested.
-        """
+        """Return the place of a message requested at `since`; None while it does not wait."""
         view = await self._fresh_view(queue, since)
         place = view.order.get(message_id)
         return None if place is None else JobPosition(place, len(view.order))
@@ -79,20 +74,15 @@ _RECENT_WINDOW_S = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class QueueEstimate:
+class QueueEstimate(JobPosition):
     """The place of an answer in its queue, and its estimated wait."""
 
-    position: int
-    """How many go before it."""
-    size: int
     eta_s: float | None
     """Until it is begun; None: none of its model was begun lately."""
 
 
 class QueuePace:
-    """Estimates waits from how fast answers were begun lately. All is read from the database, and so is the
-    same in every process and after a restart.
-    """
+    """Estimates waits from how fast answers were begun lately, as the database has it."""
 
     def __init__(self, database: ChatDatabase, jobs: AnswerJobQueue, clock: Callable[[], float]) -> None:
         """`clock`: seconds since 1970."""
@@ -111,7 +101,6 @@ class QueuePace:
         lately = select(func.count(), func.min(messages.c.work_begin_at)).where(
             messages.c.work_begin_at > now - _RECENT_WINDOW_S, messages.c.model == message.model
         )
-        async with self._database.read_connection() as read:
-            begun, first_at = (await read.execute(lately)).one()
+        [(begun, first_at)] = await self._database.fetch_all(lately)
         eta_s = None if not begun else (stands.position + 1) * (now - first_at) / begun
         return QueueEstimate(stands.position, stands.size, eta_s)

@@ -20,7 +20,6 @@ class MessageState(StrEnum):
     """The state of a message."""
 
     MANUAL = "manual"
-    """Written by a user."""
     PENDING = "pending"
     IN_PROGRESS = "in_progress"
     COMPLETE = "complete"
@@ -152,7 +151,6 @@ class AnswerJob:
     user_id: str
     queue: str
     attempts: int
-    """This one included."""
     attempt_id: str
     """Of this attempt alone: what comes under another is too late."""
     lease_until: float

@@ -6,11 +6,10 @@ from typing import Any
 
 import msgspec
 
-_DEEPEST = 32
+_MAX_DEPTH = 32
 """Collections within collections: whoever writes it out goes as deep, and has other things on its stack."""
 _MAX_COUNT = 2**53
-_REASON = 64
-"""Characters of why an answer ended there."""
+_MAX_REASON_CHARACTERS = 64
 
 
 def sanitize_text(text: str) -> str:
@@ -18,7 +17,7 @@ def sanitize_text(text: str) -> str:
     return text.replace("\x00", "") if "\x00" in text else text
 
 
-def is_within_size(value: Any, most: int, deepest: int = _DEEPEST) -> bool:
+def is_within_size(value: Any, most: int, deepest: int = _MAX_DEPTH) -> bool:
     """Return whether `value` nests at most `deepest` levels and takes at most `most` bytes as JSON."""
     try:
         return _is_flat(value, deepest) and len(msgspec.json.encode(value)) <= most
@@ -42,7 +41,7 @@ def sanitize_usage(usage: Any) -> dict[str, Any] | None:
 
 def sanitize_finish_reason(told: Any) -> str | None:
     """Return `told` as a finish reason, or None."""
-    return sanitize_text(told)[:_REASON] if isinstance(told, str) else None
+    return sanitize_text(told)[:_MAX_REASON_CHARACTERS] if isinstance(told, str) else None
 
 
 def _is_count(value: Any) -> bool:

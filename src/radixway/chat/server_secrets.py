@@ -7,6 +7,15 @@ import os
 import secrets
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
+
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from joserfc import jwe
+from joserfc.errors import JoseError
+from joserfc.jwk import OctKey
+
+_HEADER = {"alg": "dir", "enc": "A256GCM"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,13 +26,39 @@ class ServerSecrets:
     auth_salt: str
     root_token: str
 
+    def derive(self, info: bytes) -> bytes:
+        """Return 32 bytes for the use `info`, by HKDF: whoever knows them cannot tell the secret."""
+        derived: bytes = HKDF(SHA256(), 32, self.auth_salt.encode(), info).derive(self.auth_secret.encode())
+        return derived
+
     def __repr__(self) -> str:
         return "Secrets(…)"
 
 
+class ClaimsCipher:
+    """Encrypts claims as JWE (`dir` with `A256GCM`), and reads them again."""
+
+    def __init__(self, secrets: ServerSecrets, info: bytes) -> None:
+        """`info`: of the key, see `ServerSecrets.derive`."""
+        self._key = OctKey.import_key(secrets.derive(info))
+
+    def encrypt(self, claims: dict[str, Any]) -> str:
+        """Return `claims` as a compact JWE."""
+        return jwe.encrypt_compact(_HEADER, json.dumps(claims).encode(), self._key)
+
+    def decrypt(self, token: str) -> dict[str, Any]:
+        """Return the claims in `token`. Raises ValueError: it was not made here."""
+        try:
+            claims = json.loads(jwe.decrypt_compact(token, self._key).plaintext or b"")
+        except JoseError as error:
+            raise ValueError("not a token of this server") from error
+        if not isinstance(claims, dict):
+            raise ValueError("not a token of this server")
+        return claims
+
+
 def load_or_create_secrets(path: Path) -> tuple[ServerSecrets, bool]:
-    """Return the secrets in the file at `path`, and whether they were created now: one of several processes
-    does.
+    """Return the secrets in the file at `path`, and whether this process created them now.
 
     Raises ValueError for a file that is none of ours, OSError.
     """

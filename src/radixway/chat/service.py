@@ -26,8 +26,7 @@ from radixway.chat.feedback import AnswerFeedback
 from radixway.chat.import_export import ChatImporter
 from radixway.chat.job_queue import AnswerJobQueue
 from radixway.chat.limits import AnswerRate, BudgetAccounting, ChatLimits, TokenBudget
-from radixway.chat.local_completions import LocalCompletions, PipelineCall
-from radixway.chat.local_workers import LocalWorkers
+from radixway.chat.local_completions import LocalCompletions, LocalWorkers, PipelineCall
 from radixway.chat.login import LoginService
 from radixway.chat.message_search import MessageSearch
 from radixway.chat.messages import MessageStore
@@ -36,7 +35,7 @@ from radixway.chat.model_configs import ModelConfigCatalog, ServedModelConfig, l
 from radixway.chat.plugins import PluginAnswers, PluginRegistry
 from radixway.chat.privacy import AccountExport, ErasedIds, FileScrubber, UserErasure
 from radixway.chat.pull import WorkerSessions
-from radixway.chat.pull_workers import PullWorkerStore
+from radixway.chat.pull.worker_sessions import PullWorkerStore
 from radixway.chat.queue_positions import QueuePace, QueuePositions
 from radixway.chat.safety import SafetyScreen
 from radixway.chat.server_secrets import ServerSecrets, load_or_create_secrets
@@ -44,7 +43,7 @@ from radixway.chat.share_links import ShareLinks
 from radixway.chat.threads import ThreadCache
 from radixway.chat.titles import ChatTitler, TitleJobs
 from radixway.chat.user_tokens import TokenIssuer
-from radixway.chat.webhooks.service import WebhookService
+from radixway.chat.webhooks.deliverer import WebhookService
 from radixway.core.config import ChatConfig, ConfigError
 
 log = logging.getLogger(__name__)
@@ -65,10 +64,7 @@ class ChatService:
         screen: SafetyScreen | None = None,
     ) -> None:
         """`home`: for the database and the secrets. `pipeline`: takes chat completions; `served`: names of
-        models that it has workers for. `least_priority`: of requests that stand behind all others there.
-        `screen`: judges questions.
-
-        Raises ConfigError.
+        models that it has workers for; `least_priority`: behind all others there. Raises ConfigError.
         """
         self.config = config
         self.safety_screen = screen
@@ -238,9 +234,7 @@ def open_database(config: ChatConfig, home: Path) -> ChatDatabase:
 
 
 def load_secrets(home: Path, config: ChatConfig) -> ServerSecrets:
-    """Return the secrets of `config`, and the others from `home`, creating them there at first. Raises
-    ConfigError.
-    """
+    """Return the secrets of `config`, others from `home`, creating them there first. Raises ConfigError."""
     chosen = {name: secret.get_secret_value() for name, secret in config.secrets if secret is not None}
     if len(chosen) == len(ServerSecrets.__slots__):
         return ServerSecrets(**chosen)

@@ -98,8 +98,7 @@ class ShareLinks:
             .join(users, users.c.id == chats.c.user_id)
             .where(shares.c.token_hash == hash_secret(token), self._is_valid(), users.c.deleted.is_(False))
         )
-        async with self._database.read_connection() as read:
-            row = (await read.execute(wanted)).first()
+        row = await self._database.fetch_first(wanted)
         if row is None:
             raise ChatNotFoundError("There is nothing shared under this link, or not any more")
         share = ShareLink(**row._mapping)

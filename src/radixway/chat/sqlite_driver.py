@@ -57,9 +57,7 @@ class ThreadedConnection(aiosqlite.Connection):
 
 
 def connect_sqlite(path: str, *, timeout: float, **given: Any) -> ThreadedConnection:
-    """Return a connection to be awaited, which waits `timeout` seconds for other writers; `given`: see
-    `sqlite3`.
-    """
+    """Return an awaitable connection, which waits `timeout` seconds for other writers."""
 
     def open_it() -> sqlite3.Connection:
         _create_file(path)

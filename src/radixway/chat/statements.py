@@ -99,7 +99,6 @@ FIRST_TOKEN = (
     .values(first_token_at=func.coalesce(messages.c.first_token_at, bindparam("now")))
     .returning(messages.c.id)
 )
-"""Of a current `attempt`."""
 DELETE_HELD = jobs.delete().where(_IS_HELD).returning(jobs.c.message_id)
 """Of a current `attempt`; its message is nobody else's to change before the transaction ends."""
 QUEUE_OF = select(jobs.c.queue).where(jobs.c.message_id == bindparam("message"))

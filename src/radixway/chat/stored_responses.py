@@ -1,8 +1,8 @@
-"""Stored responses: answers that are requested with items and not with text alone.
+"""Stored responses and conversations: answers that are requested with items and not with text alone.
 
 A response is an assistant's message; the items that it was asked with are kept with the prompter's message
 above it, and its request, and its output's blocks, with itself. One response after another is a thread of a
-chat, which is hidden from lists.
+chat, which is hidden from lists. A conversation is a chat with labels; it takes items without a response too.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from radixway.chat.ids import new_id
 from radixway.chat.messages import (
     AnswerRequest,
     MessageStore,
+    detach_messages,
     is_other_call,
     own_chat,
     own_message,
@@ -52,7 +53,6 @@ class NewResponse:
     previous: str | None = None
     """The response that it goes on from, by its message's id."""
     conversation: str | None = None
-    """The conversation that it belongs to, by its chat's id."""
     waits_s: float | None = None
     idempotency_key: str | None = None
     request_digest: str | None = None
@@ -71,7 +71,6 @@ class StoredResponse:
     failure: dict[str, Any] | None
     """Why it failed, as HTTP tells it: `status`, `code`, `message`, `param`."""
     is_conversation: bool = False
-    """Its chat is a conversation."""
 
 
 class ResponseStore:
@@ -87,7 +86,7 @@ class ResponseStore:
         """Write question, answer and job, and wake whoever waits for it. `texts`: with the user's limits.
 
         The same `idempotency_key` gives the same response. Raises ChatNotFoundError: the response before, or
-        the conversation; KeyReused, Busy, TooMany, TooLarge.
+        the conversation; IdempotencyKeyReusedError, ChatLimitExceededError, ChatTooLargeError.
         """
         try:
             made, is_new = await self._create_response(user_id, new, texts)
@@ -123,9 +122,7 @@ class ResponseStore:
             return questions, {row.message_id: row.output for row in told if row.output}
 
     async def save_output(self, message_id: str, attempt_id: str, blocks: ResponseItems) -> None:
-        """Save the `blocks` of `attempt_id`, while it is the current attempt or the answer was cancelled amid
-        it.
-        """
+        """Save the `blocks` of `attempt_id`, while it is current or the answer was cancelled amid it."""
         held = exists().where(
             jobs.c.message_id == message_id, jobs.c.attempt_id == attempt_id, jobs.c.state == LEASED
         )
@@ -171,9 +168,7 @@ class ResponseStore:
     async def _find_place(
         self, write: AsyncConnection, user_id: str, new: NewResponse
     ) -> tuple[Chat, str | None, str | None]:
-        """The chat, the message that the question stands below, and what the chat's tail is to be after it;
-        None: the answer.
-        """
+        """Return the chat, the question's parent, and the chat's tail after it (None: the answer)."""
         if new.conversation is not None:
             chat = await find_conversation(write, user_id, new.conversation, lock=True)
             return chat, await _last_counted(write, chat.active_thread_tail_message_id), None
@@ -233,7 +228,6 @@ async def _find_response(connection: AsyncConnection, message: Message) -> Store
 async def _find_by_key(
     connection: AsyncConnection, user_id: str, key: str | None, request_digest: str | None
 ) -> StoredResponse | None:
-    """Raises IdempotencyKeyReusedError."""
     if key is None:
         return None
     wanted = select(responses.c.message_id, responses.c.request_digest).where(
@@ -294,3 +288,77 @@ async def _has_children(connection: AsyncConnection, message_id: str) -> bool:
 async def _is_deleted(connection: AsyncConnection, message_id: str) -> bool:
     wanted = select(responses.c.deleted).where(responses.c.message_id == message_id)
     return bool((await connection.execute(wanted)).scalar_one_or_none())
+
+
+ConversationLabels = dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationRecord:
+    """A chat with its labels."""
+
+    chat: Chat
+    labels: ConversationLabels
+
+
+class ConversationStore:
+    """The conversations of all users. Those of another user than the given one are not found."""
+
+    def __init__(self, database: ChatDatabase, clock: Callable[[], float]) -> None:
+        """`clock`: seconds since 1970."""
+        self._database = database
+        self._clock = clock
+
+    async def create_conversation(self, user_id: str, labels: ConversationLabels) -> ConversationRecord:
+        """Create a conversation with `labels` and without items."""
+        async with self._database.write_transaction() as write:
+            chat = await create_hidden_chat(write, user_id, self._clock())
+            await write.execute(conversations.insert().values(chat_id=chat.id, labels=labels))
+        return ConversationRecord(chat, labels)
+
+    async def find_conversation(self, user_id: str, chat_id: str) -> ConversationRecord:
+        """Return the conversation `chat_id`. Raises ChatNotFoundError."""
+        async with self._database.read_connection() as read:
+            return await _own_conversation(read, user_id, chat_id)
+
+    async def set_labels(self, user_id: str, chat_id: str, labels: ConversationLabels) -> ConversationRecord:
+        """Replace the labels of `chat_id` by `labels`. Raises ChatNotFoundError."""
+        async with self._database.write_transaction() as write:
+            chat = await find_conversation(write, user_id, chat_id, lock=True)
+            changed = update(conversations).where(conversations.c.chat_id == chat_id)
+            await write.execute(changed.values(labels=labels))
+        return ConversationRecord(chat, labels)
+
+    async def delete_conversation(self, user_id: str, chat_id: str) -> None:
+        """Delete `chat_id` with everything in it. Raises ChatNotFoundError."""
+        async with self._database.write_transaction() as write:
+            await find_conversation(write, user_id, chat_id, lock=True)
+            await detach_messages(write, select(chats.c.id).where(chats.c.id == chat_id))
+            await write.execute(delete(chats).where(chats.c.id == chat_id))
+
+    async def add_items(
+        self, user_id: str, chat_id: str, content: str, items: ResponseItems, texts: MessageStore
+    ) -> None:
+        """Append `items` without requesting an answer. `content`: their text; `texts`: with user limits.
+
+        Raises ChatNotFoundError, ChatTooLargeError.
+        """
+        async with self._database.write_transaction() as write:
+            chat = await find_conversation(write, user_id, chat_id, lock=True)
+            tail = chat.active_thread_tail_message_id
+            said = await texts.write_prompt(write, chat, tail, content)
+            await write.execute(question_items.insert().values(message_id=said.id, items=items))
+
+    async def replace_items(self, message_id: str, items: ResponseItems) -> None:
+        """Replace the items of `message_id` by `items`."""
+        changed = update(question_items).where(question_items.c.message_id == message_id)
+        await self._database.execute(changed.values(items=items))
+
+
+async def _own_conversation(connection: AsyncConnection, user_id: str, chat_id: str) -> ConversationRecord:
+    chat = await find_conversation(connection, user_id, chat_id)
+    wanted = select(conversations.c.labels).where(conversations.c.chat_id == chat_id)
+    labels = (await connection.execute(wanted)).scalar_one_or_none()
+    if labels is None:
+        raise ChatNotFoundError("Conversation not found")
+    return ConversationRecord(chat, labels)

@@ -98,7 +98,6 @@ class ThreadCache:
         self._kept_s = kept_s
         self._clock = clock
         self._chats: OrderedDict[str, _CachedChat] = OrderedDict()
-        """Whoever was asked for last stands last."""
         self._size_bytes = 0
         self._sweeping: asyncio.TimerHandle | None = None
 
@@ -164,7 +163,6 @@ class ThreadCache:
             self._sweeping = asyncio.get_running_loop().call_later(self._kept_s, self._sweep)
 
     def _sweep(self) -> None:
-        """What nobody asks for any more goes by itself."""
         self._sweeping = None
         self._drop_old()
         if self._chats:
@@ -182,7 +180,6 @@ async def read_thread(read: AsyncConnection, message_id: str) -> list[Message]:
 
 
 def _path_to_message(told: dict[str, Row[Any, Any, Any]], message_id: str | None) -> list[str]:
-    """From the first message of a chat to one of its messages."""
     ids: list[str] = []
     while message_id is not None and message_id in told:
         ids.append(message_id)
@@ -191,5 +188,4 @@ def _path_to_message(told: dict[str, Row[Any, Any, Any]], message_id: str | None
 
 
 def _size_bytes(message: Message) -> int:
-    """Bytes, about."""
     return _ROW_BYTES + sys.getsizeof(message.content or "") + sys.getsizeof(message.safe_content or "")

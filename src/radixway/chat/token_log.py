@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from radixway.chat import published_shapes
 
 ATTEMPT = 10**9
-"""Positions of one attempt."""
 LAST = 10**15
 """Of an end that no attempt said. JavaScript knows it exactly."""
 
@@ -66,7 +65,6 @@ class AnswerLog:
     events: list[bytes] = field(default_factory=list)
     end: TokenLogEntry | None = None
     is_gone: bool = False
-    """There is nothing to be heard of it any more."""
     listeners: int = 0
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -218,10 +216,9 @@ class TokenLog:
         yield
 
     def _on_listener(self, message_id: str, log: AnswerLog) -> None:
-        """Somebody listens."""
+        """Called when somebody begins to follow `message_id`."""
 
     def _on_no_listeners(self, message_id: str, log: AnswerLog) -> None:
-        """Nobody listens any more."""
         if log.end is None and not log.events and not log.base:
             self._logs.pop(message_id, None)
 

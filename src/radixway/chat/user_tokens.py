@@ -5,26 +5,19 @@ A refresh token works once. If it is used again it was stolen, and all tokens of
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-from joserfc import jwe
-from joserfc.errors import JoseError
-from joserfc.jwk import OctKey
 from sqlalchemy import delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from radixway.chat.database import ChatDatabase
 from radixway.chat.ids import hash_secret, new_id
 from radixway.chat.schema import refresh_tokens
-from radixway.chat.server_secrets import ServerSecrets
+from radixway.chat.server_secrets import ClaimsCipher, ServerSecrets
 
-_INFO = b"NextAuth.js Generated Encryption Key"
-_HEADER = {"alg": "dir", "enc": "A256GCM"}
+_ACCESS_S, _REFRESH_S = 3600.0, 7 * 86400.0
 
 TokenType = Literal["access", "refresh"]
 
@@ -52,22 +45,11 @@ class TokenPair:
 class TokenIssuer:
     """Issues and checks tokens."""
 
-    def __init__(
-        self,
-        secrets: ServerSecrets,
-        database: ChatDatabase,
-        clock: Callable[[], float],
-        *,
-        access_s: float = 3600.0,
-        refresh_s: float = 7 * 86400.0,
-    ) -> None:
-        """`access_s`, `refresh_s`: how long tokens serve."""
-        derive = HKDF(SHA256(), 32, salt=secrets.auth_salt.encode(), info=_INFO)
-        self._key = OctKey.import_key(derive.derive(secrets.auth_secret.encode()))
+    def __init__(self, secrets: ServerSecrets, database: ChatDatabase, clock: Callable[[], float]) -> None:
+        """`clock`: seconds since 1970."""
+        self._cipher = ClaimsCipher(secrets, b"NextAuth.js Generated Encryption Key")
         self._database = database
         self._clock = clock
-        self._access_s = access_s
-        self._refresh_s = refresh_s
 
     def find_user_id(self, token: str) -> str:
         """Return the user of the access token `token`. Raises InvalidTokenError."""
@@ -103,21 +85,20 @@ class TokenIssuer:
 
     async def _issue_pair(self, write: AsyncConnection, user_id: str, family: str) -> TokenPair:
         now = self._clock()
-        refresh, until = self._encrypt_token(user_id, "refresh", self._refresh_s), now + self._refresh_s
+        refresh, until = self._encrypt_token(user_id, "refresh", _REFRESH_S), now + _REFRESH_S
         row = {"token_hash": hash_secret(refresh), "user_id": user_id, "family": family, "expires_at": until}
         await write.execute(delete(refresh_tokens).where(refresh_tokens.c.expires_at <= now))
         await write.execute(refresh_tokens.insert().values(**row))
-        return TokenPair(self._encrypt_token(user_id, "access", self._access_s), refresh)
+        return TokenPair(self._encrypt_token(user_id, "access", _ACCESS_S), refresh)
 
     def _encrypt_token(self, user_id: str, kind: TokenType, lasts_s: float) -> str:
-        claims = {"user_id": user_id, "exp": self._clock() + lasts_s, "type": kind}
-        return jwe.encrypt_compact(_HEADER, json.dumps(claims).encode(), self._key)
+        return self._cipher.encrypt({"user_id": user_id, "exp": self._clock() + lasts_s, "type": kind})
 
     def _decrypt_token(self, token: str, kind: TokenType) -> str:
         try:
-            claims = json.loads(jwe.decrypt_compact(token, self._key).plaintext or b"")
+            claims = self._cipher.decrypt(token)
             user_id, until, found = claims["user_id"], float(claims["exp"]), claims["type"]
-        except (JoseError, ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError):
             raise InvalidTokenError("Invalid token") from None
         if found != kind:
             raise TokenTypeError("Invalid token type")

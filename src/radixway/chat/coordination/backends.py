@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from radixway.chat.coordination.reconnecting_tasks import ReconnectingTasks
-from radixway.chat.coordination.shared_notifier import SharedNotifier, TopicTransport
+from radixway.chat.coordination.shared_notifier import ReconnectingTasks, SharedNotifier, TopicTransport
 from radixway.chat.database import ChatDatabase
 from radixway.chat.ids import new_id
 from radixway.chat.notifications import TopicNotifier
@@ -17,13 +16,11 @@ def make_coordination(
 ) -> tuple[TokenLog, TopicNotifier, ReconnectingTasks | None]:
     """Return the token logs, the notifier, and the state of their connections (None: they need none).
 
-    `redis`: the URL of a Valkey or Redis server. `kept_s`: see `TokenLog`. Raises ValueError for a URL that
-    cannot be read.
+    `redis`: the URL of a Valkey or Redis server. `kept_s`: see `TokenLog`. Raises ValueError for a bad URL.
     """
     process = new_id()
     if redis is not None:
-        from radixway.chat.coordination.valkey_token_log import ValkeyTokenLog
-        from radixway.chat.coordination.valkey_transport import ValkeyTopicTransport
+        from radixway.chat.coordination.valkey import ValkeyTokenLog, ValkeyTopicTransport
 
         kept = ReconnectingTasks("valkey")
         tokens = ValkeyTokenLog(redis, process, kept, kept_s=kept_s)

@@ -1,7 +1,7 @@
 """Topics through files, for processes that share a database in a file.
 
-Each process has a bell: a file of its own in a folder beside the database, to which it adds a line for each
-topic, and which the others watch. As long as there is one bell alone nothing is written.
+Each process appends a line for each topic to a file of its own, in a folder beside the database that the
+others watch. As long as there is one file alone nothing is written.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from watchfiles import awatch
 from radixway.chat.notifications import ALL_TOPICS
 
 _MAX_FILE_BYTES = 1 << 16
-"""Of a bell; after that it begins anew."""
+"""A longer file is truncated."""
 _YOUNG_S = 10.0
 _PAUSE_MS = 5
 """Changes within so long are told together."""
@@ -34,21 +34,21 @@ class FileTopicTransport:
         """`process`: a name of this one alone."""
         self._folder = folder
         self._path = folder / process
-        self._bell: int | None = None
+        self._file: int | None = None
         self._read: dict[Path, int] = {}
-        """How much of the others' bells was heard."""
+        """Bytes of the others' files that were read."""
         self._closing = asyncio.Event()
 
     async def publish_topics(self, topics: Collection[str]) -> None:
         """Send `topics` to every other process."""
-        bell = self._open_own_file()
+        file = self._open_own_file()
         self._find_peers()
         if self._read:
-            _append_topics(bell, topics)
+            _append_topics(file, topics)
 
     async def receive_topics(self, heard: Callable[[str], None], ready: Callable[[], None]) -> None:
         """Call `ready` once connected, then `heard` for each topic, until the connection breaks."""
-        bell = self._open_own_file()
+        file = self._open_own_file()
         self._remove_stale_files()
         watching = awatch(
             self._folder,
@@ -64,7 +64,7 @@ class FileTopicTransport:
             ready()
             while await change is not None:
                 if self._find_peers():
-                    _append_topics(bell, [ALL_TOPICS])  # they may have come after what was told to nobody
+                    _append_topics(file, [ALL_TOPICS])  # they may have come after what was told to nobody
                 for path in tuple(self._read):
                     for topic in self._read_new_lines(path):
                         heard(topic)
@@ -76,33 +76,32 @@ class FileTopicTransport:
     async def aclose(self) -> None:
         """Close the connection; nothing is sent or received any more."""
         self._closing.set()
-        if self._bell is not None:
+        if self._file is not None:
             self._path.unlink(missing_ok=True)
-            os.close(self._bell)
-            self._bell = None
+            os.close(self._file)
+            self._file = None
 
     def _open_own_file(self) -> int:
         """Made with its first use. A lock says that its process lives."""
-        if self._bell is None:
+        if self._file is None:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._bell = os.open(self._path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
-            fcntl.flock(self._bell, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return self._bell
+            self._file = os.open(self._path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return self._file
 
     def _find_peers(self) -> bool:
-        """Note the bells of processes that have come. Whether there are any."""
+        """Note the files of new processes. Returns whether there are any."""
         come = [path for path in self._folder.iterdir() if path != self._path and path not in self._read]
         for path in come:
             self._read[path] = 0
         return bool(come)
 
     def _read_new_lines(self, path: Path) -> list[str]:
-        """The whole lines that were added to a bell."""
         try:
-            with path.open("rb") as bell:
-                begin = self._read[path] if os.fstat(bell.fileno()).st_size >= self._read[path] else 0
-                bell.seek(begin)
-                added = bell.read()
+            with path.open("rb") as file:
+                begin = self._read[path] if os.fstat(file.fileno()).st_size >= self._read[path] else 0
+                file.seek(begin)
+                added = file.read()
         except FileNotFoundError:
             del self._read[path]
             return []
@@ -111,18 +110,18 @@ class FileTopicTransport:
         return whole.decode().splitlines()
 
     def _remove_stale_files(self) -> None:
-        """Remove bells that nobody holds, but for those that may just be being made."""
+        """Remove files that no process has locked, except those that may be in the making."""
         for path in self._folder.iterdir():
             if path == self._path:
                 continue
-            with suppress(OSError), path.open("rb") as bell:
-                if time.time() - os.fstat(bell.fileno()).st_mtime > _YOUNG_S:
-                    fcntl.flock(bell, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with suppress(OSError), path.open("rb") as file:
+                if time.time() - os.fstat(file.fileno()).st_mtime > _YOUNG_S:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     path.unlink()
 
 
-def _append_topics(bell: int, topics: Collection[str]) -> None:
-    if os.fstat(bell).st_size > _MAX_FILE_BYTES:
-        os.ftruncate(bell, 0)
+def _append_topics(file: int, topics: Collection[str]) -> None:
+    if os.fstat(file).st_size > _MAX_FILE_BYTES:
+        os.ftruncate(file, 0)
         topics = [ALL_TOPICS]
-    os.write(bell, "".join(f"{topic}\n" for topic in topics).encode())
+    os.write(file, "".join(f"{topic}\n" for topic in topics).encode())

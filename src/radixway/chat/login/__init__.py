@@ -4,6 +4,6 @@
 """
 
 from radixway.chat.login.logins import LoginService
-from radixway.chat.login.provider_requests import LoginError
+from radixway.chat.login.providers import LoginError
 
 __all__ = ["LoginError", "LoginService"]

@@ -6,35 +6,31 @@ cookie nor a row for a login that never ends. A state serves once, in all proces
 
 from __future__ import annotations
 
-import json
 import secrets
 import uuid
 from collections.abc import Callable
 
 from authlib.oauth2.rfc6749.parameters import prepare_grant_uri
 from authlib.oauth2.rfc7636 import create_s256_code_challenge
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-from joserfc import jwe
-from joserfc.errors import JoseError
-from joserfc.jwk import OctKey
 from sqlalchemy import delete
-from sqlalchemy.dialects import postgresql, sqlite
 
 from radixway.chat.accounts import UserAccounts
-from radixway.chat.database import ChatDatabase
+from radixway.chat.database import ChatDatabase, insert_into
 from radixway.chat.errors import ChatNotFoundError
 from radixway.chat.ids import hash_secret
 from radixway.chat.login.oidc import OidcProvider
-from radixway.chat.login.provider_requests import LoginError
-from radixway.chat.login.providers import IdentityProvider, LoginCallback, OAuthProvider, ProviderIdentity
+from radixway.chat.login.providers import (
+    IdentityProvider,
+    LoginCallback,
+    LoginError,
+    OAuthProvider,
+    ProviderIdentity,
+)
 from radixway.chat.schema import used_logins
-from radixway.chat.server_secrets import ServerSecrets
+from radixway.chat.server_secrets import ClaimsCipher, ServerSecrets
 from radixway.chat.user_tokens import TokenIssuer, TokenPair
 from radixway.core.config.chat import ChatLoginConfig
 
-_HEADER = {"alg": "dir", "enc": "A256GCM"}
-_INFO = b"radixway: state of a login"
 _LASTS_S = 600.0
 """From the way out to the way back."""
 
@@ -52,8 +48,7 @@ class LoginService:
         credentials: TokenIssuer,
     ) -> None:
         """`clock`: seconds since 1970."""
-        derive = HKDF(SHA256(), 32, salt=kept.auth_salt.encode(), info=_INFO)
-        self._key = OctKey.import_key(derive.derive(kept.auth_secret.encode()))
+        self._cipher = ClaimsCipher(kept, b"radixway: state of a login")
         self._database = database
         self._clock = clock
         self._accounts = accounts
@@ -83,7 +78,7 @@ class LoginService:
             url,
             response_type="code",
             redirect_uri=self._redirect(name),
-            state=jwe.encrypt_compact(_HEADER, json.dumps(claims).encode(), self._key),
+            state=self._cipher.encrypt(claims),
             code_challenge=create_s256_code_challenge(verifier),
             code_challenge_method="S256",
             **parameters,
@@ -114,20 +109,19 @@ class LoginService:
     async def _redeem(self, name: str, state: str) -> tuple[str, str]:
         """PKCE's verifier and the nonce of that login, once. Raises LoginError."""
         try:
-            claims = json.loads(jwe.decrypt_compact(state, self._key).plaintext or b"")
+            claims = self._cipher.decrypt(state)
             meant, until = claims["provider"], float(claims["exp"])
-        except (JoseError, ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError):
             raise LoginError("this login did not begin here", 400) from None
         now = self._clock()
         if meant != name:
             raise LoginError("this login began at another provider", 400)
         if until <= now:
             raise LoginError("this login took too long: begin again", 400)
-        insert = sqlite.insert if self._database.is_sqlite else postgresql.insert
         row = {"state_hash": hash_secret(state), "expires_at": until}
         async with self._database.write_transaction() as write:
             await write.execute(delete(used_logins).where(used_logins.c.expires_at <= now))
-            once = insert(used_logins).values(**row).on_conflict_do_nothing()
+            once = insert_into(write, used_logins).values(**row).on_conflict_do_nothing()
             if (await write.execute(once)).rowcount == 0:
                 raise LoginError("this login has ended already: begin again", 400)
         return str(claims["verifier"]), str(claims["nonce"])

@@ -14,8 +14,14 @@ from joserfc import jwt
 from joserfc.errors import InvalidKeyIdError, JoseError
 from joserfc.jwk import ECKey, KeySet, OKPKey, RSAKey
 
-from radixway.chat.login.provider_requests import LoginError, ProviderUnavailableError, ask
-from radixway.chat.login.providers import LoginCallback, ProviderIdentity, called
+from radixway.chat.login.providers import (
+    LoginCallback,
+    LoginError,
+    ProviderIdentity,
+    ProviderUnavailableError,
+    ask,
+    called,
+)
 from radixway.chat.records import UserRole
 from radixway.core.config.chat import OidcLoginConfig, is_guarded_url
 
@@ -29,13 +35,11 @@ _KINDS: dict[Any, Callable[[Any], Any]] = {
     "EC": ECKey.import_key,
     "OKP": OKPKey.import_key,
 }
-_KEPT_S = 3600.0
-"""How long what a provider says of itself counts."""
+_METADATA_TTL_S = 3600.0
 _AGAIN_S = 30.0
 """Between two looks for a key that was not there: strangers' tokens do not make us ask all the time."""
 _LEEWAY_S = 60
-_LONGEST = 64 * 1024
-"""Characters of an id token."""
+_MAX_ID_TOKEN_CHARACTERS = 64 * 1024
 _NAMES = ("name", "preferred_username", "nickname")
 
 
@@ -81,7 +85,7 @@ class OidcProvider:
             raise LoginError("this comes from another issuer", 400)
         answer = await self._exchange(back)
         token = answer.get("id_token")
-        if not isinstance(token, str) or len(token) > _LONGEST:
+        if not isinstance(token, str) or len(token) > _MAX_ID_TOKEN_CHARACTERS:
             raise LoginError("the provider gave no id token for this code")
         claims = await self._claims(token, back.nonce)
         for name, value in self._section.required_claims.items():
@@ -93,12 +97,7 @@ class OidcProvider:
 
     async def _exchange(self, back: LoginCallback) -> dict[str, Any]:
         found, section = await self._discover(), self._section
-        form = {
-            "grant_type": "authorization_code",
-            "code": back.code,
-            "redirect_uri": back.redirect_uri,
-            "code_verifier": back.verifier,
-        }
+        form = back.to_token_form()
         secret = section.client_secret
         if secret is None or found.secret_in_body:
             form["client_id"] = section.client_id
@@ -127,7 +126,7 @@ class OidcProvider:
 
     async def _verified(self, token: str) -> dict[str, Any]:
         """Its claims, if the provider has signed them. Raises JoseError, ValueError, LoginError."""
-        keys = await self._key_set(fresh_after=self._clock() - _KEPT_S)
+        keys = await self._key_set(fresh_after=self._clock() - _METADATA_TTL_S)
         try:
             return jwt.decode(token, keys, algorithms=_SIGNED_BY).claims
         except InvalidKeyIdError:  # the provider has changed its keys
@@ -145,7 +144,7 @@ class OidcProvider:
 
     async def _discover(self) -> ProviderMetadata:
         async with self._lock:
-            if self._found is None or self._found.at <= self._clock() - _KEPT_S:
+            if self._found is None or self._found.at <= self._clock() - _METADATA_TTL_S:
                 url = f"{self._section.issuer.rstrip('/')}/.well-known/openid-configuration"
                 self._found = self._read(url, await ask(url))
             return self._found

@@ -1,14 +1,66 @@
-"""The interface of login providers, and those with OAuth 2 and a user page: Discord, GitHub."""
+"""Login providers: their interface, requests to them, and those with OAuth 2 and a user page."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
+from urllib.parse import urlencode
 
-from radixway.chat.login.provider_requests import LoginError, ask
+import msgspec
+
 from radixway.chat.records import UserRole
 from radixway.core.config.chat import OAuthLoginConfig
+from radixway.core.net import AddressAllowlist, FetchError, TooManyRedirectsError, UrlFetcher
+
+_MAX_BYTES = 1 << 20
+_ANYWHERE = AddressAllowlist(("0.0.0.0/0", "::/0"))
+"""Who runs this gateway named the provider, which may stand in their own network."""
+
+
+class LoginError(Exception):
+    """Nobody has logged in; the text says why, without a word of codes and tokens."""
+
+    def __init__(self, text: str, status: int = 401) -> None:
+        """`status`: of HTTP."""
+        super().__init__(text)
+        self.status = status
+
+
+class ProviderUnavailableError(LoginError):
+    """The provider cannot be asked now."""
+
+    def __init__(self, url: str, why: str) -> None:
+        host = url.split("/")[2]
+        super().__init__(f"{host} cannot be asked now: {why}", 503)
+
+
+async def ask(
+    url: str,
+    *,
+    form: Mapping[str, str] | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Return the JSON object at `url`, posting `form` if there is one. Raises LoginError."""
+    sent = {"Accept": "application/json", **(headers or {})}
+    if form is not None:
+        sent["Content-Type"] = "application/x-www-form-urlencoded"
+    method, body = ("GET", None) if form is None else ("POST", urlencode(form).encode())
+    try:
+        async with UrlFetcher(_ANYWHERE, max_bytes=_MAX_BYTES, max_redirects=0) as fetcher:
+            answer = await fetcher.fetch(url, method=method, headers=sent, body=body)
+    except TooManyRedirectsError:
+        raise LoginError("the provider refused: it leads elsewhere") from None
+    except FetchError as error:
+        raise ProviderUnavailableError(url, str(error)) from error
+    if answer.status >= 500 or answer.status == 429:
+        raise ProviderUnavailableError(url, f"it answered {answer.status}")
+    if answer.status != 200:
+        raise LoginError(f"the provider refused: it answered {answer.status}")
+    try:
+        return msgspec.json.decode(answer.body, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise ProviderUnavailableError(url, "it did not answer a JSON object of at most a megabyte") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +68,6 @@ class ProviderIdentity:
     """A user's identity, as a provider states it."""
 
     provider: str
-    """As it is kept with users."""
     account: str
     """By this alone the provider's users are told apart: names and addresses change hands."""
     name: str
@@ -30,11 +81,19 @@ class LoginCallback:
 
     code: str
     verifier: str
-    """Of PKCE."""
     nonce: str
     redirect_uri: str
     issuer: str | None = None
     """As the provider said at the way back (RFC 9207); None: it did not."""
+
+    def to_token_form(self) -> dict[str, str]:
+        """Return the fields of the request that exchanges the code."""
+        return {
+            "grant_type": "authorization_code",
+            "code": self.code,
+            "redirect_uri": self.redirect_uri,
+            "code_verifier": self.verifier,
+        }
 
 
 class IdentityProvider(Protocol):
@@ -67,14 +126,8 @@ class OAuthProvider:
         return self._section.authorize_url, {"client_id": self._section.client_id, "scope": self._scope}
 
     async def identify(self, back: LoginCallback) -> ProviderIdentity:
-        """Exchange the code of `back` and return the user whom the provider's user page names. Raises
-        LoginError.
-        """
-        form = {
-            "grant_type": "authorization_code",
-            "code": back.code,
-            "redirect_uri": back.redirect_uri,
-            "code_verifier": back.verifier,
+        """Exchange the code of `back` and return the user of the provider's user page. Raises LoginError."""
+        form = back.to_token_form() | {
             "client_id": self._section.client_id,
             "client_secret": self._section.client_secret.get_secret_value(),
         }

@@ -3,8 +3,7 @@
 `PluginRegistry` finds them, `PluginAnswers` answers with one where the gateway's own workers answer.
 """
 
-from radixway.chat.plugins.plugin_answers import PluginAnswers, find_chosen_plugin
-from radixway.chat.plugins.plugin_chain import StreamChat
+from radixway.chat.plugins.plugin_chain import PluginAnswers, StreamChat, find_chosen_plugin
 from radixway.chat.plugins.plugin_registry import PluginRegistry
 
 __all__ = ["PluginAnswers", "PluginRegistry", "StreamChat", "find_chosen_plugin"]

@@ -9,11 +9,9 @@ from collections.abc import Callable
 
 Number = int | float
 
-LONGEST = 500
-"""Characters of an expression."""
-_BITS = 4096
-"""Of a whole number, on the way to a result, too."""
-_DEEPEST = 50
+MAX_CHARACTERS = 500
+_MAX_BITS = 4096
+_MAX_DEPTH = 50
 
 
 class CalculationError(Exception):
@@ -26,11 +24,11 @@ def calculate(expression: str) -> str:
     `^` is a power; `×`, `÷` and `−` are read, too. Whole numbers are exact, others have 15 digits. Takes
     microseconds, whatever it is given. Raises CalculationError.
     """
-    if len(expression) > LONGEST:
-        raise CalculationError(f"an expression has at most {LONGEST} characters")
+    if len(expression) > MAX_CHARACTERS:
+        raise CalculationError(f"an expression has at most {MAX_CHARACTERS} characters")
     text = expression.strip().replace("^", "**").replace("×", "*").replace("÷", "/").replace("−", "-")
     try:
-        value = _value(ast.parse(text, mode="eval").body, _DEEPEST)
+        value = _value(ast.parse(text, mode="eval").body, _MAX_DEPTH)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise CalculationError("this is not arithmetic") from None
     except ZeroDivisionError:
@@ -62,7 +60,7 @@ def _value(node: ast.expr, depth: int) -> Number:
 def _small(value: Number) -> Number:
     if isinstance(value, complex):
         raise CalculationError("no real number")
-    if isinstance(value, int) and value.bit_length() > _BITS:
+    if isinstance(value, int) and value.bit_length() > _MAX_BITS:
         raise CalculationError("the number is too large")
     if isinstance(value, float) and not math.isfinite(value):
         raise CalculationError("no finite number")
@@ -70,14 +68,13 @@ def _small(value: Number) -> Number:
 
 
 def _power(base: Number, exponent: Number) -> Number:
-    if isinstance(base, int) and isinstance(exponent, int) and abs(exponent) * base.bit_length() > _BITS:
+    if isinstance(base, int) and isinstance(exponent, int) and abs(exponent) * base.bit_length() > _MAX_BITS:
         raise CalculationError("the number is too large")
     power: Number = base**exponent
     return power
 
 
 def _bounded(function: Callable[..., Number], most: int) -> Callable[..., Number]:
-    """Of whole numbers, none of them larger than that."""
 
     def bounded(*given: Number) -> Number:
         if any(not isinstance(each, int) or abs(each) > most for each in given):

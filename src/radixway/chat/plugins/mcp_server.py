@@ -25,8 +25,6 @@ SCHEME = "mcp:"
 
 
 class _HeldConnection:
-    """A connection."""
-
     def __init__(self) -> None:
         self.client: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self.drop = asyncio.Event()
@@ -176,7 +174,6 @@ def _is_closed(error: Exception) -> bool:
 
 
 def _result_text(result: CallToolResult) -> str:
-    """What a tool said; what is no text is named."""
     parts = [getattr(block, "text", None) or f"[{block.type}]" for block in result.content]
     if not parts and result.structured_content is not None:
         return str(result.structured_content)
@@ -191,7 +188,6 @@ def _describe_error(error: Exception) -> str:
 
 
 def _explain_error(error: BaseException) -> str:
-    """In a line, without what groups of exceptions put around it."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return f"{type(error).__name__}: {error}"[:300]

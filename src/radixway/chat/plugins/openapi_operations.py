@@ -15,17 +15,13 @@ from yarl import URL
 from radixway.chat.plugins.plugin import PluginError
 
 MAX_DOCUMENT_BYTES = 512 << 10
-"""Bytes of a document."""
 _MAX_YAML_CHARACTERS = 128 << 10
 """Characters: libyaml lets nobody else work meanwhile."""
-_OPERATIONS = 32
-"""Of one plugin, that models are told of."""
-_DEEPEST = 8
-"""References within references."""
-_NESTED = 100
-"""Collections within collections of a YAML document."""
-_WORDS = 2000
-"""Characters of a description."""
+_MAX_OPERATIONS = 32
+_MAX_REFERENCE_DEPTH = 8
+_MAX_YAML_DEPTH = 100
+_MAX_TEXT_CHARACTERS = 2000
+_LINKS = ("logo_url", "contact_email", "legal_info_url")
 _NOT_HEADERS = {"accept", "authorization", "content-length", "content-type", "cookie", "host"}
 _NOT_HEADERS |= {"connection", "te", "transfer-encoding", "upgrade"}
 """Parameters by these names are none, says OpenAPI, or would change who is spoken to."""
@@ -46,9 +42,7 @@ class PluginOperation:
     """JSON Schema of an object; the body, where there is one, is its property `payload`."""
 
     def build_request(self, arguments: dict[str, Any]) -> tuple[str, dict[str, str], bytes | None]:
-        """Return URL, headers and body of a call with `arguments`. Raises ValueError if a required one is
-        missing.
-        """
+        """Return URL, headers and body of a call. Raises ValueError if a required argument is missing."""
         missing = [name for name in self.parameters["required"] if arguments.get(name) is None]
         if missing:
             raise ValueError(f"missing: {', '.join(missing)}")
@@ -95,7 +89,7 @@ def _parse_yaml(text: str) -> Any:
             raise ValueError("aliases are not read")
         if isinstance(event, yaml.CollectionStartEvent | yaml.CollectionEndEvent):
             depth += 1 if isinstance(event, yaml.CollectionStartEvent) else -1
-        if depth > _NESTED:
+        if depth > _MAX_YAML_DEPTH:
             raise ValueError("too deep")
     return json.loads(json.dumps(yaml.load(text, Loader=loader), default=str, skipkeys=True))
 
@@ -115,19 +109,24 @@ def to_plugin_config(manifest: dict[str, Any]) -> dict[str, Any]:
     told = {name: _short_text(manifest.get(name)) for name in names}
     if not told["name_for_model"] and not told["name_for_human"]:
         raise PluginError("the manifest has no name")
+    links = {name: _short_text(manifest.get(name)) or None for name in _LINKS}
+    version = _short_text(manifest.get("schema_version")) or "v1"
+    return make_plugin_config(told, "openapi", api["url"][:2048]) | links | {"schema_version": version}
+
+
+def make_plugin_config(texts: dict[str, str], api_type: str, url: str) -> dict[str, Any]:
+    """Return the published shape of a plugin with `texts` (names and descriptions) and an API at `url`."""
     return {
-        "schema_version": _short_text(manifest.get("schema_version")) or "v1",
-        **told,
+        "schema_version": "v1",
+        **texts,
         "api": {
-            "type": "openapi",
-            "url": api["url"][:2048],
+            "type": api_type,
+            "url": url,
             "has_user_authentication": False,
             "is_user_authenticated": False,
         },
         "auth": {"type": "none"},
-        "logo_url": _short_text(manifest.get("logo_url")) or None,
-        "contact_email": _short_text(manifest.get("contact_email")) or None,
-        "legal_info_url": _short_text(manifest.get("legal_info_url")) or None,
+        **dict.fromkeys(_LINKS),
         "endpoints": None,
     }
 
@@ -138,7 +137,7 @@ def parse_operations(document: dict[str, Any], url: str) -> list[PluginOperation
     found: dict[str, PluginOperation] = {}
     for path, method, item, operation in _iter_endpoints(document):
         name = _function_name(operation.get("operationId") or f"{method}{path}")
-        if name not in found and len(found) < _OPERATIONS:
+        if name not in found and len(found) < _MAX_OPERATIONS:
             found[name] = _parse_operation(document, base + path, name, method, item, operation)
     if not found:
         raise PluginError("the plugin has no operation with GET or POST")
@@ -174,7 +173,7 @@ def _parse_operation(
         if place == "header" and label.lower() in _NOT_HEADERS:
             continue
         places[label] = place
-        schema = _inline_references(document, parameter.get("schema") or {}, _DEEPEST)
+        schema = _inline_references(document, parameter.get("schema") or {}, _MAX_REFERENCE_DEPTH)
         properties[label] = {"description": _short_text(parameter.get("description")), **schema}
         if (parameter.get("required") is True or place == "path") and label not in required:
             required.append(label)
@@ -182,7 +181,7 @@ def _parse_operation(
     content = body.get("content")
     if method == "post" and isinstance(content, dict) and isinstance(content.get("application/json"), dict):
         properties["payload"] = _inline_references(
-            document, content["application/json"].get("schema") or {}, _DEEPEST
+            document, content["application/json"].get("schema") or {}, _MAX_REFERENCE_DEPTH
         )
         required += ["payload"] if body.get("required") is True else []
     schema = {"type": "object", "properties": properties, "required": required}
@@ -204,7 +203,7 @@ def _base_url(document: dict[str, Any], url: str) -> str:
 
 def _resolve_reference(document: dict[str, Any], value: Any) -> dict[str, Any]:
     """An object, or the one that it refers to within the document; nothing where that is elsewhere."""
-    for _ in range(_DEEPEST):
+    for _ in range(_MAX_REFERENCE_DEPTH):
         if not isinstance(value, dict):
             return {}
         reference = value.get("$ref")
@@ -224,7 +223,7 @@ def _inline_references(document: dict[str, Any], schema: Any, depth: int) -> dic
     if "description" in schema:
         kept["description"] = _short_text(schema["description"])
     if depth > 0 and isinstance(schema.get("properties"), dict):
-        shown = list(schema["properties"].items())[:_OPERATIONS]
+        shown = list(schema["properties"].items())[:_MAX_OPERATIONS]
         kept["properties"] = {
             str(name): _inline_references(document, each, depth - 4) for name, each in shown
         }
@@ -247,7 +246,7 @@ def _function_name(text: Any) -> str:
 
 
 def _short_text(value: Any) -> str:
-    return value[:_WORDS] if isinstance(value, str) else ""
+    return value[:_MAX_TEXT_CHARACTERS] if isinstance(value, str) else ""
 
 
 def _as_list(value: Any) -> list[Any]:

@@ -16,12 +16,9 @@ import yaml
 from radixway.chat.plugins.plugin import ToolError, strip_unstorable
 from radixway.core.net import FetchedResource, FetchError, UrlFetcher
 
-_READ_S = 10.0
-"""For a page or a PDF to become text."""
-_READERS = 4
-"""Processes at a time that read them."""
-_NODES = 400
-"""Of a JSON document, that become text."""
+_EXTRACT_TIMEOUT_S = 10.0
+_MAX_PROCESSES = 4
+_MAX_JSON_NODES = 400
 _CHARSET = re.compile(rb"""<meta[^>]{0,200}charset=["']?([a-zA-Z0-9_-]+)""", re.IGNORECASE)
 PageKind = Literal["html", "pdf", "json", "text"]
 
@@ -33,7 +30,7 @@ class PageReader:
         """`characters`: of a text, at most."""
         self._fetcher = fetcher
         self._characters = characters
-        self._readers = asyncio.Semaphore(_READERS)
+        self._readers = asyncio.Semaphore(_MAX_PROCESSES)
 
     async def read_text(self, url: str) -> str:
         """Return the text at `url`: of HTML, PDF, JSON, or any text. Raises ToolError."""
@@ -85,14 +82,13 @@ def render_json(fetched: FetchedResource) -> str:
     try:
         document = json.loads(fetched.body)
         return strip_unstorable(
-            yaml.safe_dump(_truncate_value(document, [_NODES]), sort_keys=False, allow_unicode=True)
+            yaml.safe_dump(_truncate_value(document, [_MAX_JSON_NODES]), sort_keys=False, allow_unicode=True)
         )
     except (ValueError, RecursionError, yaml.YAMLError):
         return strip_unstorable(fetched.decode_text())
 
 
 def _truncate_value(value: Any, left: list[int]) -> Any:
-    """As much of it as `left` allows nodes."""
     left[0] -= 1
     if isinstance(value, dict):
         return {key: _truncate_value(each, left) for key, each in value.items() if left[0] > 0}
@@ -111,7 +107,7 @@ async def _extract_in_process(kind: str, body: bytes, characters: int) -> str:
         stderr=asyncio.subprocess.DEVNULL,
     )
     try:
-        async with asyncio.timeout(_READ_S):
+        async with asyncio.timeout(_EXTRACT_TIMEOUT_S):
             text, _ = await process.communicate(body)
     except TimeoutError:
         raise ToolError(f"the {kind} takes too long to read") from None

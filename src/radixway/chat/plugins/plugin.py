@@ -56,9 +56,7 @@ class ToolObservation:
 async def call_tool(
     tool: PluginTool, arguments: dict[str, Any], *, timeout_s: float, characters: int
 ) -> ToolObservation:
-    """Call `tool` with `arguments`. Failures become observations for the model; results are cut to
-    `characters`.
-    """
+    """Call `tool`. Failures become observations for the model; results are cut to `characters`."""
     try:
         async with asyncio.timeout(timeout_s):
             found = strip_unstorable(await tool.call(arguments))

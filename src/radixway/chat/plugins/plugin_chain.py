@@ -1,7 +1,6 @@
-"""An answer that may use a plugin: the model is asked, its calls are made, and it is asked again.
+"""Answers that may use a plugin: the model is asked, its calls are made, and it is asked again.
 
-Models that call functions are offered the tools as such; others are asked in text (`react.py`).
-"""
+Models that call functions are offered the tools as such; others are asked in text (`react.py`)."""
 
 from __future__ import annotations
 
@@ -10,21 +9,21 @@ import json
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Any, Protocol
 
 from radixway.chat.plugins import react
-from radixway.chat.plugins.plugin import ChatPlugin, PluginTool, ToolObservation, call_tool
+from radixway.chat.plugins.plugin import ChatPlugin, PluginError, PluginTool, ToolObservation, call_tool
+from radixway.chat.plugins.plugin_registry import PluginEntry, PluginRegistry, find_enabled
+from radixway.core.config.chat import ChatPluginsConfig
 
 ChatMessage = dict[str, Any]
-"""One of OpenAI's."""
 StreamChat = Callable[[Sequence[dict[str, Any]], dict[str, Any]], AsyncGenerator[dict[str, Any], None]]
 """One request to the answer's model: messages and further fields of the body; the chunks that it says."""
 _LAST = "You have used the tools as often as you may. Answer now, without them."
-_AT_ONCE = 8
-"""Calls of one round that are made."""
-_TOO_MANY = f"Error: at most {_AT_ONCE} calls at once; call again"
-_RECORD = 20_000
-"""Characters of each step that are kept with the answer."""
+_MAX_PARALLEL_CALLS = 8
+_TOO_MANY = f"Error: at most {_MAX_PARALLEL_CALLS} calls at once; call again"
+_MAX_RECORD_CHARACTERS = 20_000
 
 
 class AnswerSpeaker(Protocol):
@@ -91,8 +90,11 @@ class PluginRecord:
 
     def record_exchange(self, prompt: str, answer: str) -> None:
         """Record one request's `prompt` and the model's `answer`."""
-        self.prompt = prompt[-_RECORD:]
-        self.monologue += [f"In: {prompt}"[:_RECORD], f"Out: {answer}"[:_RECORD]]
+        self.prompt = prompt[-_MAX_RECORD_CHARACTERS:]
+        self.monologue += [
+            f"In: {prompt}"[:_MAX_RECORD_CHARACTERS],
+            f"Out: {answer}"[:_MAX_RECORD_CHARACTERS],
+        ]
 
     def record_observation(self, observation: ToolObservation) -> None:
         """Record the `observation` of a call."""
@@ -151,7 +153,6 @@ class PluginChain:
             await self._report_step(action.thought, action.tool, action.arguments, observation)
 
     async def _stream_text(self, thread: Sequence[ChatMessage]) -> str:
-        """One answer; what is meant for the user is passed on as it comes."""
         self.told.finish_reason = None
         reader = react.ReactAnswerReader()
         async with aclosing(self.ask(thread, {"stop": [react.STOP]})) as events:
@@ -196,9 +197,9 @@ class PluginChain:
             if last or not calls:
                 return
             thread.append({"role": "assistant", "content": text or None, "tool_calls": calls})
-            made = (self._call_function(call["function"]) for call in calls[:_AT_ONCE])
+            made = (self._call_function(call["function"]) for call in calls[:_MAX_PARALLEL_CALLS])
             found = await asyncio.gather(*made)
-            found += [ToolObservation(_TOO_MANY, failed=True)] * len(calls[_AT_ONCE:])
+            found += [ToolObservation(_TOO_MANY, failed=True)] * len(calls[_MAX_PARALLEL_CALLS:])
             self.record.depth += 1
             for call, observation in zip(calls, found, strict=True):
                 thread.append({"role": "tool", "tool_call_id": call["id"], "content": observation.text})
@@ -209,7 +210,6 @@ class PluginChain:
     async def _stream_calls(
         self, thread: Sequence[ChatMessage], more: dict[str, Any]
     ) -> tuple[str, list[dict[str, Any]]]:
-        """One answer, passed on as it comes, and the calls in it."""
         self.told.finish_reason = None
         text, calls = "", dict[int, dict[str, Any]]()
         async with aclosing(self.ask(thread, more)) as events:
@@ -258,7 +258,6 @@ def iter_deltas(event: dict[str, Any]) -> Iterable[dict[str, Any]]:
 
 
 def _merge_call(calls: dict[int, dict[str, Any]], index: int, part: dict[str, Any]) -> None:
-    """A part of a call, to those before it."""
     call = calls.setdefault(
         index, {"id": f"call_{index}", "type": "function", "function": {"name": "", "arguments": ""}}
     )
@@ -274,7 +273,6 @@ def _to_function(tool: PluginTool) -> dict[str, Any]:
 
 
 def _with_instructions(messages: Sequence[ChatMessage], text: str) -> list[ChatMessage]:
-    """With a further paragraph in what the system says."""
     thread = [dict(message) for message in messages]
     if thread and thread[0]["role"] == "system":
         thread[0]["content"] = f"{thread[0]['content']}\n\n{text}"
@@ -284,3 +282,66 @@ def _with_instructions(messages: Sequence[ChatMessage], text: str) -> list[ChatM
 
 def _thread_text(thread: Sequence[ChatMessage]) -> str:
     return "\n".join(f"{message['role']}: {message['content']}" for message in thread)
+
+
+_MAX_DEPTH = 16
+
+
+class PluginAnswers:
+    """Answers with plugins, for the gateway's own workers and in our pull worker."""
+
+    def __init__(self, plugins: PluginRegistry, config: ChatPluginsConfig) -> None:
+        self._plugins = plugins
+        self._config = config
+
+    async def answer_with_plugin(
+        self,
+        speaker: AnswerSpeaker,
+        model: str,
+        parameters: dict[str, Any],
+        messages: Sequence[ChatMessage],
+        ask: StreamChat,
+    ) -> dict[str, Any]:
+        """Stream an answer into `speaker`; returns usage, finish reason and the record of the chosen plugin.
+
+        A plugin that cannot be used costs no answer: it is given without.
+        """
+        entry = find_chosen_plugin(parameters)
+        assert entry is not None
+        limits = self._chain_limits(parameters)
+        try:
+            plugin = await self._plugins.open_plugin(entry)
+        except PluginError as error:
+            chain = PluginChain(_without_tools(entry), ask, speaker, limits)
+            chain.record.error = str(error)
+            await chain.answer_plainly(messages)
+        else:
+            chain = PluginChain(plugin, ask, speaker, limits)
+            calls = any(fnmatchcase(model, name) for name in self._config.function_calling)
+            await (chain.answer_with_functions(messages) if calls else chain.answer_in_text(messages))
+        return {
+            "usage": chain.told.total_usage(),
+            "finish_reason": chain.told.finish_reason,
+            "used_plugin": chain.record.to_shape(),
+        }
+
+    def _chain_limits(self, parameters: dict[str, Any]) -> ChainLimits:
+        depth = parameters.get("plugin_max_depth")
+        return ChainLimits(
+            max(0, min(depth, _MAX_DEPTH)) if isinstance(depth, int) else 4,
+            self._config.tool_timeout_s,
+            self._config.result_characters,
+        )
+
+
+def find_chosen_plugin(parameters: dict[str, Any] | None) -> PluginEntry | None:
+    """Return the plugin that `parameters` choose; None also for an answer that continues another one."""
+    if not parameters or parameters.get("prefix"):
+        return None
+    return find_enabled(parameters.get("plugins") or ())
+
+
+def _without_tools(entry: PluginEntry) -> ChatPlugin:
+    config = entry.get("plugin_config") or {}
+    name = config.get("name_for_human") or entry["url"]
+    return ChatPlugin(entry["url"], name, "", (), trusted=bool(entry.get("trusted")))

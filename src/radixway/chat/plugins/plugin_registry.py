@@ -11,7 +11,7 @@ from yarl import URL
 
 from radixway.chat.plugins.builtin_plugins import BuiltinPlugin, make_builtins
 from radixway.chat.plugins.mcp_server import SCHEME, McpServer
-from radixway.chat.plugins.openapi_operations import to_plugin_config
+from radixway.chat.plugins.openapi_operations import make_plugin_config, to_plugin_config
 from radixway.chat.plugins.plugin import ChatPlugin, PluginError
 from radixway.chat.plugins.remote_plugins import RemotePlugins
 from radixway.core.config.chat import ChatPluginsConfig, McpServerConfig
@@ -74,8 +74,7 @@ class PluginRegistry:
         return await self._by_url.load_config(url)
 
     async def prepare_entries(self, entries: Sequence[PluginEntry], base: str) -> list[PluginEntry]:
-        """Return `entries` as they are stored: the one that will be used gets its `plugin_config`, where it
-        can be loaded.
+        """Return `entries` as stored: the one that will be used gets its `plugin_config`, where it loads.
 
         Workers that fetch jobs throw away what a plugin without one finds. Who is trusted is ours to say.
         """
@@ -134,21 +133,11 @@ def _make_entry(url: str, config: dict[str, Any]) -> PluginEntry:
 
 def _make_mcp_config(server: McpServer) -> dict[str, Any]:
     """An MCP server in the shape of a manifest: so that whoever chooses plugins can choose it."""
-    return {
-        "schema_version": "v1",
+    description = f"The MCP server {server.name}"
+    texts = {
         "name_for_model": server.name,
         "name_for_human": server.name,
-        "description_for_human": f"The MCP server {server.name}",
-        "description_for_model": f"The MCP server {server.name}",
-        "api": {
-            "type": "mcp",
-            "url": server.url,
-            "has_user_authentication": False,
-            "is_user_authenticated": False,
-        },
-        "auth": {"type": "none"},
-        "logo_url": None,
-        "contact_email": None,
-        "legal_info_url": None,
-        "endpoints": None,
+        "description_for_human": description,
+        "description_for_model": description,
     }
+    return make_plugin_config(texts, "mcp", server.url)

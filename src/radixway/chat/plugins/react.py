@@ -22,8 +22,7 @@ _ACTION = re.compile(r"(?:^|\n)\s*Action\s*:[ \t]*([^\n]+)", re.IGNORECASE)
 _INPUT = re.compile(r"(?:^|\n)\s*Action Input\s*:", re.IGNORECASE)
 _THOUGHT = re.compile(r"(?:^|\n)\s*Thought\s*:[ \t]*([^\n]*)", re.IGNORECASE)
 _END = re.compile(r"\s*End!\s*$")
-_ALIKE = 0.75
-"""How alike a name must be to one of a tool, to be meant for it."""
+_MIN_SIMILARITY = 0.75
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,16 +89,14 @@ def find_tool(name: str, tools: Sequence[PluginTool]) -> PluginTool | None:
     parts = [tool for key, tool in known.items() if wanted and (key in wanted or wanted in key)]
     if len(parts) == 1:
         return parts[0]
-    near = difflib.get_close_matches(wanted, known, n=1, cutoff=_ALIKE)
+    near = difflib.get_close_matches(wanted, known, n=1, cutoff=_MIN_SIMILARITY)
     return known[near[0]] if near else None
 
 
 def parse_arguments(text: str, tool: PluginTool) -> dict[str, Any]:
-    """Return the arguments in `text`: the published `{"request": {"params", "payload"}}`, or just the
-    arguments.
+    """Return the arguments in `text`: the published `{"request": {"params", "payload"}}`, or just arguments.
 
-    Words without JSON are the only parameter of a tool that has one. Raises ValueError, in words for the
-    model.
+    Text without JSON is the only parameter of a tool that has one. Raises ValueError, in words for the model.
     """
     start = text.find("{")
     if start < 0:
@@ -121,7 +118,6 @@ def parse_arguments(text: str, tool: PluginTool) -> dict[str, Any]:
 
 
 def _parse_object(text: str) -> dict[str, Any]:
-    """The first object of a text, mended where that is plainly possible."""
     for candidate in _iter_repairs(text):
         try:
             value, _ = json.JSONDecoder(strict=False).raw_decode(candidate)
@@ -150,9 +146,7 @@ class ReactAnswerReader:
 
     def __init__(self) -> None:
         self.text = ""
-        """All that the model said."""
         self._at: int | None = None
-        """Where the answer begins."""
         self._told = 0
 
     def feed(self, piece: str) -> str:

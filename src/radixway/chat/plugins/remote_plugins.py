@@ -20,9 +20,8 @@ from radixway.chat.plugins.openapi_operations import (
 from radixway.chat.plugins.plugin import ChatPlugin, PluginError, PluginTool, ToolError
 from radixway.core.net import FetchError, UrlFetcher
 
-_KEPT_S = 300.0
-_KEPT_BYTES = 4 << 20
-"""Of documents, as they came."""
+_CACHE_TTL_S = 300.0
+_MAX_CACHE_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +89,7 @@ class RemotePlugins:
             raise PluginError(f"no document there: {why}")
         document = await asyncio.to_thread(parse_document, fetched.decode_text())
         self._kept.pop(url, None)
-        self._kept[url] = _CachedDocument(document, self._clock() + _KEPT_S, len(fetched.body))
-        while sum(each.size for each in self._kept.values()) > _KEPT_BYTES:
+        self._kept[url] = _CachedDocument(document, self._clock() + _CACHE_TTL_S, len(fetched.body))
+        while sum(each.size for each in self._kept.values()) > _MAX_CACHE_BYTES:
             del self._kept[next(iter(self._kept))]
         return document

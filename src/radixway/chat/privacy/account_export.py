@@ -35,8 +35,7 @@ class AccountExport:
         """Yield everything stored about `user_id`, some lines at a time, each part as it is when requested.
         Raises ChatNotFoundError at once.
         """
-        async with self._database.read_connection() as read:
-            known = (await read.execute(select(users.c.id).where(users.c.id == user_id))).first()
+        known = await self._database.fetch_first(select(users.c.id).where(users.c.id == user_id))
         if known is None:
             raise ChatNotFoundError("User not found")
         return self._iter_lines(user_id)
@@ -56,8 +55,7 @@ class AccountExport:
         after: tuple[Any, ...] | None = None
         while True:
             page = wanted if after is None else wanted.where(tuple_(*key) > after)
-            async with self._database.read_connection() as read:
-                rows = (await read.execute(page)).mappings().all()
+            rows = [row._mapping for row in await self._database.fetch_all(page)]
             if rows:
                 lines = ({"table": str(table.name), "row": {n: row[n] for n in told}} for row in rows)
                 yield b"".join(map(_encode_line, lines))

@@ -83,8 +83,7 @@ class FileScrubber:
             await asyncio.gather(self._at_work, return_exceptions=True)
 
     async def _list_owed(self) -> list[str]:
-        async with self._database.read_connection() as read:
-            return list((await read.execute(select(unscrubbed.c.id))).scalars())
+        return await self._database.fetch_scalars(select(unscrubbed.c.id))
 
     async def _scrub_files(self) -> None:
         wait_s = self._rested_at - self._clock()
@@ -97,12 +96,10 @@ class FileScrubber:
         finally:
             now = self._clock()
             self._rested_at = now + (now - began) * (1 - _SHARE) / _SHARE
-        async with self._database.write_transaction() as write:
-            await write.execute(delete(unscrubbed).where(unscrubbed.c.id.in_(owed)))
+        await self._database.execute(delete(unscrubbed).where(unscrubbed.c.id.in_(owed)))
 
     async def _scrub_sqlite(self) -> None:
-        async with self._database.write_transaction() as write:
-            await write.execute(text("INSERT INTO message_search (message_search) VALUES ('optimize')"))
+        await self._database.execute(text("INSERT INTO message_search (message_search) VALUES ('optimize')"))
         async with self._database.autocommit_runner() as run:
             size = await asyncio.to_thread(_file_size_bytes, self._database.url.database)
             if size <= self._largest_bytes:

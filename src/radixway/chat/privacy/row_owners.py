@@ -68,7 +68,6 @@ OWNERS: dict[Table, OwnerColumn] = {
 """Whatever leads to a table, or refers to it, stands below it."""
 
 NOBODYS = frozenset({workers, worker_sessions, unscrubbed, used_logins})
-"""Tables that hold nothing of users."""
 
 OF_SEARCH = frozenset({"search_rows", "message_search"})
 """SQLite's index of words: triggers empty it with `messages`, `FileScrubber` cleans what FTS5 leaves."""

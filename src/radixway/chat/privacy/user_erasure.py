@@ -53,10 +53,8 @@ class UserErasure:
     async def erase_users(self, tenant: str, user: str | None = None) -> int:
         """Erase a `user` by id, by the name that a key of the `tenant` gives, or as `provider:account`.
 
-        None: all of a tenant, those that left before too.
-
-        Returns how many rows there were; may be called again. Raises CannotErase: something of them may
-        still be in files, or the database does not answer.
+        `user` None: all of the tenant, those that left before too. Returns how many rows there were; may be
+        called again. Raises CannotErase: files may still hold something, or the database does not answer.
         """
         try:
             user_ids = await self._revoke_access(tenant, user)
@@ -67,7 +65,6 @@ class UserErasure:
         return rows
 
     async def _revoke_access(self, tenant: str, user: str | None) -> list[str]:
-        """They can ask for nothing any more."""
         meant = users.c.tenant == tenant
         if user is not None:
             provider, _, account = user.partition(":")
@@ -92,8 +89,7 @@ class UserErasure:
             .join(chats)
             .where(chats.c.user_id.in_(user_ids), messages.c.state.in_(UNDER_WAY))
         )
-        async with self._database.read_connection() as read:
-            under_way = (await read.execute(wanted)).all()
+        under_way = await self._database.fetch_all(wanted)
         for message_id, user_id in under_way:
             try:
                 await self._answers.cancel_answer(user_id, message_id)

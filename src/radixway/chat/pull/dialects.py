@@ -35,7 +35,6 @@ from radixway.chat.pull.published_work import to_readable_work
 _encode = msgspec.json.encode
 
 FindModel = Callable[[str], ServedModelConfig | None]
-"""A configured model by its name."""
 
 
 class WorkerDialect:
@@ -176,7 +175,6 @@ def _known_extensions(info: WorkerInfo) -> list[str]:
 
 
 def _model_shape(config: _OverviewConfig, find: FindModel) -> dict[str, Any]:
-    """Still to be checked."""
     if config.model_config is not None:
         return msgspec.structs.asdict(config.model_config)
     total = config.max_total_length or config.max_total_tokens
@@ -191,12 +189,10 @@ def _model_shape(config: _OverviewConfig, find: FindModel) -> dict[str, Any]:
         raise InvalidFrameError(
             "no configured model has the name of `$.config`, and its lengths are not told"
         )
-    lengths = {"max_input_length": known.max_input_length, "max_total_length": known.max_total_length}
-    return {"model_id": known.model_id, **lengths, "quantized": known.quantized}
+    return known.to_shape()
 
 
 def _work_fields(attempt: AnswerAttempt, now: float, safety_level: int) -> dict[str, Any]:
-    """Raises UnreadableWork."""
     return to_readable_work(
         {
             "thread": {"messages": [to_message_read(message) for message in attempt.build_worker_thread()]},

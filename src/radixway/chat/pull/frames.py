@@ -19,7 +19,6 @@ _Name = Annotated[str, Meta(min_length=1, max_length=512, pattern=r"^[^\x00-\x1f
 """Of a model: it stands in queues, labels and logs."""
 FrameExtensions = Annotated[list[Annotated[str, Meta(max_length=64)]], Meta(max_length=16)]
 _MAX_HARDWARE_BYTES = 64 << 10
-"""Bytes of what is told of a machine."""
 
 
 class ModelShape(Struct):
@@ -115,11 +114,8 @@ class ErrorFrame(WorkerFrame, tag="error"):
     metrics: WorkerMetrics | None = None
 
 
-class GeneralErrorFrame(WorkerFrame, tag="general_error"):
+class GeneralErrorFrame(ErrorFrame, tag="general_error"):
     """Something did not work."""
-
-    error: str = ""
-    metrics: WorkerMetrics | None = None
 
 
 class SafetyParameters(Struct):
@@ -169,7 +165,6 @@ class InvalidFrameError(Exception):
     def __init__(self, text: str, request_id: str | None = None) -> None:
         super().__init__(text)
         self.request_id = request_id
-        """Whose it is, as far as that can be told."""
 
 
 class _RequestIdFields(Struct):

@@ -18,7 +18,6 @@ from radixway.chat.pull.frames import (
     AnyWorkerFrame,
     DrainFrame,
     ErrorFrame,
-    GeneralErrorFrame,
     GeneratedTextFrame,
     InvalidFrameError,
     PluginStepFrame,
@@ -35,7 +34,6 @@ log = logging.getLogger(__name__)
 LEFT = "Aborted due to worker error."
 """What listeners are told, in the published words, of a worker that left amid an answer."""
 LEFT_FOR_ANOTHER = "The worker left, as it may seem for another answer."
-"""Noted of a job that is given back."""
 _REASONS = {"eos_token": "stop", "stop_sequence": "stop", "length": "length"}
 """Why an answer ended: the published words, and OpenAI's, in which it is noted."""
 SILENT = "The worker has said nothing of it for too long."
@@ -91,11 +89,14 @@ class _AssignedWork:
     silent: bool = False
     """It was taken away, as nothing was said of it."""
     heard: bool = False
-    """The worker has said something of it."""
     losing: asyncio.Task[None] | None = None
     handing: asyncio.Task[None] | None = None
     """Brings it into the worker's hands; None: it waits for that."""
     handed: bool = False
+
+    @property
+    def is_reply_due(self) -> bool:
+        return not self.silent and self.handing is not None
 
 
 @dataclass(slots=True)
@@ -117,9 +118,7 @@ class PullWorker:
     _heard_at: float = 0.0
     _busy_at: float = 0.0
     _stalled: asyncio.Event = field(default_factory=asyncio.Event)
-    """It reads nothing any more."""
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
-    """What it has in hand, or has said something of, is not what it was."""
     _suspect: str | None = None
     """The request that it was handed last, while nothing was heard of it: why it leaves, should it do so."""
 
@@ -241,7 +240,6 @@ class PullWorker:
         raise ConnectionGoneError
 
     async def _watch_silence(self) -> None:
-        """Ask for signs of life; raises Gone when there are none."""
         loop = asyncio.get_running_loop()
         while True:
             now = loop.time()
@@ -260,14 +258,13 @@ class PullWorker:
             await asyncio.sleep(due - now if due > now else 0)
 
     def _end_overdue(self, now: float) -> float:
-        """End what it says nothing of; returns when to look again."""
         for work in self._work.values():
-            if not _is_reply_due(work) or now < work.heard_at + self.patience.answer_s:
+            if not work.is_reply_due or now < work.heard_at + self.patience.answer_s:
                 continue
             work.silent = True
             self._run_aside(self._fail_silent(work.attempt))
         return min(
-            (work.heard_at + self.patience.answer_s for work in self._work.values() if _is_reply_due(work)),
+            (work.heard_at + self.patience.answer_s for work in self._work.values() if work.is_reply_due),
             default=now + self.patience.answer_s,
         )
 
@@ -315,17 +312,14 @@ class PullWorker:
             for work in [each for each in self._work.values() if each.handing is None]:
                 self._end_attempt(work.attempt, work.attempt.give_back_job("the worker drains"))
             return
-        if (
-            isinstance(frame, PongFrame | GeneratedTextFrame | ErrorFrame | GeneralErrorFrame)
-            and frame.metrics is not None
-        ):
-            self.session.metrics = frame.metrics
+        if isinstance(frame, PongFrame | GeneratedTextFrame | ErrorFrame):
+            self.session.metrics = frame.metrics or self.session.metrics
         if isinstance(frame, PongFrame):
             pong = self.dialect.encode_pong(frame.metrics)
             if pong is not None:
                 await self._send_frame(pong)
             return
-        if isinstance(frame, ErrorFrame | GeneralErrorFrame):
+        if isinstance(frame, ErrorFrame):
             self._suspect = None  # published workers leave after each of them
         work = self._work.get(frame.request_id or "")
         if work is None:
@@ -392,11 +386,6 @@ class PullWorker:
                     await self.link.send(frame)
         except TimeoutError:
             self._stalled.set()
-
-
-def _is_reply_due(work: _AssignedWork) -> bool:
-    """Whether the worker is to say something of it."""
-    return not work.silent and work.handing is not None
 
 
 async def _ignore_outage(step: Coroutine[Any, Any, Any]) -> None:

@@ -1,9 +1,10 @@
-"""Sessions of connected pull workers, in any process: rows under leases that are renewed."""
+"""Admitted pull workers, and the sessions of connected ones in any process: rows under renewed leases."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import uuid
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
@@ -17,18 +18,62 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from radixway.chat.active_answers import ActiveAnswers
 from radixway.chat.background_tasks import run_concurrently
-from radixway.chat.database import ChatDatabase
-from radixway.chat.ids import new_id
+from radixway.chat.database import ChatDatabase, insert_into
+from radixway.chat.ids import hash_secret, new_id
 from radixway.chat.model_configs import ServedModelConfig
 from radixway.chat.notifications import wait_for_event
 from radixway.chat.published_shapes import format_time
 from radixway.chat.pull.frames import WorkerInfo, WorkerMetrics
-from radixway.chat.schema import worker_sessions
-
-_WHOLE = 100.0
-"""Workers tell in per cent."""
+from radixway.chat.records import PullWorkerRecord
+from radixway.chat.schema import worker_sessions, workers
 
 log = logging.getLogger(__name__)
+
+
+_WORKERS = select(*(workers.c[name] for name in PullWorkerRecord.__slots__))
+
+
+class PullWorkerStore:
+    """The admitted workers, connected or not."""
+
+    def __init__(self, database: ChatDatabase, clock: Callable[[], float]) -> None:
+        """`clock`: seconds since 1970."""
+        self._database = database
+        self._clock = clock
+
+    async def create_worker(self, name: str, *, trusted: bool = False) -> tuple[PullWorkerRecord, str]:
+        """Create a worker called `name`; returns it with its key, which is not stored."""
+        key, row = str(uuid.uuid4()), self._make_row(name, trusted)
+        await self._database.execute(workers.insert().values(**row, key_hash=hash_secret(key)))
+        return PullWorkerRecord(**row), key
+
+    async def list_workers(self) -> list[PullWorkerRecord]:
+        """In the order in which they were made."""
+        rows = await self._database.fetch_all(_WORKERS.order_by(workers.c.id))
+        return [PullWorkerRecord(**row._mapping) for row in rows]
+
+    async def find_by_key(self, key: str) -> PullWorkerRecord | None:
+        """Return the worker that `key` belongs to."""
+        row = await self._database.fetch_first(_WORKERS.where(workers.c.key_hash == hash_secret(key)))
+        return None if row is None else PullWorkerRecord(**row._mapping)
+
+    async def delete_worker(self, worker_id: str) -> None:
+        """Delete `worker_id` and its key, if there is such a worker."""
+        await self._database.execute(delete(workers).where(workers.c.id == worker_id))
+
+    async def admit_workers(self, name: str, keys: Iterable[str]) -> None:
+        """Admit workers with the configured `keys`; known ones stay as they are."""
+        async with self._database.write_transaction() as write:
+            for key in keys:
+                row = self._make_row(name, False) | {"key_hash": hash_secret(key)}
+                await write.execute(insert_into(write, workers).values(**row).on_conflict_do_nothing())
+
+    def _make_row(self, name: str, trusted: bool) -> dict[str, Any]:
+        return {"id": new_id(), "name": name, "trusted": trusted, "created_at": self._clock()}
+
+
+_PERCENT = 100.0
+
 
 WORKERS = "workers"
 """The topic of `TopicNotifier` for workers that came or left."""
@@ -45,9 +90,7 @@ class WorkerSession:
     in_flight: int = 0
     metrics: WorkerMetrics | None = None
     processed: int = 0
-    """Answers that were given, whole."""
     latency_s: float = 0.0
-    """Of all of them together."""
     tokens: int = 0
     generating_s: float = 0.0
     """From the first token of an answer to its end, of all together."""
@@ -144,8 +187,7 @@ class WorkerSessions:
         log.info("worker %s left after %d answers", session.worker_id, session.processed)
         self._own.pop(session.id, None)
         try:
-            async with self._database.write_transaction() as write:
-                await write.execute(delete(worker_sessions).where(worker_sessions.c.id == session.id))
+            await self._database.execute(delete(worker_sessions).where(worker_sessions.c.id == session.id))
             await self._renew_and_read()
         except SQLAlchemyError as error:
             log.warning("a worker's leaving could not be noted: %s", type(error).__name__)
@@ -155,8 +197,7 @@ class WorkerSessions:
         """Return all sessions as published `WorkerSession`s, with the time that each was last seen."""
         own = {session.id: session.to_row() for session in self._own.values()}
         known = select(worker_sessions).where(worker_sessions.c.lease_until > self._clock())
-        async with self._database.read_connection() as read:
-            rows = (await read.execute(known.order_by(worker_sessions.c.id))).all()
+        rows = await self._database.fetch_all(known.order_by(worker_sessions.c.id))
         found = {row.id: dict(row._mapping) | own.get(row.id, {}) for row in rows}
         return [
             {
@@ -171,15 +212,14 @@ class WorkerSessions:
         ]
 
     async def _renew_loop(self) -> None:
-        """Renew what is ours, and see who came and left."""
         while True:
-            bell = self._answers.topic_event(WORKERS)
+            event = self._answers.topic_event(WORKERS)
             wait_s = self._lease_s / 3
             try:
                 wait_s = await self._renew_and_read()
             except SQLAlchemyError as error:
                 log.warning("workers could not be noted: %s", type(error).__name__)
-            await wait_for_event(bell, wait_s)
+            await wait_for_event(event, wait_s)
 
     async def _renew_and_read(self) -> float:
         """Returns in how many seconds to look again, unless somebody comes or leaves before."""
@@ -214,8 +254,8 @@ def _mean_utilisation(told: Iterable[tuple[str, dict[str, Any] | None]]) -> dict
     shares: dict[str, list[float]] = {}
     for queue, metrics in told:
         busy = (metrics or {}).get("gpu_utilization")
-        if isinstance(busy, int | float) and 0 <= busy <= _WHOLE:
-            shares.setdefault(queue, []).append(busy / _WHOLE)
+        if isinstance(busy, int | float) and 0 <= busy <= _PERCENT:
+            shares.setdefault(queue, []).append(busy / _PERCENT)
     return {queue: fmean(each) for queue, each in shares.items()}
 
 

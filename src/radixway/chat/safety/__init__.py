@@ -3,7 +3,6 @@
 Nothing of the database is imported here. A `SafetyJudge` is a service over HTTP, or the guard.
 """
 
-from radixway.chat.safety.guard_labels import label_findings
 from radixway.chat.safety.safety_screen import (
     SafetyJudge,
     SafetyScreen,
@@ -11,7 +10,7 @@ from radixway.chat.safety.safety_screen import (
     ScreenedQuestion,
 )
 from radixway.chat.safety.safety_service import SafetyService
-from radixway.chat.safety.safety_verdict import HARMLESS, SafetyVerdict, parse_verdict
+from radixway.chat.safety.safety_verdict import HARMLESS, SafetyVerdict, label_findings, parse_verdict
 from radixway.chat.safety.shown_threads import (
     BLOCKED,
     REFUSED,

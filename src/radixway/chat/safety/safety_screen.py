@@ -44,7 +44,6 @@ class ScreenedQuestion:
     """A question that may be answered."""
 
     level: int
-    """That was in force."""
     verdict: SafetyVerdict | None = None
     """Where it mattered: the question is not what it was."""
 
@@ -65,9 +64,7 @@ class SafetyScreen:
         self._failing: str | None = None
 
     def required_level(self, answer: Message) -> int:
-        """Return the level for `answer`: what is configured for its model, or a higher one that was
-        requested.
-        """
+        """Return the level for `answer`: its model's configured one, or a higher one that was requested."""
         least = self.configured_level(answer.model or "")
         wished = (answer.work_parameters or {}).get("safety_level") or 0
         return max(least, int(wished))

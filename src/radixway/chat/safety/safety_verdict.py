@@ -1,9 +1,15 @@
-"""Safety verdicts, the level at which each matters, and the rewritten prompt: all as published."""
+"""Safety verdicts, the level at which each matters, the rewritten prompt, and verdicts of the guard.
+
+Labels and prompts are the published ones; the table of findings is that of docs/chats.md.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+from radixway.core.pipeline import AttackAssessment, PersonalDataSpan
 
 _OPENING = "Answer the following request with "
 _LONGEST_LABEL, _LONGEST_ROTS = 100, 2000
@@ -18,9 +24,7 @@ class SafetyVerdict:
     rots: str
 
     def is_triggered(self, level: int) -> bool:
-        """Return whether the label matters at `level`: 1 minds interventions, 2 also cautions, 3 all but
-        `casual`.
-        """
+        """Return whether the label matters: level 1: interventions, 2: cautions too, 3: all but `casual`."""
         if "intervention" in self.label:
             return level > 0
         if "caution" in self.label:
@@ -51,3 +55,54 @@ def parse_verdict(outputs: str) -> SafetyVerdict:
     if not label or len(label) > _LONGEST_LABEL:
         raise ValueError("a safety verdict begins with a label")
     return SafetyVerdict(label, " and ".join(rots)[:_LONGEST_ROTS])
+
+
+_SUSPICIOUS = 0.5
+"""Risk of an attack that is not sure enough to be one, and worth a warning."""
+_CAUTION = frozenset({"social_engineering"})
+"""Kinds of attacks that want something of the assistant, and not power over it."""
+_SECRETS = frozenset(
+    {"CREDIT_CARD", "CN_BANK_CARD", "IBAN_CODE", "US_SSN", "CN_ID_CARD", "US_DRIVER_LICENSE"}
+)
+"""Personal data that does harm in any hands."""
+_REACHES = frozenset({"EMAIL_ADDRESS", "PHONE_NUMBER", "STREET_ADDRESS", "IP_ADDRESS"})
+"""And what leads to somebody. Names, places and dates alone are worth no warning."""
+
+RULES = {
+    "prompt_injection": "it is wrong to pretend to be somebody else",
+    "instruction_override": "it is wrong to break an agreement",
+    "adversarial_prompt": "it is wrong to help with harm, in stories and games too",
+    "social_engineering": "it is wrong to give in to pressure",
+    "suspicious": "it is good to think twice",
+    "secrets": "it is wrong to misuse what belongs to others",
+    "personal_data": "it is wrong to gossip about others",
+}
+"""Rules of thumb. The guard in the pipeline reads them too: none may sound like an attack itself."""
+
+
+def label_findings(
+    attacks: Iterable[AttackAssessment],
+    personal_data: Iterable[PersonalDataSpan],
+    attack_threshold: float,
+    personal_data_threshold: float,
+) -> SafetyVerdict:
+    """Return the gravest label among the findings, with the rules of thumb that lead to it."""
+    found: dict[str, list[str]] = {"intervention": [], "caution": [], "attention": [], "discretion": []}
+    for attack in attacks:
+        if attack.risk >= attack_threshold:
+            kind = max(attack.kinds, key=attack.kinds.__getitem__, default="adversarial_prompt")
+            label = "caution" if kind in _CAUTION else "intervention"
+            found[label].append(RULES.get(kind, RULES["adversarial_prompt"]))
+        elif attack.risk >= _SUSPICIOUS:
+            found["attention"].append(RULES["suspicious"])
+    for each in personal_data:
+        if each.confidence < personal_data_threshold:
+            continue
+        if each.type in _SECRETS:
+            found["caution"].append(RULES["secrets"])
+        elif each.type in _REACHES:
+            found["discretion"].append(RULES["personal_data"])
+    for label, rots in found.items():
+        if rots:
+            return SafetyVerdict(label, " and ".join(dict.fromkeys(rots)))
+    return HARMLESS

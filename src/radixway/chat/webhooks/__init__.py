@@ -5,10 +5,14 @@ as Standard Webhooks (standardwebhooks.com) are, and `WebhookStore` keeps the ad
 """
 
 from radixway.chat.webhooks.deliverer import WebhookDeliverer
-from radixway.chat.webhooks.outbox import ConfiguredTarget, WebhookOutbox
-from radixway.chat.webhooks.signatures import read_secret
-from radixway.chat.webhooks.webhook_events import EVENTS, WebhookEvent, WebhookEventType
-from radixway.chat.webhooks.webhook_store import UndeliveredEvent, UserWebhook, WebhookStore
+from radixway.chat.webhooks.outbox import (
+    EVENTS,
+    ConfiguredTarget,
+    WebhookEvent,
+    WebhookEventType,
+    WebhookOutbox,
+)
+from radixway.chat.webhooks.webhook_store import UndeliveredEvent, UserWebhook, WebhookStore, read_secret
 
 __all__ = [
     "EVENTS",

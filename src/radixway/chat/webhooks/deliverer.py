@@ -1,4 +1,4 @@
-"""Delivers webhooks."""
+"""Delivers webhooks, and puts their parts together from the configuration."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from collections.abc import Callable, Sequence
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from radixway.chat.database import ChatDatabase
 from radixway.chat.notifications import wait_for_event
-from radixway.chat.webhooks.outbox import WebhookDelivery, WebhookOutbox
-from radixway.chat.webhooks.signatures import headers
-from radixway.chat.webhooks.webhook_store import WebhookStore
-from radixway.core.net import FetchError, UrlFetcher
+from radixway.chat.server_secrets import ServerSecrets
+from radixway.chat.webhooks.outbox import EVENTS, ConfiguredTarget, WebhookDelivery, WebhookOutbox
+from radixway.chat.webhooks.webhook_store import WebhookStore, read_secret, sign_headers
+from radixway.core.config import ChatWebhooksConfig, ConfigError
+from radixway.core.net import AddressAllowlist, FetchError, UrlFetcher
+from radixway.core.net.fetcher import parse_fetch_url
 
 log = logging.getLogger(__name__)
 
@@ -23,8 +26,7 @@ _AT_ONCE, _OF_A_TARGET = 32, 4
 _LOOK_AGAIN_S = 30.0
 """Till the database is asked what another process may have left."""
 _TIDY_S = 3600.0
-_HEARD = 1024
-"""Bytes of an answer that are read."""
+_MAX_REPLY_BYTES = 1024
 
 
 class WebhookDeliverer:
@@ -41,8 +43,6 @@ class WebhookDeliverer:
         retries_s: Sequence[float],
         kept_s: float,
     ) -> None:
-        """`retries_s`: between one attempt and the next; after the last one it is given up, and that is known
-        for `kept_s`. `timeout_s`: of an attempt."""
         self._outbox = outbox
         self._hooks = hooks
         self._fetcher = fetcher
@@ -110,11 +110,16 @@ class WebhookDeliverer:
             return
         url, secrets = to
         body = delivery.payload.encode()
-        signed = headers(delivery.id, int(self._clock()), body, secrets)
+        signed = sign_headers(delivery.id, int(self._clock()), body, secrets)
         status, error = None, ""
         try:
             answer = await self._fetcher.fetch(
-                url, method="POST", headers=signed, body=body, max_bytes=_HEARD, timeout_s=self._timeout_s
+                url,
+                method="POST",
+                headers=signed,
+                body=body,
+                max_bytes=_MAX_REPLY_BYTES,
+                timeout_s=self._timeout_s,
             )
             status, error = answer.status, f"answered {answer.status}"
         except FetchError as refused:
@@ -128,7 +133,6 @@ class WebhookDeliverer:
         await self._outbox.failed(delivery, error, status, None if status == _GONE else self._wait(delivery))
 
     async def _address(self, target: str) -> tuple[str, list[bytes]] | None:
-        """Where, and signed with what."""
         fixed = self._outbox.fixed.get(target)
         if fixed is not None:
             return fixed.url, [fixed.secret]
@@ -146,3 +150,50 @@ class WebhookDeliverer:
         if now >= self._tidied_at + _TIDY_S:
             self._tidied_at = now
             await self._outbox.forget(self._kept_s)
+
+
+class WebhookService:
+    """The components of webhooks."""
+
+    def __init__(
+        self,
+        config: ChatWebhooksConfig,
+        database: ChatDatabase,
+        secrets: ServerSecrets,
+        clock: Callable[[], float],
+    ) -> None:
+        allowed = AddressAllowlist(config.allowed_networks)
+        self.outbox = WebhookOutbox(database, clock, _fixed(config))
+        self.webhooks = WebhookStore(
+            database, clock, secrets, self.outbox, allowed, most=config.per_user, http=config.http
+        )
+        self.deliverer = WebhookDeliverer(
+            self.outbox,
+            self.webhooks,
+            UrlFetcher(allowed, user_agent="radixway-webhooks"),
+            clock,
+            timeout_s=config.timeout_s,
+            retries_s=config.retries_s,
+            kept_s=config.kept_s,
+        )
+
+
+def _fixed(config: ChatWebhooksConfig) -> list[ConfiguredTarget]:
+    found: dict[str, ConfiguredTarget] = {}
+    for number, given in enumerate(config.to):
+        where = f"chat.webhooks.to[{number}]"
+        if given.name in found:
+            raise ConfigError(f"{where}.name: {given.name} stands there twice")
+        unknown = [event for event in given.events if event not in EVENTS]
+        if unknown:
+            raise ConfigError(f"{where}.events: {unknown[0]} is none of {', '.join(EVENTS)}")
+        try:
+            parse_fetch_url(given.url)
+        except FetchError as error:
+            raise ConfigError(f"{where}.url: {error}") from None
+        try:
+            secret = read_secret(given.secret.get_secret_value())
+        except ValueError as error:
+            raise ConfigError(f"{where}.secret: {error}") from None
+        found[given.name] = ConfiguredTarget(given.name, given.url, secret, frozenset(given.events))
+    return list(found.values())

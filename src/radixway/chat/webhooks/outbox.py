@@ -1,23 +1,77 @@
-"""The outbox of webhooks: written in the transaction that an event is about, and claimed by lease.
+"""Events of webhooks, and their outbox: written in the transaction that an event is about, claimed by lease.
 
-A delivery that is claimed is due again when its lease ends, since its process may have died. Of one target
-and one chat only the first that waits is due, so that events of a chat arrive in order.
+Events say what happened and to which chat, never the text. A delivery that is claimed is due again when its
+lease ends, since its process may have died. Of one target and one chat only the first that waits is due, so
+that events of a chat arrive in order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Literal, get_args
 
+import msgspec
 from sqlalchemy import ColumnElement, Row, and_, bindparam, delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from radixway.chat.completion_hooks import EndedAnswer
 from radixway.chat.database import ChatDatabase
 from radixway.chat.ids import new_id
+from radixway.chat.records import MessageState
 from radixway.chat.schema import chats, deliveries, webhooks
-from radixway.chat.webhooks.webhook_events import WebhookEvent, ended
+
+WebhookEventType = Literal[
+    "answer.completed",
+    "answer.failed",
+    "answer.cancelled",
+    "chat.created",
+    "chat.titled",
+    "chat.deleted",
+    "user.deleted",
+    "webhook.test",
+]
+EVENTS: tuple[str, ...] = get_args(WebhookEventType)
+
+_OF_STATE: dict[MessageState, WebhookEventType] = {
+    MessageState.COMPLETE: "answer.completed",
+    MessageState.CANCELLED: "answer.cancelled",
+}
+_encode = msgspec.json.encode
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookEvent:
+    """Something that happened in a chat."""
+
+    type: WebhookEventType
+    chat_id: str
+    """What stays in order: events of one chat come one after the other."""
+    data: dict[str, Any] = field(default_factory=dict)
+
+    def payload(self, user_id: str, at: float) -> str:
+        """Return the body, as Standard Webhooks defines it. `at`: seconds since 1970."""
+        told = {"user_id": user_id} | ({"chat_id": self.chat_id} if self.chat_id else {}) | self.data
+        when = datetime.fromtimestamp(at, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        return _encode({"type": self.type, "timestamp": when, "data": told}).decode()
+
+
+def ended(answer: EndedAnswer) -> WebhookEvent:
+    """Return the event of `answer`, which has ended: one that timed out or lost its worker has failed."""
+    return WebhookEvent(
+        _OF_STATE.get(answer.state, "answer.failed"),
+        answer.chat_id,
+        {
+            "message_id": answer.id,
+            "parent_id": answer.parent_id,
+            "state": answer.state.value,
+            "model": answer.model,
+            "finish_reason": answer.finish_reason,
+            "usage": answer.usage,
+        },
+    )
+
 
 WAITING, GIVEN_UP = "waiting", "given_up"
 
@@ -61,7 +115,6 @@ class WebhookDelivery:
     target: str
     payload: str
     attempts: int
-    """This one included."""
     attempt_id: str
 
 
@@ -117,7 +170,6 @@ class WebhookOutbox:
             await self.put_for(write, hooks[0].user_id, event, self._targets(hooks, event.type))
 
     def _targets(self, hooks: Iterable[Row[Any, Any, Any]], type: str) -> list[str]:
-        """Who wants to know of such an event. `hooks`: as `_OF_CHAT` gives them."""
         wants = [(hook.id, hook.events) for hook in hooks if hook.id is not None]
         wants += [(each.target, each.events) for each in self.fixed.values()]
         return [target for target, events in wants if not events or type in events]
@@ -187,15 +239,13 @@ class WebhookOutbox:
         wanted = select(func.min(deliveries.c.available_at)).where(
             deliveries.c.state == WAITING, deliveries.c.available_at > self._clock()
         )
-        async with self._database.read_connection() as read:
-            found: float | None = (await read.execute(wanted)).scalar_one()
-            return found
+        due: list[float | None] = await self._database.fetch_scalars(wanted)
+        return due[0]
 
     async def forget(self, older_than_s: float) -> None:
         """Delete records of deliveries that were given up more than `older_than_s` seconds ago."""
         old = deliveries.c.state == GIVEN_UP, deliveries.c.available_at < self._clock() - older_than_s
-        async with self._database.write_transaction() as write:
-            await write.execute(delete(deliveries).where(*old))
+        await self._database.execute(delete(deliveries).where(*old))
 
 
 def _held(delivery: WebhookDelivery) -> tuple[ColumnElement[bool], ...]:

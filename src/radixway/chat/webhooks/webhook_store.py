@@ -1,28 +1,72 @@
-"""The webhooks that users have registered."""
+"""The webhooks that users have registered, their secrets, and the signatures of Standard Webhooks.
+
+Secrets are not stored: they follow from the server's own, by HKDF.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import base64
+import binascii
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from ipaddress import ip_address
 from typing import Any
 
 from sqlalchemy import delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
+from standardwebhooks import Webhook
 
 from radixway.chat.database import ChatDatabase
 from radixway.chat.errors import ChatNotFoundError, InvalidFieldError
 from radixway.chat.ids import new_id
 from radixway.chat.schema import deliveries, webhooks
 from radixway.chat.server_secrets import ServerSecrets
-from radixway.chat.webhooks.outbox import GIVEN_UP, WAITING, WebhookOutbox
-from radixway.chat.webhooks.signatures import made_secret, told_secret
-from radixway.chat.webhooks.webhook_events import WebhookEvent
+from radixway.chat.webhooks.outbox import GIVEN_UP, WAITING, WebhookEvent, WebhookOutbox
 from radixway.core.net import AddressAllowlist, FetchError
 from radixway.core.net.fetcher import parse_fetch_url
 
+_PREFIX = "whsec_"
+_BYTES = 24, 64
+"""Least and most, as the specification has it."""
 OLD_SECRET_S = 86_400.0
-"""How long what is sent is signed with the secret before, too."""
+"""How long deliveries are signed with the secret before, too."""
+
+
+def derive_secret(secrets: ServerSecrets, webhook_id: str, number: int) -> bytes:
+    """Derive the `number`-th secret of `webhook_id`."""
+    return secrets.derive(f"radixway webhook {webhook_id} {number}".encode())
+
+
+def encode_secret(secret: bytes) -> str:
+    """Encode `secret` as receivers get it."""
+    return _PREFIX + base64.b64encode(secret).decode()
+
+
+def read_secret(told: str) -> bytes:
+    """Decode `told`, a secret as `encode_secret` encodes it. Raises ValueError, without quoting it."""
+    try:
+        secret = base64.b64decode(told.removeprefix(_PREFIX), validate=True)
+    except (binascii.Error, ValueError):
+        secret = b""
+    least, most = _BYTES
+    if not least <= len(secret) <= most:
+        raise ValueError(f"a webhook's secret is {_PREFIX} and base64 of {least} to {most} bytes")
+    return secret
+
+
+def sign_headers(delivery_id: str, timestamp: int, body: bytes, secrets: Iterable[bytes]) -> dict[str, str]:
+    """Return the headers of a signed delivery, with one signature for each of `secrets`: any of them will do.
+
+    `timestamp`: seconds since 1970. `body`: UTF-8.
+    """
+    at, text = datetime.fromtimestamp(timestamp, UTC), body.decode()
+    return {
+        "webhook-id": delivery_id,
+        "webhook-timestamp": str(timestamp),
+        "webhook-signature": " ".join(Webhook(secret).sign(delivery_id, at, text) for secret in secrets),
+        "content-type": "application/json",
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +83,7 @@ class UserWebhook:
     secret_since: float
     created_at: float
     delivered_at: float | None
-    """When something arrived there last."""
     failed_at: float | None
-    """When an attempt failed last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +144,7 @@ class WebhookStore:
     async def of(self, user_id: str) -> list[UserWebhook]:
         """Return the webhooks of `user_id` in the order of creation."""
         wanted = select(webhooks).where(webhooks.c.user_id == user_id).order_by(webhooks.c.id)
-        async with self._database.read_connection() as read:
-            return [UserWebhook(**row._mapping) for row in await read.execute(wanted)]
+        return [UserWebhook(**row._mapping) for row in await self._database.fetch_all(wanted)]
 
     async def find(self, user_id: str, webhook_id: str) -> UserWebhook:
         """Return `webhook_id`. Raises ChatNotFoundError."""
@@ -112,9 +153,8 @@ class WebhookStore:
 
     async def get(self, webhook_id: str) -> UserWebhook | None:
         """Return `webhook_id`, of any user; None where there is none."""
-        async with self._database.read_connection() as read:
-            row = (await read.execute(select(webhooks).where(webhooks.c.id == webhook_id))).first()
-            return None if row is None else UserWebhook(**row._mapping)
+        row = await self._database.fetch_first(select(webhooks).where(webhooks.c.id == webhook_id))
+        return None if row is None else UserWebhook(**row._mapping)
 
     async def change(self, user_id: str, webhook_id: str, **fields: Any) -> UserWebhook:
         """Change `fields`: `url`, `events`, `enabled`. Raises ChatNotFoundError, InvalidFieldError."""
@@ -147,8 +187,9 @@ class WebhookStore:
 
     async def disable(self, webhook_id: str) -> None:
         """Disable `webhook_id`, whose receiver wants nothing more."""
-        async with self._database.write_transaction() as write:
-            await write.execute(update(webhooks).where(webhooks.c.id == webhook_id).values(enabled=False))
+        await self._database.execute(
+            update(webhooks).where(webhooks.c.id == webhook_id).values(enabled=False)
+        )
 
     async def test(self, user_id: str, webhook_id: str) -> None:
         """Send `webhook_id` a test event. Raises ChatNotFoundError."""
@@ -181,14 +222,14 @@ class WebhookStore:
 
     def secret(self, hook: UserWebhook) -> str:
         """Return the secret of `hook` as its receiver gets it."""
-        return told_secret(made_secret(self._secrets, hook.id, hook.secret_number))
+        return encode_secret(derive_secret(self._secrets, hook.id, hook.secret_number))
 
     def signing(self, hook: UserWebhook) -> list[bytes]:
         """Return the secrets that deliveries to `hook` are signed with now."""
         numbers = [hook.secret_number]
         if hook.secret_number > 1 and self._clock() < hook.secret_since + OLD_SECRET_S:
             numbers.append(hook.secret_number - 1)
-        return [made_secret(self._secrets, hook.id, number) for number in numbers]
+        return [derive_secret(self._secrets, hook.id, number) for number in numbers]
 
     def _check(self, url: str) -> None:
         """What can be told without asking for its address. Raises InvalidFieldError."""

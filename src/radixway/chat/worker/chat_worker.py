@@ -17,6 +17,7 @@ from radixway.chat.notifications import wait_for_event
 from radixway.chat.plugins import PluginAnswers, find_chosen_plugin
 from radixway.chat.safety import SafetyVerdict, parse_verdict
 from radixway.chat.worker import machine_info
+from radixway.chat.worker.job_reply import JobReply, send_frame
 from radixway.chat.worker.prompt_format import (
     PromptFormat,
     PromptTurn,
@@ -25,8 +26,12 @@ from radixway.chat.worker.prompt_format import (
     stop_sequences,
 )
 from radixway.chat.worker.thread_truncation import ThreadTruncator
-from radixway.chat.worker.token_batcher import TokenBatcher, WorkerSpeaker, send_frame
-from radixway.chat.worker.upstream_engines import GenerationStep, UpstreamEngine, UpstreamEngineError
+from radixway.chat.worker.upstream_engines import (
+    GenerationStep,
+    UpstreamEngine,
+    UpstreamEngineError,
+    max_new_tokens,
+)
 from radixway.core.telemetry.gpus import GpuMonitor
 
 
@@ -146,17 +151,11 @@ class ChatWorker:
             frame = _decode(message.data)
             kind = frame.get("request_type")
             if kind == "work":
-                if (
-                    not self._draining.is_set() or "drain" in self._extensions
-                ):  # else it goes back as we leave
+                # While draining, a server that was not told so gets the job back as we leave.
+                if not self._draining.is_set() or "drain" in self._extensions:
                     self._start_job(socket, frame)
             elif kind == "ping":
-                pong = {
-                    "request_id": frame["id"],
-                    "response_type": "pong",
-                    "metrics": await self._collect_metrics(),
-                }
-                await send_frame(socket, pong)
+                await JobReply(socket, frame["id"]).send("pong", metrics=await self._collect_metrics())
             elif kind == "cancel" and (job := self._jobs.get(frame.get("request_id", ""))) is not None:
                 job.cancel()
             elif kind == "extensions":
@@ -174,62 +173,49 @@ class ChatWorker:
         task.add_done_callback(lambda _: self._jobs.pop(request_id, None))
 
     async def _answer_job(self, socket: aiohttp.ClientWebSocketResponse, work: dict[str, Any]) -> None:
-        """One job: what goes wrong with it is told, and touches no other."""
-        request_id = work["id"]
+        reply = JobReply(socket, work["id"])
         try:
             parameters = work.get("parameters") or {}
-            wished = _wanted_tokens(parameters)
+            wished = max_new_tokens(parameters)
             turns, used = await self._lengths.truncate_thread(parse_turns(work), wished)
-            safe = await self._make_question_safe(socket, work, turns)
+            safe = await self._make_question_safe(reply, work, turns)
             if safe is not turns:
                 turns, used = await self._lengths.truncate_thread(safe, wished)
             if self._plugins is not None and find_chosen_plugin(parameters) is not None:
-                told = await self._generate_with_plugin(socket, request_id, turns, parameters)
+                told = await self._generate_with_plugin(reply, turns, parameters)
             else:
-                told = await self._generate_answer(
-                    socket, request_id, turns, self._clamp_tokens(parameters, used)
-                )
+                told = await self._generate_answer(reply, turns, self._clamp_tokens(parameters, used))
             self._processed += 1
             end = {"used_plugin": None, "metrics": await self._collect_metrics()} | told
-            await send_frame(socket, {"request_id": request_id, "response_type": "generated_text", **end})
+            await reply.send("generated_text", **end)
         except UpstreamEngineError as error:
-            await self._report_failure(socket, request_id, str(error))
+            await self._report_failure(reply, str(error))
         except (KeyError, TypeError, ValueError) as error:
             log.exception("a job could not be read")
-            await self._report_failure(socket, request_id, f"the job cannot be read ({type(error).__name__})")
+            await self._report_failure(reply, f"the job cannot be read ({type(error).__name__})")
 
     async def _generate_answer(
-        self,
-        socket: aiohttp.ClientWebSocketResponse,
-        request_id: str,
-        turns: list[PromptTurn],
-        parameters: dict[str, Any],
+        self, reply: JobReply, turns: list[PromptTurn], parameters: dict[str, Any]
     ) -> dict[str, Any]:
-        """Pass the words on in batches; returns all of them, and why they end."""
-        batch, told, reason = TokenBatcher(socket, request_id), "", "eos_token"
+        reason = "eos_token"
         async with aclosing(self._generation_steps(turns, parameters)) as pieces:
             async for said in pieces:
-                told += said.text
                 reason = said.finish_reason or reason
-                await batch.add_token(said.text, said.token_id, said.log_prob)
-        await batch.flush_tokens()
-        return {"text": told, "finish_reason": reason}
+                await reply.add_token(said.text, said.token_id, said.log_prob)
+        await reply.flush_tokens()
+        return {"text": reply.text, "finish_reason": reason}
 
     async def _generate_with_plugin(
-        self,
-        socket: aiohttp.ClientWebSocketResponse,
-        request_id: str,
-        turns: list[PromptTurn],
-        parameters: dict[str, Any],
+        self, reply: JobReply, turns: list[PromptTurn], parameters: dict[str, Any]
     ) -> dict[str, Any]:
-        """As `_generate`, by way of a plugin's tools; also what was done with them."""
+        """As `_generate_answer`, by way of a plugin's tools; also returns the record of their use."""
         assert self._plugins is not None
 
         async def ask(
             messages: Sequence[dict[str, Any]], more: dict[str, Any]
         ) -> AsyncGenerator[dict[str, Any], None]:
             asked = [PromptTurn(message["role"], message["content"]) for message in messages]
-            asked, used = await self._lengths.truncate_thread(asked, _wanted_tokens(parameters))
+            asked, used = await self._lengths.truncate_thread(asked, max_new_tokens(parameters))
             pieces = self._generation_steps(
                 asked, self._clamp_tokens(parameters, used), *more.get("stop", ())
             )
@@ -238,14 +224,13 @@ class ChatWorker:
                     delta = {"content": said.text}
                     yield {"choices": [{"delta": delta, "finish_reason": said.finish_reason}]}
 
-        speaker = WorkerSpeaker(socket, request_id)
         messages = [{"role": turn.role, "content": turn.text} for turn in turns]
         noted = await self._plugins.answer_with_plugin(
-            speaker, self._serves.model_id, parameters, messages, ask
+            reply, self._serves.model_id, parameters, messages, ask
         )
-        await speaker.batch.flush_tokens()
+        await reply.flush_tokens()
         reason = noted["finish_reason"] or "eos_token"
-        return {"text": speaker.told, "finish_reason": reason, "used_plugin": noted["used_plugin"]}
+        return {"text": reply.text, "finish_reason": reason, "used_plugin": noted["used_plugin"]}
 
     async def _generation_steps(
         self, turns: list[PromptTurn], parameters: dict[str, Any], *more_stops: str
@@ -269,14 +254,13 @@ class ChatWorker:
         yield GenerationStep(rest, finish_reason=reason)
 
     def _clamp_tokens(self, parameters: dict[str, Any], used: int) -> dict[str, Any]:
-        """No more new tokens than there is room for after the prompt."""
         room = max(self._serves.max_total_length - used - 1, 1)
         sampling = dict(parameters.get("sampling_parameters") or {})
-        sampling["max_new_tokens"] = min(_wanted_tokens(parameters), room)
+        sampling["max_new_tokens"] = min(max_new_tokens(parameters), room)
         return parameters | {"sampling_parameters": sampling}
 
     async def _make_question_safe(
-        self, socket: aiohttp.ClientWebSocketResponse, work: dict[str, Any], turns: list[PromptTurn]
+        self, reply: JobReply, work: dict[str, Any], turns: list[PromptTurn]
     ) -> list[PromptTurn]:
         level = int((work.get("safety_parameters") or {}).get("level") or 0)
         if self._safety is None or level < 1 or not turns:
@@ -290,22 +274,22 @@ class ChatWorker:
         if not verdict.is_triggered(level):
             return turns
         safe = PromptTurn(turns[-1].role, verdict.rewrite_prompt(turns[-1].text))
-        told = {"safe_prompt": safe.text, "safety_parameters": {"level": level}}
-        told |= {"safety_label": verdict.label, "safety_rots": verdict.rots}
-        await send_frame(socket, {"request_id": work["id"], "response_type": "safe_prompt", **told})
+        await reply.send(
+            "safe_prompt",
+            safe_prompt=safe.text,
+            safety_parameters={"level": level},
+            safety_label=verdict.label,
+            safety_rots=verdict.rots,
+        )
         return [*turns[:-1], safe]
 
-    async def _report_failure(
-        self, socket: aiohttp.ClientWebSocketResponse, request_id: str, error: str
-    ) -> None:
+    async def _report_failure(self, reply: JobReply, error: str) -> None:
         log.warning("a job failed: %s", error.partition(":")[0])  # the rest may quote a prompt
-        told = {"error": error, "metrics": await self._collect_metrics()}
-        await send_frame(socket, {"request_id": request_id, "response_type": "error", **told})
+        await reply.send("error", error=error, metrics=await self._collect_metrics())
 
     async def _collect_metrics(self) -> dict[str, Any]:
-        return machine_info.measure_metrics(await self._gpus.read_gpus()) | {
-            "requests_processed": self._processed
-        }
+        measured = machine_info.measure_metrics(await self._gpus.read_gpus())
+        return measured | {"requests_processed": self._processed}
 
     async def _registration_frame(self) -> dict[str, Any]:
         serves = self._serves
@@ -318,8 +302,3 @@ class ChatWorker:
         config = {"model_config": shape, "max_parallel_requests": serves.at_once}
         hardware = machine_info.describe_hardware(await self._gpus.read_gpus())
         return {"config": config, "hardware_info": hardware, "extensions": ["cancel", "drain"]}
-
-
-def _wanted_tokens(parameters: dict[str, Any]) -> int:
-    """New tokens."""
-    return int((parameters.get("sampling_parameters") or {}).get("max_new_tokens") or 1024)

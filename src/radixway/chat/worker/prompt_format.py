@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from radixway.chat.model_configs import build_system_prompt
+
 PromptFormat = Literal["v2", "chatml", "engine"]
 """`v2` and `chatml`: as the published worker writes prompts. `engine`: by the engine's own chat template."""
 
@@ -44,14 +46,8 @@ _MARKS = {
 
 def parse_turns(work: dict[str, Any]) -> list[PromptTurn]:
     """Return the turns of `work`, a published WorkRequest, the system message first."""
-    parameters = work.get("parameters") or {}
-    system = [
-        parameters.get("system_prompt"),
-        parameters.get("user_profile") and f"The user says of themselves: {parameters['user_profile']}",
-        parameters.get("user_response_instructions"),
-    ]
-    told = "\n\n".join(part for part in system if part)
-    turns = [PromptTurn("system", told)] if told else []
+    system = build_system_prompt(work.get("parameters") or {})
+    turns = [PromptTurn("system", system)] if system else []
     for message in work["thread"]["messages"]:
         role: Literal["user", "assistant"] = "user" if message["role"] == "prompter" else "assistant"
         turns.append(PromptTurn(role, message.get("content") or ""))
@@ -94,9 +90,7 @@ def _truncate_text(text: str, most_tokens: int, count: Callable[[str], int]) -> 
 
 
 def render_prompt(turns: Sequence[PromptTurn], form: Literal["v2", "chatml"], end: str | None = None) -> str:
-    """Return the prompt of `turns`, up to where the assistant speaks. `end`: the model's own end of a turn,
-    in `v2`.
-    """
+    """Return the prompt of `turns` to the assistant's turn. `end`: the model's own end of a turn, in `v2`."""
     marks = _MARKS[form]
     ends = end if end is not None and form == "v2" else marks.end
     return "".join(f"{marks.roles[turn.role]}{turn.text}{ends}" for turn in turns) + marks.roles["assistant"]
@@ -114,7 +108,6 @@ class StopFilter:
         self._sequences = tuple(sequences)
         self._held = ""
         self.stopped = False
-        """Whether one has come: nothing is let through any more."""
 
     def feed(self, text: str) -> str:
         """Take more `text` and return what can be passed on now."""
@@ -138,6 +131,5 @@ class StopFilter:
 
 
 def _overlap_length(text: str, sequence: str) -> int:
-    """How much of the text's end is the sequence's beginning."""
     longest = min(len(text), len(sequence) - 1)
     return next((size for size in range(longest, 0, -1) if text.endswith(sequence[:size])), 0)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import aiohttp
 import msgspec
@@ -22,7 +23,6 @@ from radixway.core.pipeline import (
 _decode = msgspec.json.Decoder().decode
 _SAMPLING = ("top_k", "top_p", "typical_p", "temperature", "repetition_penalty")
 _REASONS = {"stop": "eos_token", "length": "length", "stop_sequence": "stop_sequence"}
-"""Why an answer ended, in the published words."""
 
 
 class UpstreamEngineError(Exception):
@@ -52,13 +52,18 @@ class EngineDescription:
     longest_total: int | None = None
 
 
-class UpstreamEngine(Protocol):
+class UpstreamEngine(ABC):
     """Generates text, and counts tokens."""
 
-    serving: EngineDescription
     formats: tuple[PromptFormat, ...]
     """That it can be asked with, the best one first."""
 
+    def __init__(self, session: aiohttp.ClientSession, url: str, serving: EngineDescription) -> None:
+        self.serving = serving
+        self._session = session
+        self._url = url
+
+    @abstractmethod
     def generate(
         self, turns: Sequence[PromptTurn], form: PromptFormat, parameters: dict[str, Any], stop: Sequence[str]
     ) -> AsyncIterator[GenerationStep]:
@@ -66,33 +71,27 @@ class UpstreamEngine(Protocol):
 
         `parameters`: published WorkParameters.
         """
-        ...
 
+    @abstractmethod
     async def count_tokens(self, text: str) -> int | None:
         """Return the tokens of `text`; None: the engine cannot count."""
-        ...
 
+    @abstractmethod
     async def count_prompt_tokens(self, turns: Sequence[PromptTurn], form: PromptFormat) -> int | None:
         """Return the tokens of the prompt of `turns` in `form`; None: the engine cannot count."""
-        ...
 
 
-class TgiEngine:
+class TgiEngine(UpstreamEngine):
     """Text Generation Inference."""
 
-    formats: tuple[PromptFormat, ...] = ("v2", "chatml")
-
-    def __init__(self, session: aiohttp.ClientSession, url: str, serving: EngineDescription) -> None:
-        self.serving = serving
-        self._session = session
-        self._url = url
+    formats = ("v2", "chatml")
 
     async def generate(
         self, turns: Sequence[PromptTurn], form: PromptFormat, parameters: dict[str, Any], stop: Sequence[str]
     ) -> AsyncIterator[GenerationStep]:
         """Generate by `/generate_stream`. Raises UpstreamEngineError."""
         asked = {
-            "max_new_tokens": _max_new_tokens(parameters),
+            "max_new_tokens": max_new_tokens(parameters),
             "do_sample": parameters.get("do_sample", True),
             "seed": parameters.get("seed"),
             "stop": list(stop),
@@ -122,24 +121,17 @@ class TgiEngine:
         return await self.count_tokens(render_prompt(turns, "chatml" if form == "chatml" else "v2"))
 
 
-class OpenAIEngine:
+class OpenAIEngine(UpstreamEngine):
     """vLLM, SGLang, the embedded engine, and whatever else speaks OpenAI's API."""
 
-    formats: tuple[PromptFormat, ...] = ("engine", "v2", "chatml")
-
-    def __init__(self, session: aiohttp.ClientSession, url: str, serving: EngineDescription) -> None:
-        self.serving = serving
-        self._session = session
-        self._url = url
+    formats = ("engine", "v2", "chatml")
 
     async def generate(
         self, turns: Sequence[PromptTurn], form: PromptFormat, parameters: dict[str, Any], stop: Sequence[str]
     ) -> AsyncIterator[GenerationStep]:
-        """Generate by chat completions, or by completions if `form` renders the prompt here. Raises
-        UpstreamEngineError.
-        """
+        """Generate by chat completions, or by completions if `form` is rendered here."""
         body: dict[str, Any] = {"model": self.serving.model, "stream": True} | _sampling_fields(parameters)
-        body["max_tokens"] = _max_new_tokens(parameters)
+        body["max_tokens"] = max_new_tokens(parameters)
         if parameters.get("seed") is not None:
             body["seed"] = parameters["seed"] % 2**63  # theirs are signed
         if stop:
@@ -217,7 +209,8 @@ def _sampling_fields(parameters: dict[str, Any]) -> dict[str, Any]:
     return {name: given[name] for name in _SAMPLING if given.get(name) is not None}
 
 
-def _max_new_tokens(parameters: dict[str, Any]) -> int:
+def max_new_tokens(parameters: dict[str, Any]) -> int:
+    """Return the most tokens that an answer may have, of published WorkParameters."""
     return int((parameters.get("sampling_parameters") or {}).get("max_new_tokens") or 1024)
 
 
@@ -231,7 +224,6 @@ async def _get_json(session: aiohttp.ClientSession, url: str) -> dict[str, Any] 
 
 
 async def _post_json(session: aiohttp.ClientSession, url: str, body: dict[str, Any]) -> Any:
-    """What it says to that; None: nothing that can be read."""
     headers = {"Content-Type": "application/json"}
     timeout = aiohttp.ClientTimeout(total=10)
     try:

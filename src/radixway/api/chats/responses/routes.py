@@ -30,10 +30,9 @@ from radixway.api.openapi import request_body
 from radixway.api.protocols.request import field_error
 from radixway.api.protocols.responses import ResponsesBody, convert_response_items
 from radixway.chat import stored_responses as store
-from radixway.chat.conversations import ConversationRecord, ConversationStore
 from radixway.chat.errors import ChatNotFoundError
 from radixway.chat.records import Role
-from radixway.chat.stored_responses import ResponseItems
+from radixway.chat.stored_responses import ConversationRecord, ConversationStore, ResponseItems
 from radixway.core.http import decode_query
 
 _Item = Annotated[Any, Meta(extra_json_schema={"type": "object"})]

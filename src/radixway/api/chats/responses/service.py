@@ -24,8 +24,7 @@ from radixway.chat.answer_attempt import AnswerAttempt
 from radixway.chat.api_keys import PREFIX
 from radixway.chat.background_tasks import run_concurrently
 from radixway.chat.errors import ChatNotFoundError
-from radixway.chat.local_completions import PipelineCall
-from radixway.chat.local_workers import CompletionRefusedError, LocalWorkers
+from radixway.chat.local_completions import CompletionRefusedError, LocalWorkers, PipelineCall
 from radixway.chat.messages import MessageStore
 from radixway.chat.records import OF_TENANTS
 from radixway.chat.service import ChatService

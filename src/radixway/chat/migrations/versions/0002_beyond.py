@@ -5,10 +5,7 @@ from alembic import op
 
 revision = "0002"
 down_revision = "0001"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:
-    """To this version."""
-    op.add_column("messages", sa.Column("finish_reason", sa.Text()))
+    op.add_column("messages", sa.Column("finish_reason", sa.Text))

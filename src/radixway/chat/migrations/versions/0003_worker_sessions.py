@@ -5,26 +5,17 @@ from alembic import op
 
 revision = "0003"
 down_revision = "0002"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:
-    """To this version."""
     op.create_table(
         "worker_sessions",
-        sa.Column("id", sa.Text(), nullable=False),
-        sa.Column("worker_id", sa.Text(), nullable=False),
-        sa.Column("queue", sa.Text(), nullable=False),
-        sa.Column("info", sa.JSON(), nullable=False),
-        sa.Column("in_flight", sa.Integer(), nullable=False),
-        sa.Column("metrics", sa.JSON(), nullable=True),
-        sa.Column("last_seen", sa.Double(), nullable=False),
-        sa.Column("lease_until", sa.Double(), nullable=False),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_worker_sessions")),
+        sa.Column("id", sa.Text, primary_key=True),
+        sa.Column("worker_id", sa.Text, nullable=False),
+        sa.Column("queue", sa.Text, nullable=False),
+        sa.Column("info", sa.JSON, nullable=False),
+        sa.Column("in_flight", sa.Integer, nullable=False),
+        sa.Column("metrics", sa.JSON),
+        sa.Column("last_seen", sa.Double, nullable=False),
+        sa.Column("lease_until", sa.Double, nullable=False),
     )
-
-
-def downgrade() -> None:
-    """To the one before."""
-    op.drop_table("worker_sessions")

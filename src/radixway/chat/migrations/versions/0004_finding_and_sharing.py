@@ -5,8 +5,6 @@ from alembic import op
 
 revision = "0004"
 down_revision = "0003"
-branch_labels = None
-depends_on = None
 
 _SETTLED = "content IS NOT NULL AND state NOT IN ('pending', 'in_progress')"
 _NEW_SETTLED = "new.content IS NOT NULL AND new.state NOT IN ('pending', 'in_progress')"
@@ -45,33 +43,20 @@ _POSTGRESQL = (
 
 
 def upgrade() -> None:
-    """To this version."""
     op.create_table(
         "chat_tags",
-        sa.Column("chat_id", sa.Text(), nullable=False),
-        sa.Column("tag", sa.Text(), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["chat_id"], ["chats.id"], name=op.f("fk_chat_tags_chat_id"), ondelete="CASCADE"
-        ),
-        sa.PrimaryKeyConstraint("chat_id", "tag", name=op.f("pk_chat_tags")),
+        sa.Column("chat_id", sa.Text, sa.ForeignKey("chats.id", ondelete="CASCADE"), primary_key=True),
+        sa.Column("tag", sa.Text, primary_key=True),
     )
     op.create_table(
         "shares",
-        sa.Column("id", sa.Text(), nullable=False),
-        sa.Column("token_hash", sa.Text(), nullable=False),
-        sa.Column("chat_id", sa.Text(), nullable=False),
-        sa.Column("message_id", sa.Text(), nullable=False),
-        sa.Column("title", sa.Text()),
-        sa.Column("created_at", sa.Double(), nullable=False),
-        sa.Column("expires_at", sa.Double()),
-        sa.ForeignKeyConstraint(
-            ["chat_id"], ["chats.id"], name=op.f("fk_shares_chat_id"), ondelete="CASCADE"
-        ),
-        sa.ForeignKeyConstraint(
-            ["message_id"], ["messages.id"], name=op.f("fk_shares_message_id"), ondelete="CASCADE"
-        ),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_shares")),
-        sa.UniqueConstraint("token_hash", name=op.f("uq_shares_token_hash")),
+        sa.Column("id", sa.Text, primary_key=True),
+        sa.Column("token_hash", sa.Text, nullable=False, unique=True),
+        sa.Column("chat_id", sa.Text, sa.ForeignKey("chats.id", ondelete="CASCADE"), nullable=False),
+        sa.Column("message_id", sa.Text, sa.ForeignKey("messages.id", ondelete="CASCADE"), nullable=False),
+        sa.Column("title", sa.Text),
+        sa.Column("created_at", sa.Double, nullable=False),
+        sa.Column("expires_at", sa.Double),
     )
     op.create_index("ix_shares_of_chat", "shares", ["chat_id"])
     is_sqlite = op.get_bind().dialect.name == "sqlite"

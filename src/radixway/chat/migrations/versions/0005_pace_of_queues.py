@@ -4,10 +4,7 @@ from alembic import op
 
 revision = "0005"
 down_revision = "0004"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:
-    """To this version."""
     op.create_index("ix_messages_begun", "messages", ["work_begin_at"])

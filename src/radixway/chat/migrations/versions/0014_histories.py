@@ -6,8 +6,6 @@ from alembic import op
 
 revision = "0014"
 down_revision = "0006"
-branch_labels = None
-depends_on = None
 
 _SQLITE = (
     """CREATE TRIGGER message_version AFTER UPDATE ON messages WHEN new.version = old.version BEGIN
@@ -24,8 +22,7 @@ _POSTGRESQL = (
 
 
 def upgrade() -> None:
-    """To this version."""
-    op.add_column("messages", sa.Column("version", sa.Integer(), server_default=sa.text("0"), nullable=False))
+    op.add_column("messages", sa.Column("version", sa.Integer, server_default=sa.text("0"), nullable=False))
     is_sqlite = op.get_bind().dialect.name == "sqlite"
     for statement in _SQLITE if is_sqlite else _POSTGRESQL:
         op.get_bind().exec_driver_sql(statement)

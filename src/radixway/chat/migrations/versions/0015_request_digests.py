@@ -5,11 +5,8 @@ from alembic import op
 
 revision = "0015"
 down_revision = "0014"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:
-    """To this version."""
     for table in ("messages", "responses"):
-        op.add_column(table, sa.Column("request_digest", sa.Text()))
+        op.add_column(table, sa.Column("request_digest", sa.Text))

@@ -1,4 +1,4 @@
-"""Token logs over one Valkey stream for each answer.
+"""Topics over Valkey's publish and subscribe, and token logs over one stream for each answer.
 
 What is said in this process stands in its memory, and is heard from there; the stream is a copy for listeners
 in other processes, written some milliseconds later. An entry of the stream holds some events, and its id is
@@ -15,7 +15,7 @@ taken over, or ended, can add nothing to a stream that has gone on without it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -23,10 +23,48 @@ from typing import Any
 from redis.exceptions import ResponseError
 
 from radixway.chat import published_shapes
-from radixway.chat.coordination.reconnecting_tasks import ReconnectingTasks
+from radixway.chat.coordination.shared_notifier import ReconnectingTasks
 from radixway.chat.token_log import ATTEMPT, LAST, AnswerLog, TokenLog, TokenLogEntry, attempt_base
 from radixway.core.net.task_cancellation import cancel_tasks
 from radixway.core.net.valkey import ERRORS, connect_valkey
+
+CHANNEL = b"radixway:chats"
+
+
+class ValkeyTopicTransport:
+    """A connection that publishes, and one that subscribes."""
+
+    errors = ERRORS
+
+    def __init__(self, url: str, process: str) -> None:
+        """`process`: a name of this one alone."""
+        self._redis = connect_valkey(url)
+        self._url = url
+        self._process = process.encode()
+
+    async def publish_topics(self, topics: Collection[str]) -> None:
+        """Send `topics` to every other process."""
+        await self._redis.publish(CHANNEL, b"\n".join([self._process, *(topic.encode() for topic in topics)]))
+
+    async def receive_topics(self, heard: Callable[[str], None], ready: Callable[[], None]) -> None:
+        """Call `ready` once connected, then `heard` for each topic, until the connection breaks."""
+        async with connect_valkey(self._url, answer_s=None) as redis, redis.pubsub() as pubsub:
+            await pubsub.subscribe(CHANNEL)
+            while True:
+                message: dict[str, Any] | None = await pubsub.get_message(timeout=None)
+                if message is None:
+                    continue
+                if message["type"] == "subscribe":
+                    ready()
+                elif message["type"] == "message":
+                    process, *topics = message["data"].split(b"\n")
+                    for topic in topics if process != self._process else ():
+                        heard(topic.decode())
+
+    async def aclose(self) -> None:
+        """Close the connection; nothing is sent or received any more."""
+        await self._redis.aclose()
+
 
 _PACE_S = 0.012
 """Between two pipelines: what is said in that time travels together."""
@@ -41,8 +79,6 @@ _Command = tuple[Any, ...]
 
 @dataclass(slots=True)
 class _StreamCopy:
-    """How much of a log that this process writes stands in its stream."""
-
     position: int = 0
     """Of the last event."""
     exists: bool = False
@@ -73,18 +109,14 @@ class ValkeyTokenLog(TokenLog):
         self._more_followed = False
         self._some = asyncio.Event()
         self._unsure = True
-        """What stands in the streams is not known."""
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Write to and read from the server until the context ends, reconnecting when it goes away."""
+        run = self._kept.run_reconnecting
         tasks = [
-            asyncio.create_task(
-                self._kept.run_reconnecting("writing tokens", self._write_loop, ERRORS, self._mark_unsure)
-            ),
-            asyncio.create_task(
-                self._kept.run_reconnecting("reading tokens", self._read_loop, ERRORS, self._mark_unsure)
-            ),
+            asyncio.create_task(run("writing tokens", self._write_loop, ERRORS, self._mark_unsure)),
+            asyncio.create_task(run("reading tokens", self._read_loop, ERRORS, self._mark_unsure)),
         ]
         try:
             yield
@@ -180,7 +212,6 @@ class ValkeyTokenLog(TokenLog):
         self._own.pop(message_id, None)
 
     def _own_stream(self, message_id: str, attempt: int) -> None:
-        """It is this process that writes it."""
         copy = self._own.get(message_id)
         if copy is None or copy.left:
             self._own[message_id] = _StreamCopy(attempt_base(attempt))
@@ -231,7 +262,6 @@ class ValkeyTokenLog(TokenLog):
         self._more_followed = True
 
     async def _send_pending(self) -> None:
-        """All that is not in the streams yet, in one pipeline."""
         unsent, self._unsent = self._unsent, set()
         marks, self._marks = self._marks, []
         more, self._more_followed = self._more_followed, False
