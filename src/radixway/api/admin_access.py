@@ -25,7 +25,7 @@ log = logging.getLogger("radixway.admin")
 
 
 BY = "radixway.admin"
-"""Where a scope says who makes an administrator's call; `NOBODY` where it was refused."""
+"""Scope key of an administrative caller's name; `NOBODY` for a refused call."""
 NOBODY = "nobody"
 
 
@@ -54,7 +54,7 @@ class AdminAccess:
 
     @property
     def needs_key(self) -> bool:
-        """There are keys with which a call passes."""
+        """Return whether any configured key passes calls."""
         return self._key is not None or self._callers is not None
 
     def __call__(self, request: Request) -> None:
@@ -79,7 +79,8 @@ class AdminAccess:
         return (self.needs_key and self.has_admin_key(request)) or self._passes_keyless(request.scope)
 
     def _passes_keyless(self, scope: Scope) -> bool:
-        """Whether its address is enough, because no page of another site is behind it."""
+        """Return whether a keyless call may use `scope`: its address suffices and no page of another site is
+        behind it."""
         origins, client = self._origins, scope.get("client")
         if not client:
             return False
@@ -111,7 +112,7 @@ class AdminAccess:
         return "a page of another site asked for this: set gateway.admin_key, and send it"
 
     def _caller_name(self, request: Request) -> str:
-        """Who calls, as the audit log knows them: users are not named there."""
+        """Return the caller's name for the audit log, which names no users."""
         key = None if self._callers is None else self._callers.known_key_of(request.scope)
         if key is not None:
             return f"tenant:{key.tenant}"
@@ -134,11 +135,11 @@ class AdminAccess:
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 _PATH = re.compile(r"[A-Za-z0-9/._:~@%+-]{1,200}")
 _TARGETS = ("url", "worker", "name")
-"""Of a query, what says to whom the call is done."""
+"""Query parameters that name what an administrative call changes."""
 _MAX_REFUSALS_LOGGED = 20
-"""Refused calls that are written down within …"""
+"""Refused calls that are logged within `_WITHIN_S`; others are only counted, or guessed keys could fill the
+disk."""
 _WITHIN_S = 10.0
-"""… so many seconds; others are only counted. Whoever guesses keys could fill the disk otherwise."""
 
 
 class AdminAuditMiddleware:

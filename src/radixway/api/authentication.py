@@ -32,7 +32,7 @@ _MODEL = (b"x-vsr-selected-model", b"x-vsr-model")
 _WORKER = (b"x-radixway-worker", b"x-worker-instance-id")
 _PRIORITY = b"x-radixway-priority"
 _MAX_HEADER_CHARS = 256
-"""Characters: what these headers say is kept in journals."""
+"""These headers are kept in journals."""
 
 
 def _bearer_key(value: bytes) -> bytes:
@@ -82,7 +82,7 @@ class CallerAuthenticator:
         self._tenancies = tenancies
         self.needs_keys = ring is not None and len(ring) > 0
         self.any = bool(self._has_hops or tenancies)
-        """There is something to find out about a request."""
+        """Requests may carry facts about their caller."""
         self._attempts = AttemptLimiter()
 
     def authenticate(self, request: Request, scope: Scope) -> bool:
@@ -140,7 +140,7 @@ class CallerAuthenticator:
             self._attempts.count_wrong_key(scope)
 
     def _identify(self, scope: Scope) -> tuple[bool, str, str | None]:
-        """Whether its word is believed, its tenant, its user."""
+        """Return whether the caller is trusted, its tenant, and its user."""
         key = self.known_key_of(scope) if self.needs_keys else None
         by_hop = self._has_hops and self._is_hop(scope)
         trusted = by_hop or (key is not None and "trusted" in key.scopes)

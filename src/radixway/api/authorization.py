@@ -23,13 +23,12 @@ from radixway.core.tenants import TenantService
 log = logging.getLogger(__name__)
 
 _OPEN = frozenset({"/health", "/ready", "/metrics", "/metrics/prometheus"})
-"""For probes, which have no keys; what they tell of depends on who asks (`shows_details`,
-`authorize_scrape`).
-"""
+"""Open to probes, which have no keys; how much they show depends on the caller (`shows_details`,
+`authorize_scrape`)."""
 _ANY_HOST = frozenset({"/health", "/ready"})
-"""Harmless to read for whoever has led a name here, and asked for by probes under all kinds of names."""
+"""Served under any Host: probes use all kinds of names, and they reveal nothing."""
 _CONSOLE = "/console"
-"""Its own process checks the names of those who look at pages."""
+"""Its own process checks the Host of page visits."""
 _FOR_WORKERS = frozenset({"/workers", "/add_worker", "/remove_worker", "/drain_worker", "/list_workers"})
 
 
@@ -52,7 +51,7 @@ class PathAuthorization:
         self.workers_access = AdminAccess(
             config, self.callers, scopes=("admin", "worker"), origins=self.origins
         )
-        """Also for keys with which workers add themselves."""
+        """Access for workers that add themselves, which have keys of their own."""
         self._metrics_access = AdminAccess(
             config, self.callers, scopes=("admin", "metrics"), origins=self.origins
         )
@@ -147,13 +146,13 @@ class CallerInfo(BaseModel):
     """The caller's rights."""
 
     admin: bool
-    """It may make administrative calls."""
+    """The key allows administrative calls."""
     by_key: bool
     """Its key alone allows them, wherever it comes from."""
     needs_key: bool
-    """There are keys with which one may; without any they are for this machine alone."""
+    """Keys exist; without any, administrative calls are for this machine alone."""
     tenant: str | None
-    """Whose call it is, where tenants are configured and it is one's."""
+    """The key's tenant, where tenants are configured."""
 
 
 def whoami_routes(gate: PathAuthorization) -> APIRouter:

@@ -35,17 +35,18 @@ class DryRunReport(BaseModel):
     """The outcome of a dry run."""
 
     outcome: Literal["worker", "answered", "refused"]
-    """It would go to a worker; be answered on the way, from the cache or by the guard; or be refused."""
+    """A worker would get it; the cache or the guard would answer; or it would be refused."""
     model: str | None
-    """That the worker would be asked for."""
+    """The model that the worker would be asked for."""
     worker: str | None
-    """That would be asked, or `semantic-cache`, or `guard`."""
+    """The worker, `semantic-cache`, or `guard`."""
     steps: list[dict[str, Any]]
-    """As `/explain/{request_id}` tells them: signals, decision, cache, tools, candidates and their scores."""
+    """Journal steps as in `/explain/{request_id}`: signals, decision, cache, tools, candidates and their
+    scores."""
     sent: dict[str, Any] | None
     """The body that the worker would get."""
     answer: dict[str, Any] | None
-    """What was answered on the way."""
+    """The answer of cache or guard."""
     refusal: DryRunRefusal | None
 
 

@@ -28,7 +28,7 @@ async def handle_http_error(_: Request, error: Exception) -> Response:
 
 
 async def _handle_starlette_error(request: Request, error: Exception) -> Response:
-    """Starlette's own 404 and 405; or what FastAPI has made of an error of ours while it read the body."""
+    """Answer Starlette's 404 and 405, and errors of ours that FastAPI wrapped while it read the body."""
     assert isinstance(error, HTTPException)
     if isinstance(error.__cause__, HttpError):
         return error_response(error.__cause__)

@@ -58,7 +58,7 @@ def health_routes(
 
     @router.get("/ready")
     async def ready() -> dict[str, Any]:
-        """At least one worker can answer; 503 otherwise."""
+        """Answer 200 if at least one worker can answer, else 503."""
         if not registry.candidates(None):
             raise NoWorkersError(f"none of {len(registry)} workers can answer")
         return {"status": "ready", "workers": ready_workers()}
@@ -95,7 +95,7 @@ def health_routes(
 
 
 def _reports_problem(part: Any) -> bool:
-    """Whether a part's own report says, at any depth, that something of it does not work."""
+    """Return whether a part's report says, at any depth, that something does not work."""
     if isinstance(part, list):
         return any(map(_reports_problem, part))
     if not isinstance(part, Mapping):

@@ -39,13 +39,13 @@ def model_routes(
 
     @router.get("/v1/models")
     async def models(request: Request) -> dict[str, Any]:
-        """Every name that a request may ask for."""
+        """List every name that a request may ask for."""
         data = [_model_object(name, owner) for name, owner in sorted(known(request).items())]
         return {"object": "list", "data": data}
 
     @router.get("/v1/models/{model:path}")
     async def model(model: str, request: Request) -> dict[str, Any]:
-        """One model."""
+        """Describe one model."""
         owner = known(request).get(model)
         if owner is None:
             raise ModelNotServedError(model)

@@ -50,13 +50,13 @@ CALLER_SPAN = "radixway.caller"
 
 
 _MAX_NOTE_CHARS = 500
-"""Characters of an error's message that its journal keeps."""
+"""Characters of an error's message in its journal."""
 
 CLIENT_LEFT = 499
-"""Client closed request: the status of what nobody was told of."""
+"""Client closed request: the status of requests without a response."""
 
 _SEND_ERROR_TIMEOUT_S = 5.0
-"""How long a client may take to read that its request failed."""
+"""Time for a client to read that its request failed."""
 
 
 class RequestHandler:
@@ -235,7 +235,7 @@ class RequestHandler:
 
 
 class _ResponseSender:
-    """What has been sent of the answer."""
+    """Sends the answer and knows what was sent."""
 
     __slots__ = ("_journal", "_send", "ended", "first_byte_s", "started", "status")
 

@@ -30,7 +30,7 @@ _OWN = frozenset(
         *_CACHE,
     }
 )
-"""What any client may say to the gateway, and workers are not told."""
+"""Headers for the gateway that workers do not get."""
 _PASSED = frozenset({b"accept", b"traceparent", b"tracestate", b"via"})
 
 

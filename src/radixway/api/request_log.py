@@ -32,7 +32,7 @@ class RequestSummary(NamedTuple):
     decision: str | None
 
     def explain(self) -> dict[str, Any]:
-        """For the journal; without what nobody knows."""
+        """Return the fields for the journal, without unknown ones."""
         fields: dict[str, Any] = {"status": self.status}
         if self.first_byte_s is not None:
             fields["first_byte_ms"] = round(self.first_byte_s * 1e3, 3)
@@ -146,7 +146,7 @@ class TracedPipeline:
 
 
 class _LoggedChunks(Chunks):
-    """Tells of a request when it is closed."""
+    """Logs the request when it is closed."""
 
     def __init__(self, request: Request, tracing: RequestTracer | None, what: str) -> None:
         self.status = 499

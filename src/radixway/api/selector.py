@@ -83,7 +83,7 @@ class _SelectBody(msgspec.Struct):
 
 
 class _ReservationBody(msgspec.Struct):
-    """A body of the calls that follow a reservation."""
+    """Body of the calls that follow a reservation."""
 
     request_id: _Id
     blocks: Annotated[int, Meta(ge=1, le=1_000_000)] = 1
@@ -187,7 +187,7 @@ class WorkerChooser:
 
 
 class _ReservationSweeper:
-    """Ends reservations when their time is over. Asleep while there are none."""
+    """Ends expired reservations; sleeps while there are none."""
 
     def __init__(self, reservations: LeaseReservations) -> None:
         self._reservations = reservations

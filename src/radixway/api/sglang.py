@@ -56,7 +56,7 @@ _UPDATES = (
 
 
 class _FleetCallFields(msgspec.Struct):
-    """What is looked at of a body; what is wrong with it the workers say."""
+    """The fields that the gateway reads; workers check the rest."""
 
     weight_version: Any = None
     new_version: Any = None

@@ -40,7 +40,6 @@ from radixway.routing.simulator.job_queue import TRACE
 RECENT = "recent"
 """The sample that is made of the latest requests."""
 _MAX_RECENT = 5000
-"""Of the latest requests, those that are simulated again."""
 _POLICIES = "expected_time,kv_aware,prefix_affinity,least_loaded,round_robin"
 _pack = Struct("<Q").pack
 
@@ -118,7 +117,7 @@ class SimulationStatus(BaseModel):
 
 
 class SimulationList(BaseModel):
-    """All that are remembered, and what there is to choose from."""
+    """All remembered simulations, and the choices for new ones."""
 
     simulations: list[SimulationStatus]
     """Newest first."""

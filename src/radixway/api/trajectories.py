@@ -23,7 +23,7 @@ class _RetrieveFields(msgspec.Struct, kw_only=True):
     strict: bool = False
     """Refuse what is not exact, rather than answer with a mask that means nothing."""
     session_id: str | None = None
-    """Whose record is meant where there are several."""
+    """The session whose record is meant, if there are several."""
     model: ModelName | None = None
 
 

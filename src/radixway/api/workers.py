@@ -49,7 +49,7 @@ def worker_routes(
 
     @router.get("/list_workers")
     async def list_workers() -> dict[str, Any]:
-        """Every worker's URL, and beside it what is known of each."""
+        """List every worker's URL, and beside it what is known of each."""
         return {
             "urls": [worker.url for worker in registry],
             "workers": [worker.describe() for worker in registry],
@@ -100,7 +100,7 @@ def parse_worker(fields: dict[str, Any]) -> WorkerSettings:
 
 
 def _apply_worker_type(fields: dict[str, Any]) -> None:
-    """Slime's `worker_type` and `bootstrap_port` are our `role` and `disaggregation`."""
+    """Translate Slime's `worker_type` and `bootstrap_port` to `role` and `disaggregation`."""
     kind = fields.get("worker_type") or "regular"
     if kind not in ("regular", "prefill", "decode"):
         raise BadRequest("worker_type is regular, prefill or decode", param="worker_type")
@@ -122,7 +122,7 @@ def find_worker(registry: WorkerRegistry, fields: dict[str, Any]) -> Worker:
 
 
 _HEARTBEATS_PER_LEASE = 3
-"""In the time that a worker's word holds: one that is lost does no harm."""
+"""Heartbeats per lease, so that one may be lost."""
 _OTHER_NAMES = {"worker_url", "worker_type", "bootstrap_port", "model", "ttl_s"}
 
 
@@ -192,7 +192,7 @@ def registration_routes(
 
     @router.get("/workers")
     async def workers() -> dict[str, Any]:
-        """All of them as in `/list_workers`, and how long the word of each holds that registered."""
+        """List workers as `/list_workers` does, with the lease of each registered one."""
         leases = [(worker, registrar.lease_left_s(worker.url)) for worker in registry]
         return {
             "workers": [

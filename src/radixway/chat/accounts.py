@@ -27,7 +27,7 @@ from radixway.chat.schema import (
 from radixway.chat.webhooks import WebhookEvent, WebhookOutbox
 
 HOUSE = "house"
-"""The provider of users whom whoever runs the server makes."""
+"""Provider of users that the server's operator makes."""
 
 
 class UserAccounts:

@@ -29,9 +29,9 @@ log = logging.getLogger(__name__)
 CLOCK = "clock"
 """The topic of `TopicNotifier` for times that may have changed."""
 _ANSWER = "answer:"
-"""Begins the topic for an answer that was ended, or given to another: with its message's id."""
+"""Topic prefix, before a message id, for answers that ended or moved to another worker."""
 _FLUSH_INTERVAL_S = 0.015
-"""Tokens of all answers that come within this time are published together."""
+"""Tokens of all answers within this time are published together."""
 _ON_ITS_WAY_S = 5.0
 """How long the last tokens of an ended answer may take to arrive from another process."""
 _DOUBTS_S = 1.0
@@ -160,7 +160,7 @@ class ActiveAnswers:
     async def _claim(
         self, queues: Collection[str], worker: dict[str, Any] | None, worker_id: str | None
     ) -> AnswerAttempt | None:
-        """None: there is no job, or its message was deleted just now."""
+        """Return a claimed attempt, or None: there is no job, or its message was just deleted."""
         job = await self._jobs.claim_job(queues, self._owner, worker=worker, worker_id=worker_id)
         if job is None:
             return None
@@ -256,7 +256,7 @@ class ActiveAnswers:
                 await wait_for_event(event, AGAIN_S)
 
     async def _run_due(self, watch: LeaseOutageGuard) -> float:
-        """Returns in how many seconds there may be more to do."""
+        """Return the seconds until more is due."""
         due, any_blocked = await self._jobs.next_due()
         watch.note_answer(self._clock())
         released = await self._jobs.release_waiting() if any_blocked else ()

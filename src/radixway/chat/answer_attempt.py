@@ -29,14 +29,14 @@ from radixway.chat.token_log import TokenLog
 log = logging.getLogger(__name__)
 
 _BATCH = 16
-"""Tokens that are written at once, without waiting for the next beat."""
+"""Tokens that are written at once, before the flush timer."""
 _MAX_ATTEMPT_BYTES = 64 << 20
-"""Bytes that what one attempt says may take in memory, with `_EACH` for an event: half a million tokens."""
+"""Memory of one attempt's events, with `_EACH` per event: half a million tokens."""
 _EACH = 100
 _MAX_PLUGIN_RECORD_BYTES = 1 << 20
 TOO_LONG = "The answer is longer than any may be."
 _AGAIN_S = 0.25
-"""Till first words are tried again that a database which was away could not be told of."""
+"""Pause before first words are stored again after an outage."""
 
 
 class FlushTimer:
@@ -60,7 +60,7 @@ class FlushTimer:
 
 
 class AnswerAttempt:
-    """One lease of one job. Belongs to one event loop; calls after the lease was lost are ignored."""
+    """A lease of a job. It belongs to one event loop; calls after the lease was lost are ignored."""
 
     def __init__(
         self,
@@ -80,12 +80,12 @@ class AnswerAttempt:
         self.job = job
         self.thread = drop_withheld(thread)
         self.lost = asyncio.Event()
-        """Set when the answer is not wanted from here any more: it has ended, or somebody else has it."""
+        """Set when this lease is lost: the answer has ended, or another process has it."""
         self.text = ""
         self.prefix: str = (thread[-1].work_parameters or {}).get("prefix", "") if thread else ""
         """Words that the answer begins with, because it continues another."""
         self.safety_level = 0
-        """That is in force; 0 also once the question was made safe: it is not to be made so twice."""
+        """Safety level in force; 0 also once the question was made safe, which happens once."""
         self._messages = messages
         self._jobs = jobs
         self._tokens = tokens
@@ -100,7 +100,7 @@ class AnswerAttempt:
         self._said_bytes = 0
         self._buffer: list[bytes] = []
         self._opening: list[bytes] = []
-        """What is told with the first words: listeners who heard it alone would be told of a restart."""
+        """Events that go out with the first words: sent alone they would look like a restart."""
         self._again: asyncio.TimerHandle | None = None
         self._writing = asyncio.Lock()
         self._flushes: set[asyncio.Task[None]] = set()
@@ -271,7 +271,7 @@ class AnswerAttempt:
         task.add_done_callback(self._flushes.discard)
 
     async def _write_answer(self, content: str, fields: dict[str, Any]) -> Message | None:
-        """None: too late. Where an end was written as the connection broke, the next try finds it."""
+        """Store the text; None if it is too late. A lost commit is found by the next try."""
         tries = 0
 
         async def finish() -> Message | None:
@@ -287,7 +287,7 @@ class AnswerAttempt:
         return found if written else None
 
     async def _flush(self, *, wait: bool = False) -> None:
-        """`wait`: for a database that is away; otherwise first words are said when it is back."""
+        """Flush; `wait` for a database that is away, otherwise first words follow when it is back."""
         async with self._writing:
             if self._over or not self._buffer:
                 return
@@ -368,7 +368,7 @@ class PartialAnswerSaver:
 
 
 def _sanitize_fields(fields: dict[str, Any]) -> dict[str, Any]:
-    """What a worker says beside its words: an answer is not lost for what is odd about it."""
+    """Clean the fields beside the text, so that an odd one costs no answer."""
     kept = dict(fields)
     if "usage" in kept:
         kept["usage"] = sanitize_usage(kept["usage"])

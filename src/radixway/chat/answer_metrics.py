@@ -19,14 +19,14 @@ if TYPE_CHECKING:  # neither SQLAlchemy nor what needs it is there where chats a
 log = logging.getLogger(__name__)
 
 OTHER = "other"
-"""In place of a model's name once there are too many: pull workers call theirs what they like."""
+"""Replaces a model's name once there are too many: pull workers choose theirs."""
 _SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600)
 _LEVELS = {"complete": logging.INFO, "cancelled": logging.INFO, "timeout": logging.WARNING}
 _KINDS = {"prompt": "prompt_tokens", "completion": "completion_tokens"}
 
 
 class AnswerMetrics:
-    """One set of them in a gateway's metrics."""
+    """Metrics of answers, one set per gateway."""
 
     def __init__(self, metrics: MetricsRegistry, *, most_models: int = 100) -> None:
         """`most_models`: names that are told apart."""
@@ -51,7 +51,7 @@ class AnswerMetrics:
         self.active_workers: Callable[[], Iterable[tuple[str, float]]] = tuple
         """Workers that are connected to fetch jobs, by model."""
         self.sharing: Callable[[], Iterable[tuple[str, float]]] = tuple
-        """Whether what this process hears the others by works: 1 or 0, by its name."""
+        """Whether each connection to other processes works, 1 or 0 by name."""
         self.look: Callable[[], Awaitable[None]] | None = None
         """Awaited before each scrape: notes `depths`."""
         self.depths: dict[str, int] = {}

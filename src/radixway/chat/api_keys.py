@@ -19,10 +19,10 @@ from radixway.chat.user_tokens import InvalidTokenError
 from radixway.core.config import DEFAULT_TENANT
 
 PREFIX = "rxw_"
-"""Of every key: scanners find by it what was published by mistake."""
+"""Prefix of every key, by which scanners find published ones."""
 _SHOWN = len(PREFIX) + 6
 _USED_S = 3600.0
-"""How exactly it is known when a key was last used: more would cost a write for each call."""
+"""Precision of a key's last use; finer would cost a write per call."""
 
 
 class KeyScope(StrEnum):
@@ -50,11 +50,11 @@ class ApiKey:
     tenant: str
     user_id: str | None
     client: str | None
-    """Of a trusted key: the only provider whose users it may speak for; None: any."""
+    """The only provider whose users a trusted key may act for; None: any."""
     created_at: float
     expires_at: float | None
     used_at: float | None
-    """To the hour."""
+    """Precise to the hour."""
 
 
 _COLUMNS = tuple(api_keys.c[name] for name in ApiKey.__dataclass_fields__)

@@ -55,7 +55,7 @@ class ChatTags:
 
 @dataclass(frozen=True, slots=True)
 class ChatListPage:
-    """Some chats, newest first, and where the list goes on; None: it does not."""
+    """A page of chats, newest first, and the next cursor or None."""
 
     chats: list[Chat]
     next: str | None

@@ -28,7 +28,7 @@ class EndedAnswer:
     first_token_at: float | None
     work_end_at: float
     characters: int
-    """Of its words."""
+    """Characters of its text."""
 
     @classmethod
     def of_message(cls, message: Message) -> EndedAnswer:

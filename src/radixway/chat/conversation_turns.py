@@ -43,7 +43,7 @@ class AnswerSpec:
     while_busy: WhileBusy
     idempotency_key: str | None = None
     request_digest: str | None = None
-    """Of the call with that key."""
+    """Digest of the call with that key."""
 
 
 class ConversationTurns:

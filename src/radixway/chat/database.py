@@ -27,9 +27,9 @@ _DRIVERS = {
     "postgres": "postgresql+asyncpg",
 }
 _LOOK_AGAIN_S = 1.0
-"""Between looks whether something is still wrong."""
+"""Interval between checks while something is wrong."""
 _BUSY_MS = 30_000
-"""How long a writer of SQLite waits for a writer in another process."""
+"""Time for which an SQLite writer waits for another process."""
 
 
 def parse_database_url(given: str) -> URL:
@@ -50,7 +50,7 @@ def parse_database_url(given: str) -> URL:
 
 
 class ChatDatabase:
-    """One database, in one event loop."""
+    """A database of chats, in one event loop."""
 
     busy_ms = _BUSY_MS
 
@@ -68,7 +68,7 @@ class ChatDatabase:
             self._reader = self._writer.execution_options(isolation_level="AUTOCOMMIT")
         self._after: dict[AsyncConnection, list[Callable[[], None]]] = {}
         self.problem: str | None = None
-        """What is wrong with it, in words without addresses; None: nothing is known to be."""
+        """The present problem in words without addresses; None: none is known."""
         self._failed = asyncio.Event()
 
     @asynccontextmanager
@@ -95,7 +95,7 @@ class ChatDatabase:
 
     @asynccontextmanager
     async def read_connection(self) -> AsyncIterator[AsyncConnection]:
-        """For reading: each statement sees the database as it is when it begins."""
+        """Open a connection for reading: each statement sees the database as it is when it begins."""
         async with translate_outages(self._note_error), self._reader.connect() as connection:
             yield connection
 
@@ -146,7 +146,7 @@ class ChatDatabase:
             yield run_bare
 
     async def watch_problems(self) -> None:
-        """Until this is cancelled: while something is wrong, try again and again to write something.
+        """Until cancelled, try again and again to write while something is wrong.
 
         Reading is not enough: a full disk is read, and transactions that change nothing pass.
         """
@@ -199,7 +199,7 @@ def _make_postgresql_engine(url: URL, connections: int) -> AsyncEngine:
 
     @event.listens_for(engine.sync_engine, "checkout")
     def _look(connection: Any, *_: Any) -> None:
-        """A connection that PostgreSQL has closed is replaced; unlike a ping, knowing it costs nothing."""
+        """Replace a connection that PostgreSQL closed; unlike a ping this costs nothing."""
         if connection.driver_connection.is_closed():
             raise DisconnectionError
 
@@ -207,7 +207,7 @@ def _make_postgresql_engine(url: URL, connections: int) -> AsyncEngine:
 
 
 def _make_sqlite_engine(url: URL, connections: int, begin: str | None) -> AsyncEngine:
-    """`begin`: the statement that opens a transaction; None: each statement is one of its own."""
+    """Create an SQLite engine; `begin` opens a transaction, None makes each statement its own."""
     connect = {"async_creator_fn": sqlite_driver.connect_sqlite, "timeout": _BUSY_MS / 1000}
     engine = _make_engine(url, connections, connect)
 

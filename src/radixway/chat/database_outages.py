@@ -23,7 +23,7 @@ AGAIN_S = 0.25
 """Till a database that is away is tried again."""
 _CONNECT_S = 10.0
 _STATES = ("08", "25006", "40", "53", "57P")
-"""PostgreSQL's: no connection, only to be read, taken back, no room (disk, memory, connections), ended."""
+"""SQLSTATE prefixes: connection lost, read-only, rolled back, out of resources, shutdown."""
 _FULL_STATE = "53100"
 _SQLITE = frozenset(
     {
@@ -34,11 +34,11 @@ _SQLITE = frozenset(
         sqlite3.SQLITE_READONLY,
     }
 )
-"""Another process writes for too long, or the disk is full, broken, or only to be read."""
+"""Locked for too long, or the disk is full, broken or read-only."""
 
 
 class DatabaseUnavailableError(SQLAlchemyError):
-    """It cannot be reached."""
+    """The database cannot be reached."""
 
 
 async def connect_postgresql(*args: Any, **given: Any) -> Any:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 
 class ChatError(Exception):
-    """It cannot be done; the text says why."""
+    """The call cannot be done; the text says why."""
 
 
 class ChatNotFoundError(ChatError):
-    """There is no such thing, or it belongs to somebody else."""
+    """No such thing exists, or it belongs to another user."""
 
 
 class ChatRefusedError(ChatError):
-    """It may not be done with this message or chat."""
+    """This message or chat does not allow it."""
 
 
 class IdempotencyKeyReusedError(ChatRefusedError):
@@ -31,7 +31,7 @@ class ChatBusyError(ChatQueueFullError):
 
 
 class ChatLimitExceededError(ChatError):
-    """Somebody asks for more than their share."""
+    """A user's limit is exceeded."""
 
     def __init__(self, text: str, *, retry_after_s: float = 1.0) -> None:
         """`retry_after_s`: when asking again may help."""

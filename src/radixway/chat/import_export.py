@@ -46,7 +46,7 @@ class ChatLine(_Line):
 
 
 class MessageLine(_Line):
-    """One of the messages of the chat that was begun last."""
+    """A message of the chat that began last."""
 
     type: Literal["message"] = "message"
     id: _Id
@@ -174,7 +174,7 @@ def _has_nul(value: Any) -> bool:
 
 
 def _check_message(where: str, line: MessageLine, chat: PortableChat, limits: ChatLimits) -> None:
-    """Whether a message may stand there. Raises InvalidFieldError."""
+    """Check whether a message may stand there. Raises InvalidFieldError."""
     if limits.characters is not None and len(line.content or "") > limits.characters:
         raise InvalidFieldError(f"{where}.content", f"longer than {limits.characters} characters", status=413)
     if limits.messages is not None and len(chat.messages) >= limits.messages:

@@ -41,7 +41,7 @@ class ReapResult:
     ended: tuple[tuple[str, MessageState], ...]
     """Messages that were brought to an end without their worker, and how."""
     restarted: tuple[tuple[str, int], ...] = ()
-    """Those among the requeued whose words so far are void, with the attempt that said them."""
+    """Requeued jobs whose text is void, with the attempt that wrote it."""
 
     def __bool__(self) -> bool:
         return bool(self.requeued or self.ended)

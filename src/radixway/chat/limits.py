@@ -71,9 +71,9 @@ class AnswerRate:
 
 
 _CHARACTERS_PER_TOKEN = 4
-"""Where nobody has counted."""
+"""Assumed where no count is known."""
 _MAX_REPORTED_TOKENS = 10**9
-"""Tokens of an answer that a worker is believed."""
+"""The largest plausible token count of an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +135,9 @@ class BudgetAccounting:
         await self._budget.spend_tokens(write, ended.chat_id, tokens, self._clock())
 
     async def _estimate_answer(self, write: AsyncConnection, ended: EndedAnswer) -> int:
-        """Of an answer that was cut off, or whose worker does not count prompts: by characters, of its thread
-        the question alone, since the rest may have been cut to fit."""
+        """Estimate the tokens of an answer that was cut off or whose worker does not count prompts: by
+        characters, of its thread the question alone, since the rest may have been cut to fit.
+        """
         asked = select(messages.c.content).where(messages.c.id == ended.parent_id)
         question = (await write.execute(asked)).scalar_one_or_none() or ""
         told = _valid_count((ended.usage or {}).get("completion_tokens"))
@@ -179,7 +180,7 @@ class ChatLimits:
     characters: int | None = None
     rate: AnswerRate | None = None
     tokens: int | None = None
-    """That a chat's prompts and answers may have used, as workers counted them."""
+    """Tokens that a chat's prompts and answers may use, as workers count them."""
     budget: TokenBudget | None = None
 
     async def check_answer_share(self, write: AsyncConnection, user_id: str, queue: str, now: float) -> None:

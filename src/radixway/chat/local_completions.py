@@ -123,7 +123,7 @@ PipelineCall = Callable[[Request], Awaitable[Reply]]
 
 _decode = msgspec.json.Decoder().decode
 _UNREADABLE = (msgspec.DecodeError, LookupError, TypeError, AttributeError, RecursionError, UnicodeError)
-"""What reading an answer raises that is not in the shape of one."""
+"""Raised by reading an answer of an unknown shape."""
 _SAMPLING = ("temperature", "top_p", "top_k", "typical_p", "repetition_penalty")
 
 
@@ -225,7 +225,7 @@ def _make_body(attempt: AnswerAttempt) -> dict[str, Any]:
 
 
 def _make_request(attempt: AnswerAttempt, body: dict[str, Any], number: int = 0) -> Request:
-    """`number`: how many there were before it for this attempt."""
+    """Build the request; `number` counts the earlier ones of this attempt."""
     job = attempt.job
     request_id = job.attempt_id + (f"-{number}" if number else "")
     return make_completion_request(request_id, job.user_id, body, message=job.message_id)

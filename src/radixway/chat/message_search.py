@@ -78,7 +78,7 @@ class MessageSearch:
 
 
 def _fts_match(words: list[str]) -> ColumnElement[bool]:
-    """FTS5's own query language: each word a string, whatever is in it."""
+    """Return FTS5's query: each word as a quoted string."""
     rows = table("search_rows", column("number"), column("message_id"))
     index = table("message_search", column("rowid"))
     query = " AND ".join('"' + word.replace('"', '""') + '"' for word in words)

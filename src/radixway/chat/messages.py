@@ -46,7 +46,7 @@ class AnswerRequest:
     """How long it may wait for a worker."""
     idempotency_key: str | None = None
     request_digest: str | None = None
-    """Of the call with that key."""
+    """Digest of the call with that key."""
 
 
 class MessageStore:

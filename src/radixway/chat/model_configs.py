@@ -17,7 +17,7 @@ _SERVED_INPUT, _SERVED_TOTAL = 8192, 16384
 
 @dataclass(frozen=True, slots=True)
 class ServedModelConfig:
-    """One model as workers serve it."""
+    """A model as workers serve it."""
 
     name: str
     model_id: str
@@ -81,7 +81,7 @@ class ModelConfigCatalog:
         return list((named | self._pulled_configs() | self._configured).values())
 
     def find_config(self, name: str) -> ServedModelConfig | None:
-        """By its name, the one that it has for its workers, or, of the configured ones, the same words.
+        """Return the model `name`, as its workers name it, or as a configured one with the same words.
 
         The overview's `llama-30b-sft-6` is `OA_SFT_Llama_30B_6`. None where there is none, or several.
         """
@@ -106,7 +106,7 @@ class ModelConfigCatalog:
         return next((each.name for each in known if each.compat_hash == config.compat_hash), config.name)
 
     def _pulled_configs(self) -> dict[str, ServedModelConfig]:
-        """Without those that a configured name stands for."""
+        """Return pulled models except those that a configured name stands for."""
         known = {config.compat_hash for config in self._configured.values()}
         return {config.name: config for config in self.pulled() if config.compat_hash not in known}
 
@@ -125,5 +125,5 @@ def build_system_prompt(parameters: dict[str, Any]) -> str:
 
 
 def _name_words(name: str) -> list[str]:
-    """In no order; `OA` goes without saying."""
+    """Return the words of a model name, unordered and without `OA`."""
     return sorted(word for word in re.split("[-_]+", name.lower()) if word not in ("", "oa"))

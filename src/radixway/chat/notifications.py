@@ -35,7 +35,7 @@ class TopicNotifier:
 
 
 class TopicEvents:
-    """One event for each topic. Belongs to one event loop."""
+    """An event per topic. Belongs to one event loop."""
 
     def __init__(self) -> None:
         self._events: dict[str, asyncio.Event] = {}

@@ -38,7 +38,7 @@ class QueuePositions:
         return None if place is None else JobPosition(place, len(view.order))
 
     async def _fresh_view(self, queue: str, since: float) -> _QueueView:
-        """One that knows what was asked for at `since`: taken later, and lately."""
+        """Return a recent view that was taken after `since`."""
         looking = self._views.get(queue)
         if looking is not None:
             view = await asyncio.shield(looking)
@@ -65,7 +65,7 @@ class QueuePositions:
 
 
 def _consume_error(looking: asyncio.Task[_QueueView]) -> None:
-    """Whoever asked may have left: what went wrong is nobody's then."""
+    """Consume the error of a lookup whose caller may have left."""
     if not looking.cancelled():
         looking.exception()
 

@@ -38,7 +38,7 @@ class UserRole(StrEnum):
 
     USER = "user"
     ADMIN = "admin"
-    """Also what the root token allows."""
+    """Role with the root token's rights."""
 
 
 OF_TENANTS = "tenant"
@@ -83,7 +83,7 @@ class Chat:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a chat; its parents make the thread that it belongs to."""
+    """A message of a chat; its parents form its thread."""
 
     id: str
     chat_id: str
@@ -111,9 +111,9 @@ class Message:
     safety_rots: str | None
     idempotency_key: str | None
     request_digest: str | None
-    """Of the call with that key; None: there was none, or it was made before digests were kept."""
+    """Digest of the call with that key; None without one, or from before digests were stored."""
     version: int
-    """Raised with every change, by the database itself; where a change is told back, the one before it."""
+    """Raised by the database with every change; a returned change has the version before it."""
 
     @classmethod
     def of_row(cls, row: Row[Any]) -> Message:
@@ -135,7 +135,7 @@ class MessageReport:
 
 @dataclass(frozen=True, slots=True)
 class PullWorkerRecord:
-    """One that may fetch jobs."""
+    """A worker that may fetch jobs."""
 
     id: str
     name: str
@@ -152,7 +152,7 @@ class AnswerJob:
     queue: str
     attempts: int
     attempt_id: str
-    """Of this attempt alone: what comes under another is too late."""
+    """Id of this attempt; messages under another id are too late."""
     lease_until: float
     last_error: str | None
     """Why the attempt before this one failed."""

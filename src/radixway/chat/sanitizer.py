@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 _MAX_DEPTH = 32
-"""Collections within collections: whoever writes it out goes as deep, and has other things on its stack."""
+"""Depth of nested collections: serializers recurse as deep."""
 _MAX_COUNT = 2**53
 _MAX_REASON_CHARACTERS = 64
 

@@ -154,7 +154,7 @@ class ChatService:
         self.models.pulled = lambda: self.sessions.models.values()
         self.sessions.on_change.append(self.update_local_queues)
         self._seen: dict[str, ServedModelConfig] = {}
-        """Queues of workers that fetch, here now or not: what they leave behind is not forgotten."""
+        """Queues of pull workers, present or not, so that what they leave behind is served."""
 
     def _make_titler(self, pipeline: PipelineCall, priority: int) -> ChatTitler:
         titles = TitleJobs(self.database, self.clock, self.webhook_service.outbox)

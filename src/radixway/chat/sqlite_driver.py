@@ -77,10 +77,8 @@ def connect_sqlite(path: str, *, timeout: float, **given: Any) -> ThreadedConnec
 
 
 def _create_file(path: str) -> None:
-    """Where there is no file yet, one that its owner alone reads; its log and index are made like it.
-
-    A file that is there is left alone: to close it would take the locks of this process's other connections.
-    Where none can be made, SQLite says why.
+    """Create a missing file readable by its owner alone; its log and index inherit that.
+    An existing file stays closed: closing it would drop the locks of other connections.
     """
     if path == ":memory:":
         return

@@ -100,7 +100,7 @@ FIRST_TOKEN = (
     .returning(messages.c.id)
 )
 DELETE_HELD = jobs.delete().where(_IS_HELD).returning(jobs.c.message_id)
-"""Of a current `attempt`; its message is nobody else's to change before the transaction ends."""
+"""Delete the job of a current `attempt`, whose message is locked until the transaction ends."""
 QUEUE_OF = select(jobs.c.queue).where(jobs.c.message_id == bindparam("message"))
 ALIVE_OF = (
     select(func.count())
@@ -120,4 +120,4 @@ TIMES = select(
     ),
     func.count(case((jobs.c.state == BLOCKED, 1))),
 )
-"""When leases end, jobs have waited too long, and more may begin, and how many are blocked."""
+"""Select the next ends of leases, timeouts and starts, and the number of blocked jobs."""

@@ -42,7 +42,7 @@ class NewResponse:
     """The parameters of a requested response."""
 
     content: str
-    """What its items say, in words."""
+    """Text of its items."""
     items: ResponseItems
     request: dict[str, Any]
     """The body as it came, without `input`."""
@@ -56,7 +56,7 @@ class NewResponse:
     waits_s: float | None = None
     idempotency_key: str | None = None
     request_digest: str | None = None
-    """Of the call with that key."""
+    """Digest of the call with that key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +217,7 @@ async def _own_response(connection: AsyncConnection, user_id: str, message_id: s
 
 
 async def _find_response(connection: AsyncConnection, message: Message) -> StoredResponse | None:
-    """None: the message is no response, or a deleted one."""
+    """Return the stored response, or None for a message that is none or was deleted."""
     row = (await connection.execute(select(responses).where(responses.c.message_id == message.id))).first()
     if row is None or row.deleted:
         return None
@@ -247,7 +247,7 @@ async def _is_conversation(connection: AsyncConnection, chat_id: str) -> bool:
 
 
 async def _last_counted(connection: AsyncConnection, message_id: str | None) -> str | None:
-    """Up from the end of a conversation's thread, past turns that came to nothing."""
+    """Return the last turn that counts, up from the end of the thread."""
     while message_id is not None:
         own, asked = messages.alias(), messages.alias()
         wanted = (
@@ -263,7 +263,7 @@ async def _last_counted(connection: AsyncConnection, message_id: str | None) -> 
 
 
 async def _prune_unused(write: AsyncConnection, chat: Chat, answer: Message) -> None:
-    """Delete a response whose texts nobody needs, its question, and those above it that only it needed."""
+    """Delete an unused response with its question and the ancestors that only it needed."""
     at: Message | None = answer
     while at is not None and not await _has_children(write, at.id) and await _is_deleted(write, at.id):
         await write.execute(delete(messages).where(messages.c.id == at.id))

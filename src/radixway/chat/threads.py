@@ -62,9 +62,9 @@ def _children_by_parent(messages: Sequence[Message]) -> dict[str | None, list[Me
 SHORTEST = 12
 """Messages of a thread that is kept: shorter ones are read as fast as their versions."""
 _MAX_CHANGED_MESSAGES = 100
-"""More than these are read by the thread's own statement."""
+"""More changed messages than these are read with the thread."""
 _ROW_BYTES = 2000
-"""Of a message without its words, give or take."""
+"""Rough size of a message without its text."""
 
 _VERSIONS = select(messages.c.id, messages.c.parent_id, messages.c.version).where(
     messages.c.chat_id == bindparam("chat")
@@ -92,7 +92,7 @@ class ThreadCache:
     ) -> None:
         """`kept_s`: after a chat was asked for last. `clock`: seconds that only go up."""
         self.outcomes: dict[str, int] = {}
-        """Of questions: `hit`, `miss`, or `short`, of threads that are not worth keeping."""
+        """Lookups: `hit`, `miss`, or `short`, of threads that are not cached."""
         self._database = database
         self._most_bytes = most_bytes
         self._kept_s = kept_s
@@ -135,7 +135,7 @@ class ThreadCache:
     async def _refresh_thread(
         self, read: AsyncConnection, chat: _CachedChat, chat_id: str, message_id: str
     ) -> list[Message]:
-        """The thread, of what is known and what is not. `read`: one transaction."""
+        """Read a thread from cache and database; `read` is one transaction."""
         told = {row.id: row for row in await read.execute(_VERSIONS, {"chat": chat_id})}
         ids = _path_to_message(told, message_id)
         known = dict(chat.known)  # another question may change it meanwhile

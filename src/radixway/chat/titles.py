@@ -61,7 +61,7 @@ class TitleJobs:
         self._clock = clock
         self._outbox = outbox
         self.on_news: Callable[[], None] = lambda: None
-        """Called after a transaction in which a job was written."""
+        """Called after a transaction that wrote a job."""
 
     async def answer_ended(self, write: AsyncConnection, answer: EndedAnswer) -> None:
         """Write a job if `answer` completes in a chat without a title: a completion hook."""
@@ -167,7 +167,7 @@ def _drop_control_characters(line: str) -> Iterable[str]:
 
 
 def _count_scripts(text: str) -> Counter[str]:
-    """Letters by the first word of their names: LATIN, CYRILLIC, CJK …"""
+    """Count letters by the first word of their names: LATIN, CYRILLIC, CJK …"""
     return Counter(unicodedata.name(each, "?").split()[0] for each in text if each.isalpha())
 
 
@@ -178,7 +178,7 @@ _PROMPT = (
 )
 _ATTEMPTS, _AGAIN_S = 3, 30.0
 _BEHIND_S = 2.0
-"""How long a title stands back while answers wait."""
+"""Pause of titles while answers wait."""
 _LOOK_AGAIN_S = 30.0
 _MAX_TITLE_TOKENS = 64
 
@@ -252,7 +252,7 @@ class ChatTitler:
         await self._titles.save_title(job, clean_title(said, " ".join(_title_context(thread))))
 
     async def _ask_model(self, job: TitleJob, model: str, thread: list[Message]) -> str:
-        """What the model makes of it. Raises GatewayError, NoTitleError."""
+        """Return the model's title. Raises GatewayError, NoTitleError."""
         asked, answered = _title_context(thread)
         content = f"{_PROMPT}\n\nUser: {asked}\n\nAssistant: {answered}"
         body = {

@@ -21,12 +21,12 @@ from radixway.chat import published_shapes
 
 ATTEMPT = 10**9
 LAST = 10**15
-"""Of an end that no attempt said. JavaScript knows it exactly."""
+"""Position of an end without an attempt; JavaScript represents it exactly."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenLogEntry:
-    """One event of an answer."""
+    """An event of an answer."""
 
     position: int
     event: bytes
@@ -61,7 +61,7 @@ class AnswerLog:
     """The log of one answer."""
 
     base: int = 0
-    """Where the attempt that counts begins; its first event stands behind it."""
+    """Position before the first event of the current attempt."""
     events: list[bytes] = field(default_factory=list)
     end: TokenLogEntry | None = None
     is_gone: bool = False

@@ -26,7 +26,7 @@ _COLUMNS = {
     "cost": ("cost", 0),
     "currency": ("", 0),
 }
-"""Figures of a row: what stands above them, and which go first where there is little room."""
+"""Columns by field: title, and the order in which they are dropped on narrow terminals."""
 _ERASED = {
     "erased": "erased",
     "pending": "out of reach, will be retried",

@@ -30,7 +30,7 @@ def plan(
     url: GatewayUrl = GATEWAY,
     key: AdminKey = None,
 ) -> None:
-    """With --trace, what would have been proposed for that traffic; else what a running gateway proposes."""
+    """Show what a running gateway proposes; with --trace, what would have been proposed for that traffic."""
     if context.invoked_subcommand is not None:
         return
     if trace is None:

@@ -21,9 +21,8 @@ _AS_SLIME: dict[str, Any] = {
     },
     "trajectories": {"abort": {"policy": "partial"}},
 }
-"""Where its behaviour is not our default: rollouts ask from other machines without a key; the fewest requests
-in hand, whatever its documents say of turns; requests that wait rather than are refused; and partial answers:
-slime aborts at the workers to get them."""
+"""Slime's behaviour where our defaults differ: calls from other machines without a key, the least loaded
+worker."""
 
 
 def slime_router(

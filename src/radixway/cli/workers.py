@@ -121,7 +121,7 @@ async def _announce(body: dict[str, Any], gateways: list[str], key: str | None, 
 
 
 async def _send_heartbeat(gateway: str, body: dict[str, Any], key: str | None) -> None:
-    """What a gateway says is shown when it changes. Raises CallFailed where it cannot ever be told that."""
+    """Send a heartbeat; log the answer when it changes. Raises CallFailed for a permanent refusal."""
     from radixway.core.http.gateway_client import GatewayCallError, WorkerRegistered, call_gateway
 
     shown = ""
@@ -140,7 +140,7 @@ async def _send_heartbeat(gateway: str, body: dict[str, Any], key: str | None) -
 
 
 async def _deregister(gateway: str, worker: str, key: str | None) -> None:
-    """Returns once the gateway has nothing in hand there, or is not there itself."""
+    """Deregister; return once no requests are in flight there or the gateway is gone."""
     from radixway.core.http.gateway_client import GatewayCallError, WorkerRegistered, call_gateway
 
     while True:

@@ -47,7 +47,7 @@ _POLICY = "; ".join(
     )
 )
 _ACTIVITY = '42["event"'
-"""How a message begins, in Socket.IO's words, that tells of a click or a key; pings are none."""
+"""Prefix of Socket.IO messages about a click or key; pings have none."""
 _HEADERS = (
     (b"content-security-policy", _POLICY.encode("ascii")),
     (b"x-frame-options", b"DENY"),
@@ -116,7 +116,7 @@ class AccessGuard:
         return is_loopback(request.scope) and proxy_header(request.scope) is None
 
     async def _keyless_session(self, request: HTTPConnection) -> SignInSession | None:
-        """An anonymous session, where no key is needed."""
+        """Return an anonymous session where no key is needed."""
         if not self._is_admitted(request) or self._origins.has_foreign_host(request.scope):
             return None
         now = monotonic()

@@ -17,7 +17,7 @@ class ConsoleCallError(Exception):
 
 
 class GatewayUnreachableError(ConsoleCallError):
-    """It does not answer."""
+    """The gateway does not answer."""
 
 
 class SignedOutError(ConsoleCallError):
@@ -25,7 +25,7 @@ class SignedOutError(ConsoleCallError):
 
 
 class CallRefusedError(ConsoleCallError):
-    """It answered with an error."""
+    """The gateway answered with an error."""
 
     def __init__(self, status: int, message: str, field: str | None = None, body: Any = None) -> None:
         super().__init__(message)
@@ -33,7 +33,7 @@ class CallRefusedError(ConsoleCallError):
         self.field = field
         """The parameter at fault, where one is named."""
         self.body = body
-        """What it answered, decoded if it is JSON."""
+        """The answer, decoded if it is JSON."""
 
 
 class CallOptions(TypedDict, total=False):

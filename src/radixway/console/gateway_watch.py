@@ -41,7 +41,7 @@ _UNWATCHED_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class WatchSample:
-    """One reading of the gateway."""
+    """A reading of the gateway."""
 
     number: int
     """Counts up."""
@@ -58,7 +58,7 @@ class GatewayWatch:
         """The gateway did not answer when it was last asked."""
         self.moments: deque[WatchSample] = deque(maxlen=int(KEPT_S / EVERY_S))
         self.workers: Sequence[Mapping[str, Any]] = ()
-        """As `/list_workers` has them."""
+        """Workers as in `/list_workers`."""
         self.by_worker: Mapping[str, WorkerStats] = {}
         self.latest: MetricsScrape | None = None
         self.read = 0
@@ -116,7 +116,7 @@ class GatewayWatch:
                 pass
 
     async def _take_sample(self, calls: GatewayCalls) -> None:
-        """Raises ConsoleCallError, InvalidMetricsError."""
+        """Take a sample. Raises ConsoleCallError, InvalidMetricsError."""
         listing, text = await asyncio.gather(
             calls.get_json("/list_workers"), calls.send_request("GET", "/metrics/prometheus", timeout_s=10)
         )

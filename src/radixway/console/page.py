@@ -21,7 +21,7 @@ from radixway.console.gateway_watch import GatewayWatch
 from radixway.console.texts import LANGUAGES, Language, TextCatalog
 
 BASE = "/console"
-"""Where the pages are, in every deployment."""
+"""Path of the pages in every deployment."""
 
 Theme = Literal["system", "light", "dark"]
 THEMES: tuple[Theme, ...] = ("system", "light", "dark")
@@ -38,12 +38,12 @@ class VisitorPreferences:
 
     @property
     def dark(self) -> bool | None:
-        """As NiceGUI takes it: None follows the system."""
+        """Return NiceGUI's value: None follows the system."""
         return {"system": None, "light": False, "dark": True}[self.theme]
 
 
 PREFERENCES: ContextVar[VisitorPreferences] = ContextVar("preferences")
-"""Those of the request that is being answered."""
+"""Preferences of the present request's visitor."""
 
 
 def read_preferences(request: HTTPConnection) -> VisitorPreferences:
@@ -56,7 +56,7 @@ def read_preferences(request: HTTPConnection) -> VisitorPreferences:
 
 
 def _accepted_language(header: str) -> Language:
-    """The first of the browser's languages that we speak; weights are in order in every browser."""
+    """Return the first supported language of the header; browsers order them by weight."""
     for part in header.split(","):
         name = part.partition(";")[0].strip().lower().partition("-")[0]
         if name in LANGUAGES:
@@ -66,16 +66,16 @@ def _accepted_language(header: str) -> Language:
 
 @dataclass(slots=True, eq=False)
 class PageVisit:
-    """One browser tab that looks at one page."""
+    """A browser tab that shows one page."""
 
     request: Request
     gateway: GatewayCalls
     say: TextCatalog
     preferences: VisitorPreferences
     watch: GatewayWatch
-    """What the gateway's metrics and its list of workers said last, read for all at once."""
+    """The gateway's latest metrics and workers, read once for all visitors."""
     signs_out: bool
-    """It signed in with a key, so there is something to sign out of."""
+    """The visitor signed in with a key and can sign out."""
     around: ui.element
     """The page itself: what is said or asked stands here, whatever becomes of the element that asked."""
     on_away: Callable[[bool], object] = lambda _: None
@@ -129,7 +129,7 @@ class ConsolePage:
     """A place in the navigation."""
 
     name: str
-    """Of its texts, too: `page.NAME` is what it is called."""
+    """Name of the page and its texts: `page.NAME` is its title."""
     path: str
     icon: str
     """One of Material's icons."""

@@ -72,7 +72,7 @@ def _add_page(
 
 
 class _VisitorPage(ui.page):
-    """In each visitor's own language and colours, where NiceGUI has one of each for all."""
+    """A page with each visitor's own language and colours, where NiceGUI has one for all."""
 
     def resolve_language(self) -> Any:
         """Return the language of Quasar's own words and of the page's `lang`."""

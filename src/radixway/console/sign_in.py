@@ -24,7 +24,7 @@ SIGN_IN = f"{BASE}/sign-in"
 _MAX_SESSIONS = 10_000
 _MAX_FORM_BYTES = 16 * 1024
 _FROM_ALL = 10
-"""Times the wrong keys of one address, from all of them."""
+"""Limit for all addresses, as a multiple of one address's."""
 _TOO_MANY = 429
 
 Trouble = Literal["wrong", "too_many", "away"]
@@ -32,15 +32,15 @@ Trouble = Literal["wrong", "too_many", "away"]
 
 @dataclass(slots=True, eq=False)
 class SignInSession:
-    """One who gave the key, or needs none."""
+    """A visitor who gave the key, or needs none."""
 
     key: str | None = field(repr=False)
     seen_at: float
     on_end: list[Callable[[], None]] = field(default_factory=list)
-    """Called when it is over: connections that it opened are to end."""
+    """Called when the session ends: its connections must end."""
     over: bool = False
     chat_token: str | None = field(default=None, repr=False)
-    """With which the chat service is asked, once it was."""
+    """Token for the chat service, once used."""
 
 
 class SignInSessions:

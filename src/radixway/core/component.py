@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 
 class CannotErase(Exception):
-    """Something cannot be reached now, and is to be asked again; the text says what, never whose."""
+    """Part of an erasure must be tried again; the text says what, never whose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Subject:
     session: str | None = None
     request: str | None = None
     workers: bool = False
-    """What workers keep in their prefix caches too: everybody's, for there it is nobody's in particular."""
+    """Workers' prefix caches, whose entries have no owner."""
 
     def given(self) -> dict[str, str]:
         """Return the fields that are given."""
@@ -76,7 +76,7 @@ async def running(components: Iterable[Component]) -> AsyncIterator[None]:
 
 
 async def _stop_all(components: Iterable[Component], first: BaseException | None) -> BaseException | None:
-    """Stop each; return the first error there has been, which may be `first` from before."""
+    """Stop each component; return the first error, or `first`."""
     for component in components:
         try:
             await component.stop()

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class PendingErasure(msgspec.Struct):
-    """One erasure, and the targets that are still to be asked."""
+    """An erasure, and the targets that are still to be asked."""
 
     id: str
     subject: Subject
@@ -45,7 +45,7 @@ class PendingErasureStore:
         self.directory = directory
 
     def load_pending(self) -> list[PendingErasure]:
-        """All that is pending. Raises OSError, ValueError for a file that is none of ours."""
+        """Load all pending erasures. Raises OSError, ValueError for another file."""
         found = []
         for path in sorted(self.directory.glob("*.json")):
             try:
@@ -99,7 +99,7 @@ class ErasureOutcome:
 
     id: str
     receipt: str
-    """With it, the digest in the audit log can be shown to be this subject's; it is not stored."""
+    """Proof that the digest in the audit log is this subject's; it is not stored."""
     rooms: dict[str, TargetOutcome]
 
     @property
@@ -177,7 +177,7 @@ class ErasureService(Component):
         return keeping if self._workers is None else [*keeping, self._workers]
 
     async def _ask_targets(self, pending: PendingErasure) -> dict[str, TargetOutcome]:
-        """Ask the targets that are to be asked; those that are done are taken off."""
+        """Ask the pending targets; remove those that are done."""
         told, known = {}, {each.name: each for each in self._asked()}
         self._asking.add(pending.id)
         try:
@@ -191,7 +191,7 @@ class ErasureService(Component):
         return told
 
     async def _save_pending(self, pending: PendingErasure) -> None:
-        """On disk while targets are to be asked, and gone when there are none."""
+        """Save pending erasures; delete the file when there are none."""
         as_it_is = PendingErasure(pending.id, pending.subject, list(pending.rooms))
         work = self._kept.save_pending if as_it_is.rooms else self._kept.delete_pending
         if not as_it_is.rooms:
@@ -202,7 +202,7 @@ class ErasureService(Component):
             log.error("an erasure that waits cannot be kept in %s: %s", self._kept.directory, error)
 
     async def _retry_forever(self) -> None:
-        """Ask again, for ever: the first time at once, for what an earlier process left."""
+        """Ask again for ever, at once after a start for what an earlier process left."""
         while True:
             for pending in [each for each in self._pending.values() if each.id not in self._asking]:
                 before = len(pending.rooms)

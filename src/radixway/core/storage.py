@@ -12,7 +12,7 @@ Migration = Sequence[str]
 """The statements that bring a file from one version to the next."""
 
 _BUSY_TIMEOUT_S = 30.0
-"""How long another process that writes is waited for."""
+"""Time to wait for another process that writes."""
 _PAUSE_S = 0.005
 
 
@@ -68,7 +68,7 @@ def write_ahead(connection: sqlite3.Connection, timeout_s: float) -> None:
 
 
 def _migrate(db: sqlite3.Connection, migrations: Sequence[Migration]) -> None:
-    """Run what the file has not had, in one transaction: another process may have come first."""
+    """Run the missing migrations in one transaction: another process may have come first."""
     db.execute("BEGIN IMMEDIATE")
     with db:
         version = _read_version(db)

@@ -28,7 +28,7 @@ _Base = Annotated[float, Meta(gt=1, le=1e12)]
 
 
 class _RopeParameters(msgspec.Struct, kw_only=True):
-    """The keys that are read of config.json's `rope_parameters` or `rope_scaling`."""
+    """Keys read of config.json's `rope_parameters` or `rope_scaling`."""
 
     rope_type: str | None = None
     type: str | None = None
@@ -47,7 +47,7 @@ class _RopeParameters(msgspec.Struct, kw_only=True):
 
 
 class _HubConfig(msgspec.Struct, kw_only=True):
-    """The keys that are read of a config.json, whatever the family."""
+    """Keys read of any family's config.json."""
 
     vocab_size: _Size
     hidden_size: _Size

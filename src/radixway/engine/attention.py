@@ -93,7 +93,8 @@ class CpuAttention:
     def _attend_cached(
         self, layer: int, pages: PageIds, q: Tensor, tokens: int | None = None
     ) -> AttentionState:
-        """All of q [n, heads, D] over all `tokens` of `pages`: no mask, the group folded into the rows."""
+        """Attend with all of q [n, heads, D] over all `tokens` of `pages`: no mask, the group folded into the
+        rows."""
         n, heads, d = q.shape
         k, v = self._store.gather_kv(layer, pages, tokens)
         kv_heads = k.shape[0]

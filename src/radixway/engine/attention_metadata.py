@@ -62,7 +62,7 @@ def find_shared_runs(tables: Sequence[PageTable], worth: int) -> list[SharedRun]
 
 
 def _common_pages(tables: Sequence[PageTable], members: list[int], known: int) -> int:
-    """How many pages all members begin with; the first `known` are known to be the same."""
+    """Count the pages that all members begin with; the first `known` are known to be equal."""
     width = min((len(tables[i]) for i in members), default=0)
     if width <= known or len({int(tables[i][known]) for i in members}) > 1:
         return known
@@ -81,11 +81,11 @@ SHARED_TOKENS = 512
 """Tokens that must be read once less, over all its members, for a call of its own on a shared run to pay."""
 
 IN_PLACE_TOKENS = 192
-"""From this many tokens on, on CPU, a call of its own takes less time than copying them for a common one."""
+"""Tokens from which, on CPU, a separate call is faster than copying them for a common one."""
 
 
 class QuerySpan(NamedTuple):
-    """One request's part of a step: tokens [before, before + new) of it, their KV going to `pages`."""
+    """A request's part of a step: its tokens [before, before + new), whose KV goes to `pages`."""
 
     before: int
     new: int
@@ -137,10 +137,10 @@ class AttentionMetadata:
     decode_groups: list[DecodeGroup]
     prefill_chunks: list[PrefillChunk]
     shared_groups: list[SharedPrefixGroup]
-    """From the beginning of their requests on; a row may be in several."""
+    """Groups from the beginning of their requests on; a row may be in several."""
 
     order: list[int]
-    """Which span owns the first run of rows, which the second, and so on."""
+    """Index of the span that owns the first run of rows, the second, and so on."""
 
     @classmethod
     def build_metadata(
@@ -217,7 +217,7 @@ class DecodeTail(NamedTuple):
 
 
 def _group_decodes(pages: Sequence[int]) -> list[tuple[int, int]]:
-    """Ranges of requests, ascending by their number of `pages`, to go through one call each."""
+    """Yield ranges of requests, ascending by their number of `pages`, that share a call."""
     groups = []
     start = 0
     for at in range(1, len(pages) + 1):

@@ -207,7 +207,7 @@ def _make_model_info(
 def _count_pool_pages(
     config: EngineConfig, shape: ModelArchitecture, dtype: torch.dtype, device: torch.device, length: int
 ) -> int:
-    """Pages of the pool: as many as were asked for, or as fit the given share of the free memory."""
+    """Return the pool's pages: as configured, or as fit the given share of free memory."""
     if config.kv_tokens is not None:
         return -(-config.kv_tokens // config.page_size)
     page_bytes = KVStore.bytes_per_token(shape, dtype, config.kv_cache_dtype) * config.page_size

@@ -60,7 +60,7 @@ class CommandQueue:
                 self._asked.discard(future)
 
     def close_queue(self) -> None:
-        """No more tasks are taken: whoever waits for an answer is told so."""
+        """Close the queue; waiting callers get an error."""
         with self._lock:
             self._closed = True
             waiting = [future for future in self._asked if not future.done()]

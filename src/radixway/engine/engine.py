@@ -46,7 +46,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 PauseMode = Literal["abort", "retract", "in_place"]
-"""What becomes of running requests: ended; back into the queue, their KV free to go; or kept as they are."""
+"""Fate of running requests: ended; requeued, their KV free to go; or kept."""
 
 
 class Engine:
@@ -261,7 +261,7 @@ class Engine:
             self._core.shutdown()
 
     def _run_commands(self) -> bool:
-        """Do what was asked for since the last step; wait if there is nothing to compute. False: stop."""
+        """Run queued commands; wait if there is nothing to compute. Return False to stop."""
         while len(self._inbox) or not self._core.has_work:
             task = self._inbox.next_command()
             if task is None:
@@ -272,7 +272,7 @@ class Engine:
 
     @contextmanager
     def _contain_failures(self) -> Iterator[None]:
-        """Whatever fails in here ends the requests there are; the engine goes on for later ones."""
+        """End all requests after a failure inside; the engine goes on for later ones."""
         try:
             yield
         except Exception as error:

@@ -27,10 +27,10 @@ from radixway.engine.tiers import TierStats
 from radixway.engine.transformer_model import TransformerModel
 
 _LOAD_WAIT_S = 0.005
-"""Seconds that an abort or a new request may go unseen while only loads are under way."""
+"""Delay of aborts and new requests while only loads run."""
 
 _SAVE_TO_DISK_TIMEOUT_S = 10.0
-"""Seconds that an orderly stop may take to write to disk what is on the device."""
+"""Time for an orderly stop to write the device's pages to disk."""
 
 TextFactory = Callable[[SamplingParams], DetokenizedStream]
 """Makes the text of one request's tokens."""
@@ -101,16 +101,15 @@ class EngineCore:
         )
 
     def announce_prefill(self, request: EngineRequest) -> None:
-        """In a prefill engine: let a decode engine fetch the KV of `request`. Raises `InvalidRequestError` if
+        """Let a decode engine fetch the KV of `request` (prefill engines). Raises `InvalidRequestError` if
         its room is taken.
 
-        May be called from any thread; `add_request` or `abort_request` must follow.
-        """
+        May be called from any thread; `add_request` or `abort_request` must follow."""
         if request.room is not None and isinstance(self.transfer_manager, PrefillKVManager):
             request.kv_sender = self.transfer_manager.announce_request(request)
 
     def refuse_room(self, room: BootstrapRoom | None) -> None:
-        """In a prefill engine: refuse decode engines that ask for `room`. May be called from any thread."""
+        """Refuse decode engines that ask for `room` (prefill engines). May be called from any thread."""
         if room is not None and isinstance(self.transfer_manager, PrefillKVManager):
             self.transfer_manager.refuse_room(room)
 
@@ -263,7 +262,7 @@ class EngineCore:
         )
 
     def _start_transfer_epoch(self, version: str, digest: str = "") -> None:
-        """Exchange no KV but that of the weights called `version` from here on."""
+        """Exchange no KV but that of weights `version` from now on."""
         if self.transfer_manager is not None:
             self.scheduler.settle_loads()
             identity = self.transfer_manager.identity

@@ -19,7 +19,7 @@ class EngineStats:
     kv_used: int
     """Held by running requests (a shared prefix counted once)."""
     kv_cached: int
-    """In the tree and not pinned: free as soon as someone needs it."""
+    """Cached and unpinned: free when needed."""
     prompt_tokens: int
     cached_tokens: int
     generated_tokens: int
@@ -27,7 +27,7 @@ class EngineStats:
     preemptions: int
     evicted_tokens: int
     paused: bool = False
-    """Nothing is computed until it is told to go on."""
+    """Computation is paused."""
     loading: int = 0
     """Requests that wait for a part of their prefix from a lower tier of the cache."""
     tiers: dict[str, TierStats] = field(default_factory=dict)

@@ -56,7 +56,7 @@ class TokenLogprob:
 
 @dataclass(slots=True)
 class RequestOutput:
-    """One step's output for one request: concatenate `token_ids`, `logprobs` and `text` over a stream."""
+    """A step's output for one request: concatenate `token_ids`, `logprobs` and `text` over a stream."""
 
     request_id: str
     token_ids: list[int]
@@ -70,15 +70,16 @@ class RequestOutput:
     completion_tokens: int
     """Tokens sampled so far, those of this delta included."""
     weight_version: str
-    """Of the weights that made its last token."""
+    """Weight version of its last token."""
     weight_changes: tuple[tuple[int, str], ...] = ()
     """(first token, version) for each run of sampled tokens that one version made."""
     prompt_logprobs: list[TokenLogprob] = field(default_factory=list)
-    """Of the prompt's tokens after `SamplingParams.prompt_logprobs_start`, all with the first output."""
+    """Log-probabilities of prompt tokens after `SamplingParams.prompt_logprobs_start`, all with the first
+    output."""
     host_tokens: int = 0
-    """Of the cached tokens, those that came up from host memory."""
+    """Cached tokens that came from host memory."""
     disk_tokens: int = 0
-    """Of the cached tokens, those that came up from disk."""
+    """Cached tokens that came from disk."""
     remote_tokens: int = 0
     """Prompt tokens, none of the cached ones, whose KV came from a prefill engine."""
 
@@ -104,10 +105,10 @@ class BootstrapRoom:
     """The meeting point of two engines for one request, under SGLang's names."""
 
     host: str
-    """Of the prefill engine; an IPv6 address without its brackets."""
+    """Host of the prefill engine; an IPv6 address without brackets."""
     port: int
     number: int
-    """For one request only; whoever knows it is given the KV."""
+    """Number of one request; any client that knows it gets the KV."""
 
 
 class KVSendHandle(Protocol):
@@ -158,7 +159,7 @@ class LogitEdits:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class EngineRequest:
-    """One request inside the engine. Only the scheduler and the cache move its position."""
+    """A request inside the engine. Only the scheduler and the cache move its position."""
 
     id: str
     tokens: "array[int]"
@@ -167,7 +168,7 @@ class EngineRequest:
     namespace: str = ""
     """Requests share cached prefixes only within one namespace (`cache_salt`, LoRA)."""
     epoch: str = ""
-    """What its namespace begins with, to keep it from KV that other weights computed."""
+    """Prefix of its namespace, which separates KV of other weights."""
     priority: int = 0
     """Higher is admitted earlier, preempted later and, with eviction by priority, stays cached longer."""
     arrival: int = 0
@@ -185,13 +186,13 @@ class EngineRequest:
     num_shared_tokens: int = 0
     """tokens[:shared] belong to the tree (a whole number of pages, pinned through `node`)."""
     pages: "array[int]" = field(default_factory=lambda: array("i"))
-    """Ids of the pool's pages that hold tokens[:computed], and room for what this step computes."""
+    """Ids of the pool's pages that hold tokens[:computed], with space for what this step computes."""
     node: RadixNode[bytes, PageSpan] | None = None
     """The deepest tree node it pins; None while it waits."""
     key: bytes = b""
     """Its first `num_reusable_tokens` as a key of the tree, while it waits."""
     match: PrefixMatch[bytes, PageSpan] | None = None
-    """Where the cache last found its prefix, while it waits."""
+    """The cache's latest match, while the request waits."""
     times_passed: int = 0
     """How many requests that came later were admitted before it."""
     cached_tokens: int = -1
@@ -199,12 +200,12 @@ class EngineRequest:
     host_tokens: int = 0
     disk_tokens: int = 0
     digests: tuple[bytes, bytes] = (b"", b"")
-    """What the disk tier calls its pages, and the seed that this was worked out from."""
+    """The disk tier's digests of its pages, and the seed that they were computed from."""
     remote_tokens: int = 0
     room: BootstrapRoom | None = None
-    """Where another engine prefills for it, until it has asked there; or is prefilled for."""
+    """The bootstrap room in which another engine prefills, until it was asked; or that is prefilled for."""
     kv_sender: KVSendHandle | None = None
-    """In a prefill engine: its KV's way out."""
+    """Sender of its KV in a prefill engine."""
     penalty_state: PenaltyState | None = None
     logit_edits: LogitEdits | None = None
     scored: int = 0
@@ -213,10 +214,10 @@ class EngineRequest:
     """Scored, and not given out yet."""
     weight_changes: tuple[tuple[int, str], ...] = ()
     matcher: TokenMatcher | None = None
-    """Where its answer stands in `params.grammar`; all sampled tokens have been accepted."""
+    """Position of its answer in `params.grammar`; all sampled tokens have been accepted."""
     finish: FinishReason | None = None
     begun_at: float = 0.0
-    """When its first tokens were computed, as `perf_counter` reads; 0 before that. The next two likewise."""
+    """Start of its first tokens, as `perf_counter` reads; 0 before that. The next two likewise."""
     first_token_at: float = 0.0
     ended_at: float = 0.0
 
@@ -266,7 +267,7 @@ class EngineRequest:
 
 
 class ScheduledRequest(NamedTuple):
-    """One request's part of a step: compute the KV of its next `tokens` tokens."""
+    """A request's part of a step: compute the KV of its next `tokens` tokens."""
 
     request: EngineRequest
     tokens: int

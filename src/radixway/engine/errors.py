@@ -8,7 +8,7 @@ class EngineError(Exception):
 
 
 class ModelNotFoundError(EngineError):
-    """There is no usable model directory (or hub repository) at `path`."""
+    """No usable model directory (or hub repository) exists at `path`."""
 
     def __init__(self, path: str | Path, why: str = "no such directory or hub id") -> None:
         super().__init__(f"model not found: {path} ({why})")

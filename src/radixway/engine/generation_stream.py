@@ -11,7 +11,7 @@ StreamEvent = RequestOutput | EngineError
 
 
 class GenerationStream:
-    """One request's outputs, as an async iterator; ends after the one that has `finish`.
+    """A request's outputs, as an async iterator; ends after the one that has `finish`.
 
     `aclose()`, or cancelling whoever waits for the next output, aborts the request. Iterating raises
     EngineError when the engine fails or stops.

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 ConstraintKind = Literal["json_schema", "regex", "choice", "grammar", "lark"]
 
 WHITESPACE = r"( |\n[ \t]{0,40})?"
-"""Between the parts of a JSON document: a space or a line's indent. More, and small models go on with it."""
+"""Whitespace between the parts of a JSON document: a space or a line's indent. Small models would repeat
+more."""
 
 MAX_SOURCE_CHARACTERS = {
     "json_schema": 65_536,
@@ -176,7 +177,7 @@ class GrammarCompiler:
 
 
 class _LlguidanceTokenizer:
-    """Our tokenizer as llguidance reads one (its `TokenizerWrapper`)."""
+    """Adapts our tokenizer to llguidance's `TokenizerWrapper`."""
 
     is_tokenizer_wrapper = True
     bos_token_id = None
@@ -202,7 +203,7 @@ class _LlguidanceTokenizer:
         return self._tokenizer.encode(text, add_special_tokens=False)
 
     def _encode_bytes(self, data: bytes) -> list[int]:
-        """The longest token at each place; bytes that no token stands for are left out."""
+        """Encode greedily by longest tokens; bytes without a token are left out."""
         if not self._by_bytes:
             self._by_bytes = {piece: token_id for token_id, piece in enumerate(self.tokens) if piece}
         longest, ids, at = max(map(len, self._by_bytes)), [], 0
@@ -216,7 +217,7 @@ class _LlguidanceTokenizer:
 
 
 def _library_grammar(constraint: OutputConstraint) -> str:
-    """The constraint in llguidance's own form. Raises InvalidGrammarError."""
+    """Return the constraint in llguidance's form. Raises InvalidGrammarError."""
     from llguidance import LLMatcher, grammar_from
 
     try:
@@ -237,6 +238,6 @@ def _library_grammar(constraint: OutputConstraint) -> str:
 
 
 def _shorten_message(message: str) -> str:
-    """An error of the library in one line of bearable length."""
+    """Shorten a library error to one line."""
     line = " ".join(message.split())
     return line if len(line) <= 300 else line[:299] + "…"

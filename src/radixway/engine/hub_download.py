@@ -11,7 +11,7 @@ from rich.filesize import decimal
 from radixway.engine.errors import ModelNotFoundError
 
 LoadProgress = Callable[[str, float], None]
-"""Told (what is being done, share done in [0, 1]) while a model loads."""
+"""Called with a stage and its done share in [0, 1] while a model loads."""
 
 HUB_FILES = ["*.json", "*.safetensors", "*.jinja", "tokenizer.model", "*.txt"]
 
@@ -44,7 +44,7 @@ def download_model(model: str, revision: str | None, progress: LoadProgress | No
 
 
 def _missing_file_sizes(snapshot: Callable[..., Any]) -> list[int]:
-    """Bytes of each file that is not in the cache; none where the hub cannot be asked."""
+    """Return the size of each missing file; none if the hub cannot be asked."""
     from huggingface_hub.errors import DryRunError
 
     try:
@@ -55,7 +55,7 @@ def _missing_file_sizes(snapshot: Callable[..., Any]) -> list[int]:
 
 
 class _DownloadMeter:
-    """Adds up what the hub's progress bars are told, from several threads."""
+    """Sums the hub's progress bars from several threads."""
 
     def __init__(self, model: str, missing: list[int], progress: LoadProgress) -> None:
         self._progress = progress
@@ -85,11 +85,11 @@ class _DownloadMeter:
 
 
 def _make_bar_class(meter: _DownloadMeter | None) -> type[Any]:
-    """The class of progress bars that the hub's client is given: they show nothing, and tell the meter."""
+    """Return a progress-bar class for the hub's client that reports to `meter`."""
     from tqdm import tqdm  # type: ignore[import-untyped]
 
     class Bar(tqdm):  # type: ignore[misc]
-        """One of the client's bars: bytes on the wire, bytes on disk, or files, cached ones included."""
+        """A bar of the client's: bytes on the wire, bytes on disk, or files, cached ones included."""
 
         def __init__(self, *args: Any, **options: Any) -> None:
             self._unit = "bytes" if options.get("unit") == "B" else "files"

@@ -290,13 +290,14 @@ class KVCacheManager:
 
 
 def _retention_priority(request: EngineRequest) -> int:
-    """What its priority counts for in eviction. Beyond ±100 none is higher than another: the tree looks
-    through a segment for each that there is, and clients may give any number."""
+    """Return the eviction priority, clamped to ±100: the tree scans a segment per distinct priority, and
+    clients may send any number.
+    """
     return max(-100, min(request.priority, 100))
 
 
 def _is_match_current(match: PrefixMatch[bytes, PageSpan], key: bytes, width: int) -> bool:
-    """Whether an earlier match of `key` still is as far as it leads, seen without walking."""
+    """Return whether an earlier match of `key` is still complete, without walking."""
     node = match.node
     if node.parent is None:  # a root, or evicted
         return False
@@ -317,7 +318,7 @@ def _count_unlocked(match: PrefixMatch[bytes, PageSpan]) -> int:
 
 
 def _page_ids_from(node: RadixNode[bytes, PageSpan], start: int) -> "array[int]":
-    """The page ids from page `start` of the sequence to the end of `node`."""
+    """Return page ids from page `start` of the sequence to the end of `node`."""
     parts = []
     while node.parent is not None and node.end > start:
         parts.append(node.payload.ids[max(0, start - node.start) :])

@@ -44,7 +44,7 @@ class KVIdentity:
 
     @property
     def digest(self) -> str:
-        """All of it in 64 characters."""
+        """Return 64 characters that identify all of it."""
         return digest_fingerprint(*astuple(self)).hex()
 
 

@@ -68,7 +68,7 @@ class KVFormat:
 
 @cache
 def _fp8_values(dtype: torch.dtype, device: torch.device) -> Tensor:
-    """What each of the 256 bytes means. On CPU looking it up takes a third of the time of converting."""
+    """Return the value of each of the 256 bytes; on CPU a lookup takes a third of the conversion's time."""
     return torch.arange(256, dtype=torch.uint8).view(torch.float8_e4m3fn).to(device, dtype)
 
 
@@ -229,20 +229,20 @@ class KVStore:
 
 
 def _as_words(part: Tensor) -> Tensor:
-    """`part` [..., X] in words of eight bytes, or of four: copied faster than its own numbers."""
+    """View `part` [..., X] as 8- or 4-byte words, which copy faster."""
     size = part.shape[-1] * part.element_size()
     return part.view(torch.int64 if size % 8 == 0 else torch.int32 if size % 4 == 0 else torch.uint8)
 
 
 def _as_slots(part: Tensor) -> Tensor:
-    """[heads, pages, page_size, X] as [heads, slots, X]: a view."""
+    """View [heads, pages, page_size, X] as [heads, slots, X]."""
     return part.flatten(1, 2)
 
 
 def _lazy_zeros(size: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Zeros that take memory only once they are written (numpy's `calloc`), where the device allows it.
+    """Return zeros that take memory only when written (numpy's `calloc`), where the device allows.
 
-    Numbers they must be, see `KVStore.zero_pages`.
+    They must be zeros, see `KVStore.zero_pages`.
     """
     if device.type != "cpu":
         return torch.zeros(size, dtype=dtype, device=device)

@@ -56,7 +56,7 @@ class PackedLinear:
 
 @cache
 def _can_pack(device: str, dtype: torch.dtype) -> bool:
-    """Whether this build of torch has oneDNN's packed weights (private operators) for these."""
+    """Return whether torch has oneDNN's packed weights (private operators) for these."""
     if device != "cpu":
         return False
     try:
@@ -109,7 +109,7 @@ class QuantizedLinear(PackedLinear):
 
 
 def _quantize_weight(weight: Tensor, quantization: Quantization) -> Tensor:
-    """The weight as one of torchao's tensors, which `linear` knows how to multiply with."""
+    """Return the weight as a torchao tensor, which `linear` multiplies with."""
     columns = weight.shape[1]
     if quantization == "int4wo" and weight.device.type != "cpu":
         raise EngineError(f"int4wo runs on CPU only, and this is {weight.device.type}; use int8wo")
@@ -128,7 +128,7 @@ def _quantize_weight(weight: Tensor, quantization: Quantization) -> Tensor:
 
 
 def _import_torchao(module: str) -> Any:
-    """A module of torchao, without what it says about kernels for other machines."""
+    """Import a module of torchao without its messages about kernels for other machines."""
     quiet = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

@@ -36,7 +36,7 @@ class LoadingRequests:
 
     @property
     def requests_with_pages(self) -> list[EngineRequest]:
-        """All that have pages."""
+        """Return all requests that have pages."""
         return [*self._requests.values(), *self._aborted]
 
     def start_loading(self, request: EngineRequest) -> bool:
@@ -47,7 +47,7 @@ class LoadingRequests:
         return True
 
     def poll_ready(self, wait_s: float | None = 0.0) -> list[EngineRequest]:
-        """Those that have what they waited for. Waits up to `wait_s` (None: for long) for the first."""
+        """Return the loaded requests. Waits up to `wait_s` (None: for long) for the first."""
         if self._transfer_manager is None or not len(self._transfer_manager):
             return self._poll_tier_loads(wait_s)
         ready = self._poll_tier_loads()
@@ -78,7 +78,7 @@ class LoadingRequests:
         return ready
 
     def _poll_tier_loads(self, wait_s: float | None = 0.0) -> list[EngineRequest]:
-        """What has come up from lower tiers: those that need not wait for another engine then."""
+        """Take what lower tiers loaded; wait up to `wait_s` for a transfer."""
         ready = []
         for load in self._cache.poll_loads(wait_s):
             request = load.request
@@ -94,7 +94,7 @@ class LoadingRequests:
         return ready
 
     def _start_receive(self, request: EngineRequest) -> bool:
-        """Fetch what is missing from the prefill engine. False: there is none, or it would not pay."""
+        """Start fetching from the prefill engine; return False if nothing is missing or it would not pay."""
         room, request.room = request.room, None
         if room is None or self._transfer_manager is None:
             return False

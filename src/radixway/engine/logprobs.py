@@ -62,12 +62,12 @@ def token_logprobs(
 
 
 class _ScoredRow(NamedTuple):
-    """A row of hidden states that scores a token of somebody's prompt."""
+    """A row of hidden states that scores a prompt token."""
 
     row: int
     request: EngineRequest
     position: int
-    """Of the token it scores."""
+    """Position of the scored token."""
 
 
 def score_prompts(

@@ -79,7 +79,7 @@ def reload_model(
 
 
 class _ModelReader:
-    """Makes a model's parts of a source's tensors."""
+    """Builds a model's parts from a source's tensors."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class _ModelReader:
         return self._source.read_tensor(name, size).to(device=self._device, dtype=self._dtype)
 
     def _copy_tensor(self, name: str, *size: int) -> Tensor:
-        """A copy: what is read may be mapped from a file that a trainer writes its next weights to."""
+        """Copy a tensor: the source may be mapped from a file that a trainer overwrites."""
         return self._read_tensor(name, *size).clone()
 
     def _read_fused(self, names: list[str], rows: list[int], columns: int, bias: bool) -> PackedLinear:

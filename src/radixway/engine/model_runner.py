@@ -60,6 +60,6 @@ class ModelRunner:
 
 
 def _next_tokens(request: EngineRequest, count: int) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
-    """The tokens to compute next, copied: the request's own array must stay free to grow."""
+    """Return a copy of the next tokens: the request's array must stay free to grow."""
     start = request.num_computed_tokens
     return np.array(request.tokens[start : start + count], dtype=np.int64)

@@ -154,10 +154,7 @@ def _make_logit_edits(request: EngineRequest, device: torch.device) -> LogitEdit
 
 
 def _mask_disallowed(scores: Tensor, requests: Sequence[EngineRequest]) -> dict[int, str]:
-    """Rule out, in place, what the requests' grammars do not allow next: [n, vocabulary] with a row for each.
-
-    By row: what to say if no token is left, for the rows that have a grammar.
-    """
+    """Mask, in place, what grammars forbid next: [n, vocabulary], a row per request."""
     rows = [row for row, request in enumerate(requests) if request.matcher is not None]
     if not rows:
         return {}
@@ -177,7 +174,7 @@ def _mask_disallowed(scores: Tensor, requests: Sequence[EngineRequest]) -> dict[
 
 
 def _select_tokens(logits: Tensor, requests: Sequence[EngineRequest]) -> list[int]:
-    """A token for each row; -1 where none is the best, as all are ruled out or some are not numbers."""
+    """Return a token per row; -1 where none is left, or scores are not numbers."""
     largest, tokens = logits.max(-1)
     chosen: list[int] = torch.where(largest.isfinite(), tokens, -1).tolist()
     rows = [row for row, r in enumerate(requests) if not r.params.greedy and chosen[row] >= 0]
@@ -210,8 +207,9 @@ def _draw_tokens(scores: Tensor, requests: Sequence[EngineRequest]) -> list[int]
 
 
 def _lowest_kept(scores: Tensor, requests: Sequence[EngineRequest], width: int = NUCLEUS_WIDTH) -> Tensor:
-    """The lowest score [n, 1] that top_k and then top_p keep. What ties with it is kept too, so that nothing
-    depends on how a sort happens to break ties."""
+    """Return the lowest score [n, 1] that top_k, then top_p keep. Ties are kept, so that nothing depends on
+    the order of a sort.
+    """
     vocabulary = scores.shape[1]
     ks = [r.params.top_k if 0 < r.params.top_k < vocabulary else vocabulary for r in requests]
     width = min(vocabulary, max([width, *(k for k in ks if k < vocabulary)]))

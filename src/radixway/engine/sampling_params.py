@@ -8,7 +8,7 @@ from radixway.engine.structured_output import StructuredOutputGrammar
 
 @dataclass(slots=True, frozen=True, kw_only=True)
 class SamplingParams:
-    """One request's sampling parameters. Raises `InvalidRequestError` naming the wrong field."""
+    """A request's sampling parameters. Raises `InvalidRequestError` naming the wrong field."""
 
     max_tokens: int | None = None
     """Most tokens to sample; None: as many as the context holds."""
@@ -41,14 +41,14 @@ class SamplingParams:
     logprob_ids: tuple[int, ...] = ()
     """Tokens whose log-probabilities are given wherever others' are."""
     prompt_logprobs: int | None = None
-    """As `logprobs`, but of the tokens of the prompt."""
+    """As `logprobs`, for prompt tokens."""
     prompt_logprobs_start: int = 0
     """The prompt's tokens after this one are scored; those before it may come from the cache."""
     skip_special_tokens: bool = True
     include_stop: bool = False
     """Keep the matched stop (string or token) in the text: SGLang's `no_stop_trim`."""
     grammar: StructuredOutputGrammar | None = None
-    """What the answer must look like; it ends as soon as nothing could follow."""
+    """Grammar of the answer, which ends as soon as nothing may follow."""
 
     @property
     def greedy(self) -> bool:

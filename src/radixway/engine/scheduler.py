@@ -155,7 +155,7 @@ class Scheduler:
     def _allocate_or_preempt(
         self, request: EngineRequest, tokens: int, work: dict[str, ScheduledRequest]
     ) -> bool:
-        """Find pages for its next tokens; preempt for them, last in rank first, itself if it is that."""
+        """Allocate pages for the next tokens, preempting from the lowest rank, itself included."""
         while not self.cache.allocate_slots(request, request.num_computed_tokens + tokens):
             victim = max(self.running.values(), key=lambda r: r.schedule_rank)
             self._preempt_request(victim)

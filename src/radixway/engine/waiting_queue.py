@@ -45,7 +45,7 @@ class WaitingQueue:
         return self._waiting.pop(request_id, None)
 
     def admission_order(self, running: Iterable[EngineRequest]) -> list[EngineRequest]:
-        """Those to admit, in order. What they would share with each other is computed once:
+        """Return the requests to admit, in order. What they would share is computed once:
 
         the first that needs a page which is not cached yet *claims* it, as do running requests that are about
         to compute one; others that need the same page next are left out, and find it cached in a later step.
@@ -83,12 +83,12 @@ class WaitingQueue:
             other.times_passed += other.arrival < request.arrival
 
     def _admission_class(self, request: EngineRequest) -> tuple[bool, int]:
-        """What counts before prefixes and arrival do."""
+        """Return what ranks before prefixes and arrival."""
         return request.times_passed < MAX_TIMES_PASSED, 0 if self._order == "fcfs" else -request.priority
 
 
 def _walk_busiest_first(requests: Sequence[EngineRequest]) -> dict[str, int]:
-    """Each request's place on a depth-first walk of the tree that goes first where most of `requests` are.
+    """Return each request's place in a depth-first walk that enters busy branches first.
 
     A request stands where its cached prefix ends, behind those that stand deeper; the order of `requests`
     decides between branches with equally many.

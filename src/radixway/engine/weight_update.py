@@ -28,7 +28,7 @@ FLOATS = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 
 _LAYER = re.compile(r"model\.layers\.(\d+)\.(.+)\.(weight|bias)")
 _NOT_WEIGHTS = {"name", "context_length", "eos_token_ids", "initializer_range"}
-"""What an architecture may say differently and still be the same model."""
+"""Fields that may differ between configurations of the same weights."""
 
 
 @dataclass(slots=True)
@@ -54,7 +54,7 @@ class DiskWeights:
 
 @dataclass(slots=True)
 class TensorWeights:
-    """Some tensors by their names in a checkpoint; what is not among them stays."""
+    """Some tensors by their checkpoint names; others stay."""
 
     tensors: Mapping[str, Tensor]
     path: str | None = None
@@ -119,7 +119,7 @@ def find_weight(model: TransformerModel, name: str) -> Tensor | None:
 
 
 class _OverlaySource:
-    """The source of a model in which some tensors are new."""
+    """A model source in which some tensors are new."""
 
     def __init__(self, tensors: Mapping[str, Tensor], model: TransformerModel) -> None:
         self._tensors = tensors
@@ -143,7 +143,7 @@ class _OverlaySource:
 
 
 def _layer_tensor(layer: DecoderLayer, shape: ModelArchitecture, part: str, kind: str) -> Tensor | None:
-    """A tensor of one layer, by its name there: `self_attn.q_proj` and `weight`, for example."""
+    """Return a layer's tensor by its name there, such as `self_attn.q_proj` and `weight`."""
     q, kv, inner = shape.q_size, shape.kv_size, shape.intermediate_size
     rows: dict[str, tuple[PackedLinear, int, int]] = {
         "self_attn.q_proj": (layer.qkv, 0, q),
@@ -165,7 +165,7 @@ def _layer_tensor(layer: DecoderLayer, shape: ModelArchitecture, part: str, kind
 
 
 def _full_name(name: str) -> str:
-    """Base models are saved, and some trainers name their tensors, without `model.`."""
+    """Return the full name: base models, and some trainers, leave out `model.`."""
     return name if name.startswith(("model.", "lm_head.")) else f"model.{name}"
 
 

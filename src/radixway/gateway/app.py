@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 _EXPOSED_HEADERS = ("retry-after", "x-radixway-worker", "x-request-id")
-"""Of answers, for scripts of pages at `gateway.cors_origins`."""
+"""Response headers readable by pages at `gateway.cors_origins`."""
 
 
 class Gateway(GatewayParts):
@@ -85,7 +85,7 @@ class Gateway(GatewayParts):
         self._forwarding = build_owner_proxy(
             config, app, self.metrics, self.authorization.has_valid_key, records=records
         )
-        """Forwards requests that another gateway owns; None where there are no others."""
+        """Forwards requests that another gateway owns; None without peers."""
         self._entry_app = self._with_cors(self._forwarding or app)
         self.ext_proc_server = self._build_ext_proc_server() if config.ext_proc.enabled else None
         self.console = self._build_console() if config.console.enabled else None
@@ -179,7 +179,7 @@ class Gateway(GatewayParts):
         await self._audited(scope, receive, send)
 
     async def _handle_other(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer every path but those of declared endpoints."""
+        """Answer every path except declared endpoints."""
         if self.chats is not None and is_chat_path(scope["path"]):
             await self.chats(scope, receive, send)
             return
@@ -209,6 +209,6 @@ class Gateway(GatewayParts):
         return create_ext_proc_server(self.config, self, ENDPOINTS.served_directly(), self.via.value)
 
     def _authenticate_request(self, request: HttpRequest) -> None:
-        """A FastAPI dependency, too. Raises LoopDetected, Unauthorized, Forbidden."""
+        """Authenticate; also a FastAPI dependency. Raises LoopDetected, Unauthorized, Forbidden."""
         self.via.check_loop(request.scope)
         self.authorization(request)

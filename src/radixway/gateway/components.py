@@ -52,7 +52,7 @@ log = logging.getLogger(__name__)
 
 
 class GatewayParts:
-    """Each part is built from those above it. What is None is not configured."""
+    """The parts of a gateway, each built from those above it. None: not configured."""
 
     def __init__(
         self, config: Config, sources: Sequence[DiscoverySource], load_transport: LoadTransport | None
@@ -167,7 +167,7 @@ class GatewayParts:
             self.semantics.build_guards,
         )
         self.components: list[Component] = []
-        """In the order of their start; listed when all are there."""
+        """Components in starting order."""
         self.erasure = ErasureService(
             self.components,
             PendingErasureStore(radixway_home() / "erasures"),

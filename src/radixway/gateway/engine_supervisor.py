@@ -16,9 +16,9 @@ from radixway.routing import Worker, WorkerRegistry, WorkerState
 log = logging.getLogger(__name__)
 
 _RESTART_AFTER_S = (1.0, 60.0)
-"""Pause before an engine that died is started again: the first, and the longest they double up to."""
+"""First and longest pause before a dead engine is restarted; it doubles."""
 _LIVED_S = 60.0
-"""An engine that lived as long begins with the first pause again."""
+"""An engine that lived so long restarts with the first pause."""
 _STOP_WITHIN_S = 10.0
 _LONGEST_SOCKET_PATH = 100
 
@@ -143,5 +143,5 @@ async def wait_until_ready(registry: WorkerRegistry, url: str) -> None:
 
 
 def _zmq_endpoint(path: Path) -> str:
-    """A socket at that path, or at an ephemeral port where paths are too long for sockets."""
+    """Return a socket at that path, or an ephemeral port where paths are too long."""
     return f"ipc://{path}" if len(str(path)) < _LONGEST_SOCKET_PATH else "tcp://127.0.0.1:*"

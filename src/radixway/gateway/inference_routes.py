@@ -66,7 +66,7 @@ class InferenceRoutes:
         }
         around = [*audited, *limits[:1], *semantics.middlewares(), *limits[1:], *own]
         self.pipeline = Pipeline(around, upstream.dispatch, metrics.steps)
-        """Of completions."""
+        """Pipeline of completions."""
         semantics.check_endpoints(ENDPOINTS)
         direct = ENDPOINTS.served_directly()
         handlers = {

@@ -86,7 +86,7 @@ def gateway_routes(parts: GatewayParts, router: SlimeRouter) -> Iterator[APIRout
 
 
 def _reports(parts: GatewayParts) -> dict[str, Callable[[], Any]]:
-    """How each component is, for `/health`, and what else is to be said there."""
+    """Return each component's report for `/health`, and additional fields."""
     reports: dict[str, Callable[[], Any]] = {"chats": lambda: None}
     reports |= {each.name: each.describe for each in parts.components}
     return reports | ({"unshared": lambda: parts.unshared} if parts.unshared else {})

@@ -44,7 +44,7 @@ VSR = "vllm-semantic-router"
 
 
 def _effective_sections(config: Config) -> tuple[SemanticConfig | None, SemanticCacheConfig]:
-    """The semantic section, where it is on, with the file that it names, and the cache as both want it."""
+    """Return the semantic section, if enabled, with its file, and the cache's effective section."""
     given = config.semantic
     if given is None or not given.is_on:
         return None, config.semantic_cache
@@ -67,7 +67,7 @@ def is_guarded(config: Config) -> bool:
 
 
 async def _guard_findings(guard: GuardService, question: RequestQuestion) -> GuardFindings:
-    """A `GuardHook`."""
+    """Implement `GuardHook`."""
     return await guard.findings(question.whole or question.text)
 
 
@@ -112,7 +112,7 @@ class SemanticsBuilder(Component):
             yield self.semantic.tools
 
     def session_middlewares(self) -> Iterator[Middleware]:
-        """Around calls of sessions: the same, but that no model is chosen there and nothing is cached."""
+        """Return the middlewares of sessions' calls: the same without model choice and cache."""
         if self.encoders is None or (self.guard is None and self.semantic is None):
             return
         yield from self._middlewares_before_cache(self.encoders)
@@ -236,7 +236,7 @@ class SemanticsBuilder(Component):
     def _build_guard(
         self, states: ModelStates, tokenizer_of: TokenizerOf | None, recorder: IncidentRecorder | None
     ) -> GuardService | None:
-        """Also where rules ask what it finds, and where a file that may change could switch it on."""
+        """Build the guard; also for rules that ask for its findings, and for a file that may switch it on."""
         config, section = self._config, self._section
         named = {name: tenant.guard for name, tenant in config.tenants.named.items()}
         check_policies(config.guard, named)
@@ -301,7 +301,7 @@ class SemanticsBuilder(Component):
         )
 
     async def _encoder_id(self) -> str:
-        """What made the cache's vectors. Without an encoder there are none, only literal repeats."""
+        """Return the name of the encoder of cached vectors, None for literal repeats alone."""
         from radixway.semantics.encoders import EncoderError
 
         assert self.encoders is not None

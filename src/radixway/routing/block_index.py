@@ -61,7 +61,7 @@ class PrefixMatches:
 NO_MATCHES = PrefixMatches({}, {}, {})
 
 PrefixEnds = list[tuple[int, int]]
-"""Where prefixes end: `(depth, the workers whose prefix ends there, a bit each)`, shortest first."""
+"""Ends of prefixes: `(depth, mask of the workers that end there)`, shortest first."""
 
 
 @dataclass(slots=True)
@@ -73,7 +73,7 @@ class PrefixLookup:
     disk: PrefixEnds
 
     def matches(self, among: int = -1) -> PrefixMatches:
-        """For the workers in the mask `among`; by default for all."""
+        """Return matches for the workers in the mask `among`; by default for all."""
         device = _by_slot(self.device, among)
         host = device if self.host is self.device else _by_slot(self.host, among)
         return PrefixMatches(device, host, host if self.disk is self.host else _by_slot(self.disk, among))
@@ -108,14 +108,15 @@ class BlockIndex:
         self._predicted_s = predicted_s
         self._tiers: tuple[dict[int, int], ...] = ({}, {}, {})
         self._more: dict[tuple[int, StorageTier], dict[int, int]] = {}
-        """Copies beyond the first that a worker holds in one tier."""
+        """Further copies of a block in one tier of a worker."""
         self._guessed: dict[int, int] = {}
         self._predictions: deque[tuple[float, int]] = deque()
         self._workers: dict[int, _IndexedWorker] = {}
         self._free_slots: list[int] = []
         self._masks: dict[int, int] = {}
-        """One object for each set of workers, however many blocks have it. Begun anew when it has grown: a
-        hundred workers make more sets than there is memory for."""
+        """One shared object per set of workers. Cleared when it has grown: a
+        hundred workers make more sets than fit in memory.
+        """
 
     def __len__(self) -> int:
         """Blocks known exactly, counted once per tier."""
@@ -151,7 +152,7 @@ class BlockIndex:
         return len(self._workers[slot].assumed)
 
     def assumed_uses(self, slot: int) -> Iterator[list[int]]:
-        """Those blocks by their latest uses, oldest first: sent again in this order, they are the same."""
+        """Return those blocks by their latest uses, oldest first: replayed in this order, they are the same."""
         return self._workers[slot].assumed.iter_uses()
 
     def add_blocks(self, slot: int, blocks: Iterable[int], tier: StorageTier = StorageTier.DEVICE) -> None:
@@ -167,7 +168,7 @@ class BlockIndex:
                 layer[block] = shared(mask | bit, mask | bit)
 
     def remove_blocks(self, slot: int, blocks: Iterable[int], tier: StorageTier = StorageTier.DEVICE) -> None:
-        """One copy of each of `blocks` is gone; blocks that it did not hold are passed over."""
+        """Remove one copy of each of `blocks`; blocks that it did not hold are skipped."""
         layer, bit = self._tiers[tier], 1 << slot
         more = self._more.get((slot, tier), {})
         for block in blocks:
@@ -235,7 +236,7 @@ class BlockIndex:
         return found
 
     def blocks_in_tier(self, slot: int, tier: StorageTier = StorageTier.DEVICE) -> set[int]:
-        """All blocks that the worker is known to hold in a tier, by its events. Reads the whole index."""
+        """Return all blocks that events report in a tier of the worker. Reads the whole index."""
         bit = 1 << slot
         return {block for block, mask in self._tiers[tier].items() if mask & bit}
 
@@ -274,7 +275,7 @@ class BlockIndex:
                 del guessed[block]
 
     def _sharing(self) -> Callable[[int, int], int]:
-        """Called with a mask, twice: the object that stands for it."""
+        """Return a function that maps a mask to its shared object."""
         if len(self._masks) > _MAX_MASKS:
             self._masks.clear()
         return self._masks.setdefault
@@ -292,7 +293,7 @@ class BlockIndex:
 
 
 def _prefix_ends(layers: Sequence[dict[int, int]], blocks: Sequence[int]) -> PrefixEnds:
-    """Where the prefixes of `blocks` end that workers hold in any of `layers`."""
+    """Return where prefixes of `blocks` end that workers hold in any of `layers`."""
     ends: PrefixEnds = []
     if not layers or not blocks:
         return ends

@@ -36,10 +36,10 @@ _LINE = re.compile(
     rb"^(%b)(?:\{(.*)\})?[ \t]+(\S+)" % b"|".join(re.escape(name.encode()) for name in _NAMES), re.MULTILINE
 )
 _PART = re.compile(rb'(?:^|,)(tier|gpu)="([a-z0-9_-]{1,32})"')
-"""The label that tells a worker's tiers or GPUs apart. What is no plain word is not passed on."""
+"""Matches the label of a worker's tiers or GPUs; other values are not passed on."""
 _MAX_ENGINES = 64
 _MAX_VALUE = 1e15
-"""What is larger no worker has; sums of it stay numbers."""
+"""Larger samples are dropped, so that sums stay finite."""
 
 
 @dataclass(slots=True, frozen=True)

@@ -25,7 +25,7 @@ class FleetBreakers:
         self._config = config
         self._clock = clock
         self._suspected: set[Worker] = set()
-        """Workers with recent failures; every breaker that is not closed belongs to one of them."""
+        """Workers with recent failures, which include all with an open breaker."""
 
     def state(self, worker: Worker) -> BreakerState:
         """Closed, open or half-open."""

@@ -25,9 +25,9 @@ log = logging.getLogger(__name__)
 CONFIG = "config"
 """The source that the configuration's workers have."""
 REGISTERED = "registered"
-"""Of workers that say themselves that they are there."""
+"""Source of workers that register themselves."""
 API = "api"
-"""Of workers added by a call, until a call removes them."""
+"""Source of workers added by a call, until a call removes them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class DiscoveredWorker:
 
     section: WorkerSettings
     draining: bool = False
-    """It finishes what it has, and is to get nothing new."""
+    """It finishes its requests and gets no new ones."""
 
 
 class FleetMembership:
@@ -44,12 +44,12 @@ class FleetMembership:
 
     def __init__(self, registry: WorkerRegistry) -> None:
         self.changes: Counter[str] = Counter(appeared=0, drained=0, returned=0, vanished=0)
-        """What sources' words have done to workers."""
+        """Counts of what sources changed."""
         self._registry = registry
         self._said: dict[str, dict[str, DiscoveredWorker]] = {}
         """By source, then by URL."""
         self._leaving: set[Worker] = set()
-        """Named by nobody any more, with requests in hand."""
+        """Named by no source any more, with requests in flight."""
         registry.on_remove.append(self._on_worker_removed)
 
     def set_members(self, source: str, found: Iterable[DiscoveredWorker]) -> None:
@@ -154,12 +154,12 @@ class FleetMembership:
         self._registry.remove_worker(worker.url)
 
     def _on_worker_removed(self, worker: Worker) -> None:
-        """Whoever removed it meant what callers had said, too; others may name it anew."""
+        """Drop the worker's API membership, too; other sources may name it again."""
         self._leaving.discard(worker)
         self._said.get(API, {}).pop(worker.url, None)
 
     def _is_drained_by_all(self, url: str) -> bool:
-        """Of those that name it."""
+        """Return whether all sources that name the worker drain it."""
         return all(self._said[source][url].draining for source in self._sources_of(url))
 
     def _note_sources(self, worker: Worker) -> None:

@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 _FIRST_PAUSE_S = 0.1
 _FIRST_LOOK_S = 1.0
 _DESCRIBE_EVERY = 15
-"""Probes of a healthy worker after which it is asked again what it serves."""
+"""Probes of a healthy worker between two reads of its model list."""
 
 _WHILE_STARTING: frozenset[ErrorKind] = frozenset({"refused", "timeout", "unwell"})
 _UNPROVEN = frozenset({WorkerState.JOINING, WorkerState.DOWN, WorkerState.STALE})
@@ -44,7 +44,7 @@ class WorkerProbe(Protocol):
 
 
 class HealthMonitor:
-    """One watching task per worker, from the moment it is added until it is removed."""
+    """Watches each worker in a task, from its addition to its removal."""
 
     def __init__(
         self,
@@ -56,14 +56,14 @@ class HealthMonitor:
         self._registry = registry
         self._weights = weights
         self._doubted: set[Worker] = set()
-        """What they said of themselves may not be true any more."""
+        """Workers whose description may have changed."""
         self._probe = probe
         self._config = config
         self._tasks: dict[Worker, asyncio.Task[None]] = {}
         self._nudges: dict[Worker, asyncio.Event] = {}
         self._looked: dict[Worker, asyncio.Event] = {}
         self.on_silence: list[Callable[[Worker], None]] = []
-        """Called at every failed probe of a worker that is taken out."""
+        """Called at every failed probe of an unavailable worker."""
 
     def open(self) -> None:
         """Watch all workers, those there and those that come."""

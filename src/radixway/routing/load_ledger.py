@@ -21,9 +21,9 @@ class LoadLedger:
         """Monotonic seconds."""
         self.rates = PrefillRateRegistry()
         self.on_release: Callable[[], None] | None = None
-        """Called when there may be room at some worker: a lease has ended, here or at another gateway."""
+        """Called when capacity may be free: a lease has ended, here or at another gateway."""
         self.on_step: Callable[[Worker], None] | None = None
-        """Called at each step of a lease, after it has changed what the worker has in hand."""
+        """Called at each step of a lease, after the worker's load has changed."""
 
     def reserve(
         self,
@@ -61,7 +61,7 @@ class LoadLedger:
 
 
 class WorkerLease:
-    """One request's place at one worker: reserved, then past its prefill, then released.
+    """A request's place at a worker: reserved, then past its prefill, then released.
 
     Each step is taken once, however often it is called, and a release ends whatever there is.
     """
@@ -106,7 +106,7 @@ class WorkerLease:
 
     @property
     def held(self) -> bool:
-        """It has not been released."""
+        """Return whether it is unreleased."""
         return self._worker is not None
 
     def mark_prefill_done(self) -> None:
@@ -166,11 +166,11 @@ class WorkerLease:
 
 
 class AlreadyReservedError(Exception):
-    """There is a reservation of that id."""
+    """A reservation of that id exists."""
 
 
 class TooManyReservationsError(Exception):
-    """There are as many reservations as may be."""
+    """The limit of reservations is reached."""
 
 
 class LeaseReservations:

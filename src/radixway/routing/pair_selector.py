@@ -23,7 +23,7 @@ class PairCosts:
     """A prefill by the worker that answers against one elsewhere. None where nobody can."""
 
     uncached_tokens: int | None = None
-    """To prefill at the best worker that answers alone."""
+    """Tokens to prefill at the best worker that answers alone."""
     alone_s: float | None = None
     """Until the first token there, the slowdown of its running answers counted in."""
     elsewhere_s: float | None = None
@@ -43,7 +43,7 @@ class PairChoice:
     """The best prefill elsewhere, where there was one, taken or not."""
 
     def explain(self) -> dict[str, Any]:
-        """For the journal: both lists of candidates with their costs, and what decided between them."""
+        """Return the journal's fields: both lists of candidates with their costs, and what decided."""
         told = self.answers.explain()
         told["prefill"] = {
             "worker": self.prefills.worker.name if self.prefills is not None else self.answers.worker.name,
@@ -76,7 +76,7 @@ class PairSelector:
     def filter_usable(
         model: str | None, candidates: Sequence[Worker], prefillers: Sequence[Worker]
     ) -> Sequence[Worker]:
-        """Those of `candidates` that answer alone, or for whom one of `prefillers` can prefill `model`."""
+        """Return the `candidates` that answer alone, or for which one of `prefillers` can prefill `model`."""
         return tuple(
             worker
             for worker in candidates
@@ -185,7 +185,7 @@ class PairSelector:
 
 
 def _is_compatible(model: str | None, decoder: Worker, prefiller: Worker) -> bool:
-    """Whether one can take the KV that the other hands on: the same dialect and the same model."""
+    """Return whether the decoder can take the prefiller's KV: the same dialect and model."""
     if decoder.dialect != prefiller.dialect:
         return False
     return model in prefiller.models or set(decoder.models[:1]) <= set(prefiller.models)

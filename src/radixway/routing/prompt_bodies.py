@@ -17,9 +17,8 @@ if TYPE_CHECKING:
 
 _ABSENT = Raw(b"")
 _MAX_ID_BYTES = 2**20
-"""JSON of token ids that is decoded: more than a hundred thousand of them, in some 30 ms. Of a longer list
-only the count is taken.
-"""
+"""Bytes of JSON token ids that are decoded: over a hundred thousand, in some 30 ms. Longer lists are only
+counted."""
 
 _read_ids = msgspec.json.Decoder(list[int]).decode
 _read_any = msgspec.json.Decoder().decode
@@ -169,7 +168,7 @@ PromptBody = ChatPromptBody | CompletionPromptBody
 
 
 class TextsBody:
-    """Of an endpoint with texts in fields of its own: there is no one prompt, and nothing to tokenize."""
+    """The body of an endpoint with texts in its own fields: it has no single prompt to tokenize."""
 
     def __init__(self, fields: Mapping[str, Raw], names: Sequence[str]) -> None:
         """`names`: the fields with texts, in the order in which they are read."""
@@ -210,7 +209,7 @@ def parse_prompt_body(endpoint: Endpoint, raw: bytes) -> PromptBody | TextsBody 
 
 
 def _pack_token_ids(raw: Raw) -> PackedTokenIds | None:
-    """A list of token ids, or the first of several; None if it is neither."""
+    """Pack a list of token ids, or the first of several; None for neither."""
     text = bytes(raw)
     if text[:1] != b"[":
         return None
@@ -230,7 +229,7 @@ def _pack_token_ids(raw: Raw) -> PackedTokenIds | None:
 
 
 def _first_text(raw: Raw) -> bytes:
-    """The JSON of a prompt, or of the first of several."""
+    """Return the JSON of a prompt, or the first of several."""
     text = bytes(raw)
     if text[:1] != b"[":
         return text
@@ -261,7 +260,7 @@ def _is_renderable(fields: Mapping[str, Any], arguments: Any) -> bool:
 
 
 def _collect_texts(value: Any) -> list[str]:
-    """Every text in messages, in parts of their contents, or in a list of prompts."""
+    """Return every text in messages, content parts, or a list of prompts."""
     if isinstance(value, str):
         return [value]
     if isinstance(value, list):

@@ -28,9 +28,9 @@ from radixway.routing.tokenizer_registry import TokenizerRegistry
 from radixway.routing.worker import KvEventsState, Worker
 
 _TEXT_BYTES_PER_TOKEN = 4
-"""In English, as most tokenizers count; only estimates depend on it."""
+"""English text with most tokenizers; used for estimates only."""
 _MAX_BLOCKS = 2**13
-"""Blocks that are named; of a prompt that has more, the rest counts as unknown everywhere."""
+"""Blocks that are hashed; the rest of a longer prompt counts as uncached."""
 
 _SENSELESS = (ValueError, msgspec.MsgspecError, RecursionError)
 _TOKEN_BYTES = 4
@@ -145,7 +145,7 @@ class PromptReader:
         return self._await_tokens(found, body, seed, packed, source)
 
     def _is_worth_asking(self, candidates: Sequence[Worker], tokens_matter: bool) -> bool:
-        """Somebody can be asked, and tokens say more than text: somebody's KV events speak of them."""
+        """Return whether tokens are worth a call: a worker can be asked, and KV events speak of tokens."""
         if not any(worker.info.tokenizes for worker in candidates):
             return False
         if tokens_matter or self._config.tokenize.ask_workers == "always":

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _SHORT_TEXT = 2_048
-"""Characters that are tokenized at once: about a millisecond. A thread's detour costs 45 µs of CPU."""
+"""Characters tokenized on the loop: about a millisecond. A thread costs 45 µs of CPU."""
 _SHORT_BODY = 2**16
-"""Bytes that are rendered at once: also about a millisecond, at some 12 µs a KB."""
+"""Bytes rendered on the loop: about a millisecond, at some 12 µs a KB."""
 _MAX_BODY_BYTES = 2**21
-"""Bytes; a longer one is not worth the second of a core that its tokens take."""
+"""A longer body is not worth the second of CPU that its tokens take."""
 _MAX_WAITING_PROMPTS = 64
-"""Prompts for which threads are asked; where so many wait, the next ones are faster told apart by text."""
+"""Prompts that wait for threads; beyond, text tells prompts apart faster."""
 
 
 class TokenizationError(Exception):
@@ -83,7 +83,7 @@ class LocalTokenEncoder:
         return self._cache_tokens(key, encoder.assemble_ids(unfinished, encoded))
 
     async def _run_in_thread(self, work: Callable[[], T]) -> T:
-        """Do `work` while others are served; never, if cancelled before a thread has time for it."""
+        """Run `work` in a thread; not at all if cancelled before a thread is free."""
         if self.waiting >= _MAX_WAITING_PROMPTS:
             raise TokenizationError("busy")
         self.waiting += 1
@@ -101,7 +101,7 @@ class LocalTokenEncoder:
 
 
 def _as_tokenization_error(work: Callable[[], T]) -> T:
-    """Bodies are clients' and templates are models': neither need make sense."""
+    """Turn errors of `work` to tokenization errors: bodies and templates need not make sense."""
     try:
         return work()
     except (ValueError, msgspec.MsgspecError, RecursionError) as error:
@@ -109,11 +109,11 @@ def _as_tokenization_error(work: Callable[[], T]) -> T:
 
 
 _MAX_CONCURRENT_CALLS = 16
-"""Questions at a time: one that cannot be answered soon is not worth its wait."""
+"""Concurrent calls; one that must wait is not worth it."""
 _SILENCE_S = 10.0
-"""How long a worker that did not answer in time is not asked again for that endpoint."""
+"""Pause for an endpoint after a timeout of a worker."""
 _REFUSAL_S = 5.0
-"""And one that refused: SGLang's takes texts only, but it may as well have been the client's mistake."""
+"""Pause after a refusal: SGLang's takes texts only, but the client may be at fault, too."""
 
 
 class TokenizeRefusedError(Exception):

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 
 _SLACK = 4096
-"""Blocks of uses that later ones have replaced, and that may lie about beside as many as there are."""
+"""Superseded blocks that may be kept beside as many current ones."""
 
 
 class RecentBlocks:
@@ -16,11 +16,11 @@ class RecentBlocks:
 
     def __init__(self) -> None:
         self._stamps: dict[int, int] = {}
-        """Each block's latest use."""
+        """Latest use by block."""
         self._uses: deque[tuple[int, float, Sequence[int]]] = deque()
         """`(stamp, time, blocks)`, oldest first."""
         self._written = 0
-        """Blocks in `_uses`, those that count from a later use too."""
+        """Blocks in `_uses`, superseded ones included."""
         self._clock = 0
 
     def __len__(self) -> int:
@@ -32,7 +32,7 @@ class RecentBlocks:
         return self._written
 
     def block_set(self) -> set[int]:
-        """All of them."""
+        """Return all blocks."""
         return set(self._stamps)
 
     def iter_uses(self) -> Iterator[list[int]]:
@@ -94,7 +94,7 @@ class RecentBlocks:
             gone.append(blocks[at])
 
     def _drop_superseded(self) -> None:
-        """Forget of each use what counts from a later one: prompts that come again would pile up."""
+        """Forget superseded blocks of each use, which repeated prompts would pile up."""
         stamps, uses = self._stamps, self._uses
         self._uses = deque()
         for stamp, when, blocks in uses:

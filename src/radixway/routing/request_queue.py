@@ -22,7 +22,7 @@ from radixway.core.config import QueueConfig
 from radixway.routing.routing_request import RoutingRequest
 
 _REFRESHED_PER_LINE = 8
-"""At the front of each line, requests whose prefixes are looked up anew when a place frees."""
+"""Requests at the front of each line whose prefixes are looked up again when a place frees."""
 _MAX_RETRY_AFTER_S = 60
 _FORGET = 0.9
 
@@ -38,7 +38,7 @@ class QueuedRequest:
     """Monotonic seconds."""
     priority: int = 0
     uncached_tokens: int = 0
-    """What the worker that holds most of the prompt would still have to prefill."""
+    """Tokens that the worker with the longest match would still prefill."""
     rank: float = field(default=0.0, init=False)
     number: int = field(default=0, init=False)
     """Settles equal ranks by who came first."""

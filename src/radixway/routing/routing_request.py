@@ -18,7 +18,7 @@ class RoutingRequest:
     """A request as the selector sees it. Nothing here is text that a journal would show."""
 
     tokens: int = 0
-    """Prompt tokens; estimated where nobody here can count them."""
+    """Prompt tokens; estimated without a tokenizer."""
     blocks: Sequence[int] = ()
     """Names of the prompt's whole blocks, first to last (see `block_hash`)."""
     block_tokens: int = 16

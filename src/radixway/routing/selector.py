@@ -17,9 +17,9 @@ from radixway.routing.routing_request import RoutingRequest
 from radixway.routing.worker import Worker
 
 _ASSUMED_SHARE = 0.9
-"""Of a worker's KV cache, what it is assumed to hold of earlier prompts; the rest it needs for answers."""
+"""Share of a worker's KV cache assumed to hold earlier prompts."""
 _ASSUMED_TOKENS = 2**20
-"""What the cache of a worker holds that does not say."""
+"""Assumed cache size of a worker that does not report one."""
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ class WorkerChoice:
         return min(self.matches.disk.get(self.worker.slot, 0), last // size) * size
 
     def explain(self) -> dict[str, Any]:
-        """For the journal. A candidate that the policy left out costs None."""
+        """Return the fields for the journal. A candidate that the policy left out costs None."""
         scores = self.scores
         told: dict[str, dict[str, float | None]] = {}
         for index, worker in enumerate(self.candidates):
@@ -65,8 +65,9 @@ class WorkerChoice:
         return explanation | {"candidates": told, "why": self._candidate_reasons()}
 
     def _candidate_reasons(self) -> dict[str, str]:
-        """Of each candidate in a word: `chosen`, `costlier`, `equal` (but chosen more recently before),
-        `left_out` by the policy, or `not_drawn` although it costs less."""
+        """Explain each candidate in a word: `chosen`, `costlier`, `equal` (but chosen more recently before),
+        `left_out` by the policy, or `not_drawn` although it costs less.
+        """
         costs = self.scores.costs
         paid = costs[self.candidates.index(self.worker)]
         why = {}
@@ -106,7 +107,7 @@ class Selector:
         self._counts_blocks = config.max_kv_share is not None
         self._shortlist = config.shortlist
         self._many: Sequence[Worker] = ()
-        """The latest candidates that were too many, by slot, and as a mask."""
+        """The latest long list of candidates, by slot and as a mask."""
         self._many_by_slot: dict[int, Worker] = {}
         self._many_mask = 0
         self._turn = 0
@@ -161,7 +162,7 @@ class Selector:
         return WorkerChoice(worker, policy.name, request, candidates, scores, matches)
 
     def mark_selected(self, choice: WorkerChoice) -> None:
-        """It was the chosen worker's turn: of equals it is the last one now."""
+        """Mark the chosen worker as used: of equals it is the last one now."""
         self._turn += 1
         choice.worker.picked = self._turn
 

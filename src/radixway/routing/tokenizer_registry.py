@@ -77,7 +77,7 @@ _HUB_FILES = ("*token*", "*.jinja", "config.json", "generation_config.json", "ch
 
 
 class PromptTokenizer:
-    """One model's: from a body to the ids that an engine with the same files would make of it."""
+    """Tokenizes a model's bodies to the ids that an engine with the same files would make."""
 
     def __init__(self, tokenizer: Tokenizer, cache: TokenCache) -> None:
         from radixway.core.tokenizer import PiecewiseEncoder
@@ -102,7 +102,7 @@ class TokenizerRegistry:
         self._given = {model: _normalize_source(model, source) for model, source in config.tokenizers.items()}
         self.cache = TokenCache(config.tokenize.cache_mib << 20)
         self._loaded: dict[str, PromptTokenizer | None] = {}
-        """By source; None while it loads, and where there is none to be had."""
+        """By source; None while loading or if unavailable."""
         self._loading: list[threading.Thread] = []
         self._excused = False
         for source in self._given.values():
@@ -196,7 +196,7 @@ class TokenizerRegistry:
 
 
 def _normalize_source(model: str, source: str) -> str:
-    """A directory as an absolute path, or a hub id as it is."""
+    """Return a directory as absolute path, a hub id unchanged."""
     path = Path(source).expanduser()
     if path.is_dir() or path.is_absolute() or source.startswith("."):
         if not _holds_tokenizer(path.absolute()):

@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 MAX_VERSION_CHARACTERS = 256
 """Characters; what is longer is taken for no version."""
 _MAX_VERSIONS = 100_000
-"""Of which the order is remembered; the oldest are forgotten, and so count as old."""
+"""Versions whose order is remembered; forgotten ones count as old."""
 
 
 class WeightVersionTracker(Component):
@@ -37,15 +37,15 @@ class WeightVersionTracker(Component):
 
     def __init__(self, registry: WorkerRegistry, config: WeightsConfig) -> None:
         self.expected: str | None = None
-        """The version that the fleet was updated to, by an update that somebody took or by `expect`."""
+        """The fleet's version by the latest update or `expect`."""
         self.on_doubt: list[Callable[[Worker], None]] = []
-        """Called when a worker should be asked for its version again."""
+        """Called when a worker's version must be read again."""
         self._registry = registry
         self._config = config
         self._pending: str | None = None
-        """The version of the update under way: workers move to it one by one."""
+        """Version of the present update: workers switch one by one."""
         self._arrived: dict[str, int] = {}
-        """By version, when the gateway heard of it; in that order."""
+        """Arrival time by version, in order."""
         self._turn = 0
         registry.on_add.append(self._refresh_readded)
 
@@ -58,7 +58,7 @@ class WeightVersionTracker(Component):
         }
 
     def set_expected(self, version: str | None) -> None:
-        """From now on the fleet is to have `version`; None: whatever each worker has will do."""
+        """Set the version that the fleet is to have; None: any."""
         if version is not None:
             self._arrived.pop(version, None)  # a fleet that goes back to old weights has them as its newest
             self._record_arrival(version)
@@ -140,7 +140,7 @@ class WeightVersionTracker(Component):
         return f"its weights are version {version!r}; the fleet's are {expected!r}"
 
     def filter_fresh(self, request: Request, workers: Sequence[Worker]) -> Sequence[Worker]:
-        """Those of `workers` whose weights are new enough for `request`.
+        """Return the `workers` whose weights are new enough for `request`.
 
         Where a limit is given and versions are known, a worker that says none is not among them.
         """
@@ -177,7 +177,7 @@ class WeightVersionTracker(Component):
         return self._arrived[current] - self._arrived.get(version, -inf)
 
     def check(self) -> None:
-        """Nobody is a candidate who should wait, and nobody waits without a reason. Raises AssertionError."""
+        """Check that no candidate should wait, and none waits without a reason. Raises AssertionError."""
         for worker in self._registry:
             if worker.state is WorkerState.READY:
                 assert self.explain_stale(worker) is None, worker.name
@@ -210,7 +210,7 @@ class WeightVersionTracker(Component):
             tell(worker)
 
     def _refresh_readded(self, worker: Worker) -> None:
-        """Whoever adds a worker again may have restarted it, faster than probes would notice."""
+        """Read the version of a worker that was added again: it may have restarted."""
         if self.expected is not None and self._config.gate and worker.state is WorkerState.READY:
             self._registry.set_state(worker, WorkerState.JOINING)
             self._request_refresh(worker)  # a probe may be under way that asked whoever was there before

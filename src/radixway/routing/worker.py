@@ -17,17 +17,17 @@ from radixway.routing.engine_metrics import EngineMetrics
 from radixway.routing.worker_load import WorkerLoad
 
 OWN_ENGINE = "radixway"
-"""What our engine calls itself in `/server_info`."""
+"""Name of our engine in `/server_info`."""
 
 
 class WorkerState(StrEnum):
-    """Only a READY worker is a candidate for new requests."""
+    """A worker's state; only READY ones are candidates for new requests."""
 
     JOINING = "joining"
     """Added, not yet seen answering."""
     READY = "ready"
     STALE = "stale"
-    """It answers, with other weights than the fleet was updated to."""
+    """It answers with weights of another version than the fleet's."""
     DOWN = "down"
     """It failed; probed with growing pauses until it answers again."""
     DRAINING = "draining"
@@ -36,14 +36,14 @@ class WorkerState(StrEnum):
 ErrorKind = Literal[
     "certificate", "tls", "name", "refused", "timeout", "no_http", "unreachable", "unwell", "defect"
 ]
-"""What keeps a worker from answering its health checks; `unwell`: it answers that something is wrong."""
+"""Kinds of failed health checks; `unwell`: the worker reports a problem."""
 
 
 class KvEventsState(StrEnum):
     """State of the subscription to a worker's KV events."""
 
     OFF = "off"
-    """It publishes none, or none that can be heard."""
+    """It publishes none, or none can be received."""
     CONNECTING = "connecting"
     REPLAYING = "replaying"
     FOLLOWING = "following"
@@ -76,7 +76,7 @@ class ServerInfo:
     adapters: Mapping[str, str] = field(default_factory=dict)
     """LoRA adapters among the models, and the model that each belongs to."""
     tokenizer_path: str | None = None
-    """Where its tokenizer lies, as it sees it."""
+    """Path of its tokenizer on its machine."""
     tokenizes: bool = False
     engine: str | None = None
     weight_version: str | None = None
@@ -91,33 +91,33 @@ class Worker(SharedObject):
     """A worker's address, models, limits, load and health."""
 
     config: WorkerSettings
-    """What the operator said of it; goes before what it told."""
+    """The operator's settings, which override its own report."""
     info: ServerInfo = ServerInfo()
     load: WorkerLoad = field(default_factory=WorkerLoad)
     breaker: CircuitBreaker = field(default_factory=CircuitBreaker)
     state: WorkerState = WorkerState.JOINING
     sources: tuple[str, ...] = ()
-    """Who says that it belongs to the fleet; `routing/fleet_membership.py` keeps it."""
+    """Sources that name it; set by `routing/fleet_membership.py`."""
     removed: bool = False
-    """It was taken out; what it is answering goes on to its end."""
+    """It was removed; its requests finish."""
     failures: int = 0
     """Probes failed in a row."""
     last_error: str | None = None
     error_kind: ErrorKind | None = None
-    """Of the latest probe; None: it went well."""
+    """Kind of the latest probe's failure, or None."""
     logged_kind: ErrorKind | None = None
-    """What the log has been told of, so that it is told once."""
+    """Kind that was logged, so that it is logged once."""
     picked: int = 0
     """Logical time of the selector's last choice of this worker; the least recent wins a tie."""
     slot: int = -1
     """Its place in the block index; the selector gives it one."""
     kv_events: KvEventsStatus = KvEventsStatus()
     weight_version: str | None = None
-    """Of its weights, as far as is known; `routing/weight_versions.py` keeps it."""
+    """Version of its weights, if known; set by `routing/weight_versions.py`."""
     weight_revision: int = 0
     """How many updates it has taken through this gateway."""
     report: EngineMetrics | None = None
-    """What its own metrics said when somebody last wanted to know."""
+    """Its own metrics as last read."""
     name: str = field(init=False)
     """`host:port` (and path), unique, ASCII: what journals, metrics and headers show."""
 
@@ -127,7 +127,7 @@ class Worker(SharedObject):
 
     @property
     def url(self) -> str:
-        """Without a trailing slash."""
+        """Return the URL without a trailing slash."""
         return self.config.url
 
     @property
@@ -142,7 +142,7 @@ class Worker(SharedObject):
 
     @property
     def role(self) -> Role:
-        """As the operator gave it. Our own engine knows better: given another one, it does both."""
+        """Return the operator's role. Our own engine knows better: given another one, it does both."""
         if self.info.engine != OWN_ENGINE:
             return self.config.role
         return self.info.role if self.config.role in ("any", self.info.role) else "any"
@@ -162,7 +162,8 @@ class Worker(SharedObject):
 
     @property
     def answers_alone(self) -> bool:
-        """It can prefill what it answers. SGLang's decode workers refuse a request without a pair."""
+        """Return whether it can prefill what it answers. SGLang's decode workers refuse a request without a
+        pair."""
         return self.role == "any" or (self.role == "decode" and self.dialect != "sglang")
 
     @property

@@ -21,7 +21,7 @@ from math import log, sqrt
 from typing import NamedTuple
 
 _FORGET = 0.98
-"""What an observation of the prefill rate still counts when the next one comes."""
+"""Decay of the prefill-rate estimate per observation."""
 _SECONDS_PER_TOKEN = 1 / 8000
 _OVERHEAD_S = 0.02
 
@@ -51,7 +51,7 @@ class PrefillRate:
         self.count = 0.0
         """Observations, each counted for as much as has not faded of it."""
         self.guess = 0.5
-        """What the guess counts: as much as so many prefills of no tokens, and of a thousand."""
+        """Weight of the initial guess, in prefills of no tokens, and of a thousand."""
         self._sum_t = self._sum_tt = self._sum_x = self._sum_tx = 0.0
 
     def prefill_s(self, tokens: int) -> float:
@@ -117,7 +117,7 @@ class LoadShare(NamedTuple):
 
     @classmethod
     def sum_shares(cls, shares: Iterable[LoadShare]) -> LoadShare:
-        """Of several gateways as of one."""
+        """Sum the shares of several gateways."""
         return cls(*map(sum, zip(*shares, strict=True)))
 
 
@@ -138,12 +138,12 @@ class WorkerLoad:
     prefilling: int = 0
     """Requests whose first token has not come yet."""
     silent: int = 0
-    """Of those, the ones that will not tell: their replies come whole."""
+    """Those among them whose replies are whole and have no first token."""
     prefill_tokens: int = 0
     """Tokens that those had to prefill when they were sent."""
     sent_tokens: int = 0
     active_blocks: dict[int, int] = field(default_factory=dict)
-    """Blocks of the prompts in hand, and by how many requests each is in use."""
+    """Prompt blocks in flight, with the number of requests that use each."""
     output_blocks: int = 0
     own_rate: PrefillRate = field(default_factory=PrefillRate)
     observed_at: int = 0
@@ -155,23 +155,23 @@ class WorkerLoad:
     prefill has ended, and whole replies not even that: in between it is taken to work at its rate. All
     gateways' prefills stand in this one queue."""
     busy_since: float | None = None
-    """When the prefill that is now at work began, as far as can be seen from outside; None: it cannot."""
+    """Estimated start of the present prefill, or None."""
     elsewhere: LoadShare = NOTHING
-    """What other gateways have in hand there; changed by `LoadLedger.set_remote_load` alone."""
+    """Load of other gateways; changed by `LoadLedger.set_remote_load` alone."""
 
     @property
     def all_requests(self) -> int:
-        """In hand here and elsewhere."""
+        """Return requests in flight here and elsewhere."""
         return self.requests + self.elsewhere.requests
 
     @property
     def all_prefill_tokens(self) -> int:
-        """Of the prefills in hand here and elsewhere."""
+        """Return prefill tokens in flight here and elsewhere."""
         return self.prefill_tokens + self.elsewhere.prefill_tokens
 
     @property
     def all_blocks(self) -> int:
-        """In use here and elsewhere; what gateways share is counted once by each."""
+        """Return blocks in use here and elsewhere; shared ones are counted once by each."""
         return self.blocks + self.elsewhere.blocks
 
     @property
@@ -223,16 +223,16 @@ class WorkerLoad:
 
 
 _MIN_OBSERVATIONS = 8
-"""Of a worker, before its own rate may be believed: the first ones often meet a cold worker."""
+"""Observations of a worker before its rate is used: first ones often meet a cold worker."""
 _MIN_LOG_RATIO = log(1.1)
-"""Below this a difference is not worth leaving a worker idle for."""
+"""A smaller difference is not worth an idle worker."""
 _STANDARD_ERRORS = 3
 _MIN_RELATIVE_NOISE = 0.1
-"""Relative to the rate. Without it a worker of no noise at all would never be tried again."""
+"""Relative to the rate; without it a noiseless worker would never be tried again."""
 _MAX_DEVIATION = 10.0
-"""Most that a single prefill counts above its worker's rate: one long pause must not hide all differences."""
+"""Cap of one prefill's deviation, so that one pause does not hide all differences."""
 _NOISE_FORGET = 0.98
-"""What the noise of a prefill still counts when the next one comes."""
+"""Decay of the noise estimate per prefill."""
 
 
 class PrefillRateRegistry:
@@ -241,9 +241,9 @@ class PrefillRateRegistry:
     def __init__(self) -> None:
         self.fleet = PrefillRate()
         self._variance = 1.0
-        """Of a prefill's time relative to its worker's rate."""
+        """Variance of prefill times relative to the worker's rate."""
         self._loads: deque[WorkerLoad] = deque()
-        """Those to be looked at in turn, as what they showed gets old."""
+        """Workers to review in turn, since observations age."""
 
     def add_load(self, load: WorkerLoad) -> None:
         """A worker has come, of which nothing is known."""
@@ -268,7 +268,7 @@ class PrefillRateRegistry:
         self._review_next()
 
     def _review_next(self) -> None:
-        """Look at one worker, all in turn: what it showed counts less if others have shown more since."""
+        """Review one worker, in turn: its observations count less if others have newer ones."""
         if not self._loads:
             return
         load = self._loads[0]

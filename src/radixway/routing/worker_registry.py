@@ -26,7 +26,7 @@ class WorkerRegistry:
         self.on_remove: list[Callable[[Worker], None]] = []
         self.on_state: list[Callable[[Worker], None]] = []
         self.on_learn: list[Callable[[Worker], None]] = []
-        """Called when a worker says something new of itself."""
+        """Called when a worker's description changes."""
 
     def __iter__(self) -> Iterator[Worker]:
         return iter(tuple(self._workers.values()))
@@ -132,7 +132,7 @@ class WorkerRegistry:
                 yield worker
 
     def known_models(self) -> frozenset[str]:
-        """Every model that some known worker serves, ready or not."""
+        """Return every model that a known worker serves, ready or not."""
         if self._known_models is None:
             workers = self._workers.values()
             self._known_models = frozenset(model for worker in workers for model in worker.models)
@@ -192,7 +192,7 @@ class WorkerLimits:
         return in_use + request.tokens - shared <= self._kv_share * worker.kv_tokens
 
     def filter_with_capacity(self, candidates: Sequence[Worker], request: RoutingRequest) -> Sequence[Worker]:
-        """Those of `candidates` that may be given `request` now."""
+        """Return the `candidates` that may get `request` now."""
         if not self.on:
             return candidates
         return tuple(worker for worker in candidates if self.has_capacity(worker, request))

@@ -25,7 +25,7 @@ from radixway.trajectories.resumption import (
 )
 
 _ABORT_MARKER = b'"abort"'
-"""Replies without it need no closer look."""
+"""Replies without it need no parsing."""
 _HAS_N = re.compile(rb'"n"\s*:\s*(?!\s|1\s*[,}]|null)')
 
 _encode = msgspec.json.encode
@@ -33,7 +33,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 class _RequestGlance(msgspec.Struct):
-    """What must be known of every body, without building its tokens."""
+    """What is read of every body, without building its tokens."""
 
     rid: str | list[str] | None = None
     text: msgspec.Raw = msgspec.Raw(b"")
@@ -115,7 +115,7 @@ class ResumeAborted:
         return await self._resume_one(attempts, reply, payload)
 
     async def _resume_one(self, attempts: AnswerAttempts, reply: Reply, payload: Any) -> Reply:
-        """The answer of the last attempt, behind what the earlier ones gave."""
+        """Return the last attempt's answer, joined to the earlier ones."""
         if not is_aborted(payload) or attempts.running.is_abort_requested:
             return reply
         resumption = RequestResumption(attempts)
@@ -137,7 +137,7 @@ class ResumeAborted:
         return reply
 
     async def _resume_several(self, attempts: AnswerAttempts, reply: Reply, payload: list[Any]) -> Reply:
-        """A batch: each aborted answer is resumed by a request of its own."""
+        """Resume each aborted answer of a batch with a request of its own."""
         request = attempts.request
         prompts = _count_prompts(request.body)
         if not any(map(is_aborted, payload)) or not prompts or len(payload) % prompts:
@@ -157,7 +157,7 @@ class ResumeAborted:
 
 
 def _request_ids(request: Request) -> tuple[bool, list[str]]:
-    """Whether it asks for several answers, and the ids that workers know it by: ours if it has none."""
+    """Return whether it asks for several answers, and its ids at workers: ours if it has none."""
     try:
         glance = _glance(request.raw)
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -35,7 +35,7 @@ class AnswerExperts(NamedTuple):
     """Routed experts of one answer: rows of int32 up to and without the token at `end`."""
 
     start: int | None
-    """Where the first row is; None: as far before `end` as there are rows."""
+    """Position of the first row; None: as far before `end` as there are rows."""
     end: int
     rows: bytes
 
@@ -214,7 +214,7 @@ def _response_text(told: SampleRecord) -> str:
 
 
 _DTYPES = {"rollout_log_probs": "float32", "rm_scores": "float32", "routed_experts": "int16"}
-"""int64 for all others."""
+"""Others are int64."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +248,7 @@ def to_verl(
     uids: Sequence[Hashable] | None = None,
     experts_shape: tuple[int, int] | None = None,
 ) -> VerlBatch:
-    """One batch of all samples.
+    """Return one batch of all samples.
 
     Lengths are verl's `rollout.prompt_length` and `response_length`, by default those of the longest; as in
     verl's loops a longer response is cut. `rewards` go before those of the samples; `rm_scores` is there if
@@ -310,7 +310,7 @@ def _reward_row(told: SampleRecord, reward: float | None, response_length: int) 
 def _expert_rows(
     told: SampleRecord, shape: tuple[int, int] | None, prompt_length: int, response_length: int
 ) -> list[Any]:
-    """A row for each position, of zeros where there is padding, and for the last token, which has none."""
+    """Return a row per position, zeros for padding and for the last token, which has none."""
     rows = join_sample_experts(told, shape)
     if rows is None or shape is None:
         raise ValueError("some samples have routed experts and others have none")
@@ -334,6 +334,6 @@ def _non_tensors(told: list[SampleRecord], uids: Sequence[Hashable] | None) -> d
 
 
 def _version_steps(told: SampleRecord) -> list[int]:
-    """The weight versions, if all of them are numbers."""
+    """Return the weight versions if all are numbers."""
     versions = [str(version) for version in told.trained_versions]
     return [int(version) for version in versions] if all(map(str.isdecimal, versions)) else []

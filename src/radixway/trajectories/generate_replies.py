@@ -25,7 +25,7 @@ class _VersionSpan(msgspec.Struct):
 
 
 class _Row(msgspec.Struct, array_like=True, gc=False):
-    """A token's: `[log-probability, id, text or null]`."""
+    """A token's `[log-probability, id, text or null]`."""
 
     logprob: float | None
     token: int
@@ -180,7 +180,7 @@ def _to_sampled_tokens(body: _Body) -> SampledTokens:
 
 
 def _ordered_logprobs(ids: list[int], rows: list[_Row] | None) -> array[float]:
-    """In the order of `ids`; NaN where none is told."""
+    """Return log-probabilities in the order of `ids`; NaN for missing ones."""
     if rows is None:
         return array("f", [nan] * len(ids))
     if [row.token for row in rows] != ids:
@@ -192,7 +192,7 @@ def _ordered_logprobs(ids: list[int], rows: list[_Row] | None) -> array[float]:
 
 
 def _decode_experts(experts: Any) -> bytes | None:
-    """SGLang sends them in base64; anything else is kept in its own spelling."""
+    """Decode SGLang's base64; other spellings are kept."""
     if experts is None:
         return None
     if isinstance(experts, str):

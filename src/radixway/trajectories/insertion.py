@@ -36,7 +36,7 @@ class AlignedText:
     """A text cut at its tokens."""
 
     text: bytes
-    """What all tokens stand for; longer than the text that was given by what is hidden."""
+    """Text of all tokens; longer than the given text by hidden tokens."""
     widths: bytes
     hidden: list[int]
     """Places of the tokens that the given text leaves out."""
@@ -71,7 +71,7 @@ def _aligned_text(pieces: list[bytes], hidden: list[int]) -> AlignedText | None:
 
 
 def _align_truncated(text: bytes, pieces: list[bytes]) -> AlignedText | None:
-    """Where the text ends before the tokens do: within the token at `place`, or behind all before it."""
+    """Align a text that ends before its tokens: within the token at `place`, or behind all before it."""
     ends = [0, *accumulate(map(len, pieces))]
     place = bisect_right(ends, len(text)) - 1
     hidden = list(range(place, len(pieces)))
@@ -103,7 +103,7 @@ def _align_with_gaps(
 def _align_with_replacements(
     text: bytes, ids: Sequence[int], pieces: list[bytes], special_ids: frozenset[int]
 ) -> AlignedText | None:
-    """Where bytes that are no characters are shown as U+FFFD; special tokens may be left out all the same.
+    """Align a text with U+FFFD for invalid bytes; special tokens may be left out, too.
 
     None where one is left out between the two halves of a character.
     """
@@ -175,10 +175,8 @@ class EdgeSegment:
         return self._common_up_to_hidden(run, count, at) if self.hidden else count
 
     def _common_up_to_hidden(self, run: TokenRun, count: int, at: int) -> int:
-        """Of `count` strides from `at` on, those before one that ends a text here and goes on with it there.
-
-        One whose text was shown here, and not there, is the same: a text may spell a stop token.
-        """
+        """Return, of `count` strides from `at` on, those before one that ends a text here and continues it
+        there."""
         for place in self.hidden:
             if at <= place < at + count and run.skip_hidden(place - at) == place - at:
                 return place - at
@@ -208,7 +206,7 @@ def make_edge_segment(
 
 
 def _align_by_ends(given: TokenSegment, ends: Sequence[int]) -> AlignedText | None:
-    """Cut after so many bytes; None if these do not fit the text, or a token is too wide."""
+    """Cut at byte offsets; None if they do not fit the text, or a token is too wide."""
     widths = [end - start for start, end in zip((0, *ends), ends, strict=False)]
     fits = len(ends) == len(given.ids) and ends[-1] == len(given.text)
     if not fits or min(widths) < 0 or max(widths) > 255:
@@ -233,7 +231,7 @@ def _indivisible_key(given: TokenSegment) -> tuple[bytes, TokenRun]:
 
 
 def _shared_strides(edge: bytes, key: bytes, at: int, most: int) -> int:
-    """Strides behind the first, `most` with it, that `edge` and `key` from stride `at` have in common."""
+    """Count the strides after the first, up to `most`, that `edge` and `key` at stride `at` share."""
     edge, begin = edge[STRIDE : most * STRIDE], (at + 1) * STRIDE
     if key.startswith(edge, begin):
         return most - 1

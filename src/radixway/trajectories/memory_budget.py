@@ -62,4 +62,4 @@ class MemoryBudget:
 
 
 _MIN_BYTES_PER_STRIDE = 16
-"""Bytes that one stride gives back, about: its key, width, log-probability and text."""
+"""Rough size of an evicted stride: key, width, log-probability and text."""

@@ -76,7 +76,7 @@ def _encode_rows(rows: bytes) -> str:
 
 _BROKEN = "\ufffd"
 _MAX_CHARACTERS_BETWEEN = 8
-"""Characters: what a few tokens at the seam can hold."""
+"""Characters of the few tokens at a splice."""
 
 
 def is_clean_splice(first: str, second: str) -> bool:
@@ -139,10 +139,10 @@ def is_aborted(reply: object) -> bool:
 
 @dataclass(slots=True)
 class PartialAnswer:
-    """One answer so far."""
+    """An unfinished answer."""
 
     reply: Json
-    """As `/generate` would give it whole."""
+    """The reply as `/generate` would return it whole."""
     meta: Json
     ids: list[int]
     """The sampled tokens, all of which have their log-probability if those were asked for."""
@@ -245,10 +245,10 @@ def cut_answer(
 
 
 def answer_versions(answer: PartialAnswer, count: int | None = None) -> list[Json]:
-    """Which weights made its first `count` tokens [start, end): the worker's own spans, else one for all.
+    """Return the weight versions of its first `count` tokens [start, end): the worker's own spans, else one
+    for all.
 
-    Empty where it names no version.
-    """
+    Empty where it names no version."""
     count = len(answer.ids) if count is None else count
     given = answer.meta.get("weight_versions")
     if isinstance(given, list) and all(map(_is_span, given)):
@@ -266,7 +266,7 @@ def _join_list(meta: Json, name: str, first: list[Any], second: PartialAnswer) -
 
 
 def _scored_ids(logprobs: list[Any]) -> list[int] | None:
-    """The token ids in `output_token_logprobs`, whose entries are [logprob, id, text]."""
+    """Return the ids of `output_token_logprobs`, rows of [logprob, id, text]."""
     if all(isinstance(entry, list) and len(entry) >= 2 for entry in logprobs):
         ids = [entry[1] for entry in logprobs]
         return ids if _are_ids(ids) else None

@@ -8,9 +8,9 @@ from radixway.trajectories.store import TrajectoryStore
 from radixway.trajectories.text_match import Place
 
 _TIDY_INTERVAL = 1024
-"""Records that are noted between two looks for those that are gone."""
+"""Records between two removals of stale ones."""
 _MAX_OWNERS = 100_000
-"""Beyond them it is forgotten of which session the oldest are, not whose."""
+"""Beyond them the oldest keep their owner, but not their session."""
 
 
 class PathOwner(NamedTuple):
@@ -32,7 +32,7 @@ class PathOwners(Component):
 
     def __init__(self) -> None:
         self._ends: dict[PathOwner, dict[Place, TrajectoryStore]] = {}
-        """By owner, the first one first."""
+        """By owner, oldest first."""
         self._noted = 0
 
     def __len__(self) -> int:

@@ -34,11 +34,11 @@ from radixway.trajectories.tokenizer_adapter import TokenizerAdapter
 from radixway.trajectories.trie_registry import TrajectoryMetrics, TrieRegistry
 
 _MAX_INLINE_BYTES = 4096
-"""Bytes of text that are tokenized here and now; more of them in a thread."""
+"""Bytes of text tokenized inline; longer ones in a thread."""
 _MAX_TEXT_CHARACTERS = 2**22
-"""Characters of text; a longer one is no model's prompt, and not worth tokenizing here."""
+"""A longer text is no model's prompt."""
 _OTHER_INPUT = ("image_data", "video_data", "audio_data", "input_embeds")
-"""Fields that put more before the model than the text's tokens."""
+"""Fields with input other than the text's tokens."""
 _LAST_EVENT = b"[DONE]"
 
 
@@ -50,9 +50,9 @@ class RecordedPrompt:
     """None where all of `ids` are new."""
     known: array[int]
     ids: list[int]
-    """Behind the known ones."""
+    """Token ids after the known ones."""
     text: bytes
-    """What `ids` stand for."""
+    """Text of `ids`."""
 
 
 class RadixTreeMiddleware:
@@ -139,7 +139,7 @@ class RadixTreeMiddleware:
         encoder: TokenizerAdapter,
         session: str | None,
     ) -> RecordedPrompt:
-        """The tokens to send for `text`. Raises ValueError for text that cannot be tokenized."""
+        """Return the tokens to send for `text`. Raises ValueError for text that cannot be tokenized."""
         if not text:
             raise ValueError("the text is empty")
         if len(text) > _MAX_TEXT_CHARACTERS:
@@ -167,7 +167,7 @@ def _note_skipped(request: Request, reason: str) -> None:
 
 
 def _client_tokens(ids: list[Any], encoder: TokenizerAdapter) -> RecordedPrompt:
-    """The client's own tokens. Raises ValueError for what is no token id."""
+    """Return the client's tokens. Raises ValueError."""
     if not all(type(token) is int and 0 <= token < 2**32 for token in ids):
         raise ValueError("input_ids are no token ids")
     pieces = encoder.token_bytes

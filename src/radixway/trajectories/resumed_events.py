@@ -30,7 +30,7 @@ class GenerateAttempt:
 
     @property
     def is_incremental(self) -> bool:
-        """Every event counts: what came before is not in the last one."""
+        """Return whether events hold only new output."""
         return self.incremental is not False
 
     def add_event(self, event: Json) -> Json:
@@ -77,7 +77,7 @@ def fuller_reply(before: Json | None, whole: Json) -> Json:
 
 
 def _is_incremental(before: Json, event: Json) -> bool | None:
-    """Whether the second of two events holds only what is new; None if both ways of reading it hold."""
+    """Return whether the second event holds only new output; None if both readings fit."""
     earlier, ids = before.get("output_ids"), event.get("output_ids")
     meta = event.get("meta_info")
     count = meta.get("completion_tokens") if isinstance(meta, dict) else None
@@ -87,7 +87,7 @@ def _is_incremental(before: Json, event: Json) -> bool | None:
 
 
 def _merge_event(before: Json, event: Json) -> Json:
-    """`before` and what is new in `event`. Lists in `meta_info` may be new or whole."""
+    """Merge `event` into `before`. Lists in `meta_info` may be new or whole."""
     new = len(_output_ids(event))
     meta: Json = dict(event["meta_info"])
     for name, value in before["meta_info"].items():
@@ -145,11 +145,11 @@ class ResumedEvents(Chunks):
         self._last = b""
         """The chunk before, unless its events were read."""
         self._held = b""
-        """The event that aborts, and what came after it."""
+        """The aborting event, and what followed."""
         self._broken_off: Json | None = None
-        """The reply that the abort ended."""
+        """The aborted reply."""
         self._passed: Json | None = None
-        """The reply as far as the client has seen it, as far as that is known."""
+        """The reply as the client has it, if known."""
         self._incremental: bool | None = None
         """How the stream began; see `GenerateAttempt`."""
         self._ended = False
@@ -188,7 +188,7 @@ class ResumedEvents(Chunks):
         self._ended = True
 
     def _inspect_chunk(self, chunk: bytes) -> bytes:
-        """What of a chunk goes to the client as it is: all, unless a worker breaks off."""
+        """Return what of a chunk the client gets unchanged: all, unless a worker aborts."""
         if self._held:
             self._held += chunk
             return b""
@@ -211,7 +211,7 @@ class ResumedEvents(Chunks):
         return chunk[:passed]
 
     async def _later_attempts(self) -> AsyncGenerator[bytes]:
-        """What follows the first attempt: the events of others, or the abort that it ended with."""
+        """Yield the events of later attempts, or the abort."""
         if self._broken_off is None:
             return
         await self._inner.aclose()  # its place at the worker is free for the next attempt
@@ -228,7 +228,7 @@ class ResumedEvents(Chunks):
             yield self._held
 
     async def _retried_events(self) -> AsyncGenerator[bytes]:
-        """Whole attempts, for as long as the client has seen nothing."""
+        """Yield whole later attempts, while the client has seen nothing."""
         for attempt in range(1, self._attempts.section.attempts):
             if self._passed is not None or self._broken_off is None:
                 return
@@ -243,9 +243,9 @@ class ResumedEvents(Chunks):
             await self._inner.aclose()
 
     async def _resumed_events(self, broken_off: Json) -> AsyncGenerator[bytes]:
-        """The answer goes on, event by event, from what there was when a worker broke off.
+        """Continue the answer by events from where a worker aborted.
 
-        Where no other attempt could be made, what is held stays as it is.
+        Without another attempt the held events are sent as they are.
         """
         resumption = RequestResumption(self._attempts)
         answer = resumption.read_reply(broken_off)
@@ -279,7 +279,7 @@ class ResumedEvents(Chunks):
             self._held = self._encode_answer(answer) + DONE_EVENT
 
     async def _iter_attempt(self) -> AsyncIterator[tuple[bytes, Json | None]]:
-        """The events of a later attempt, and what it has given after each; None where that is no answer."""
+        """Yield each event of a later attempt and its answer so far; None for no answer."""
         async for chunk in self._inner:
             for raw in split_events(chunk):
                 event = read_event(raw)
@@ -289,7 +289,7 @@ class ResumedEvents(Chunks):
                     yield raw, None
 
     def _encode_answer(self, answer: PartialAnswer) -> bytes:
-        """The answer so far as the client's next event, in the way its stream began."""
+        """Encode the answer so far as the client's next event, as its stream began."""
         if self._incremental is None:
             self._incremental = self._attempt.incremental
         reply = answer.reply

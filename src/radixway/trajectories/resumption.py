@@ -23,7 +23,7 @@ from radixway.trajectories.partial_answer import (
 )
 
 _DEFAULT_MAX_NEW_TOKENS = 128
-"""SGLang's, where a request gives none."""
+"""SGLang's default."""
 
 _CONSTRAINTS = ("regex", "json_schema", "ebnf", "structural_tag", "stop_regex")
 
@@ -103,10 +103,10 @@ _FIRST_WAIT_S = 0.05
 _MAX_WAIT_S = 1.0
 _RETRY_WAIT_S = 30.0
 _RETRYABLE_STATUSES = frozenset({429, 502, 503})
-"""Nobody can answer now: while weights are updated, for instance."""
+"""Temporary refusals, during weight updates for instance."""
 _TOKEN_ID_FIELDS = ("input_ids", "token_ids_logprob")
 _MAX_STOP_TOKENS = 64
-"""Tokens after the seam among which the end of a stop string is looked for."""
+"""Tokens after a splice that are searched for the end of a stop string."""
 
 
 class WorkerTokenCalls(Protocol):
@@ -178,7 +178,7 @@ class RequestResumption:
         self._prompt_ids: Sequence[int] | None = None
         self._prompt_asked = False
         self._between: str | None = None
-        """The character across the seam, once known."""
+        """The character across the splice, once known."""
         self._worker = ""
 
     def read_reply(self, reply: object) -> PartialAnswer | None:
@@ -238,7 +238,7 @@ class RequestResumption:
         return None
 
     async def _call_worker(self, request: Request) -> tuple[Reply | None, bool]:
-        """A worker's answer; where there is none, whether there may be one later."""
+        """Return a worker's answer; without one, whether there may be one later."""
         try:
             reply = await self._attempts.call_next(request)
         except GatewayError as error:
@@ -262,7 +262,7 @@ class RequestResumption:
         return answer if stop is None else await self._cut_at(answer, len(base.ids), *stop)
 
     def _pin_model(self, request: Request, worker: str) -> None:
-        """Tokens of one model are no prompt for another."""
+        """Pin the model: one model's tokens are no prompt for another."""
         model = self._body.get("model")
         if isinstance(model, str):
             request.model = model
@@ -302,7 +302,7 @@ class RequestResumption:
         return text
 
     async def _cut_at(self, answer: PartialAnswer, seam: int, at: int, end: int, stop: str) -> PartialAnswer:
-        """End the answer with the token that completes the stop string."""
+        """End the answer at the token that completes the stop string."""
         params = sampling_params(self._body)
         least = params.get("min_new_tokens")
         for count in range(seam + 1, min(len(answer.ids), seam + _MAX_STOP_TOKENS) + 1):

@@ -41,7 +41,7 @@ class RetrievedTokens:
 
 
 class TokenRetrieval:
-    """One text on its way to its tokens; only `encode_rest` takes long, and it may run in any thread."""
+    """Finds the tokens of one text; only `encode_rest` takes long, and it may run in any thread."""
 
     def __init__(
         self, store: TrajectoryStore, text: str, found: TrajectoryMatch, encoder: TokenizerAdapter | None
@@ -87,10 +87,7 @@ def stable_match(
 
 
 def _answer_ends(spans: Spans, *, whole: bool) -> list[int]:
-    """Where answers end, the last one first, and 0; without the last token's if that is not `whole`.
-
-    Weights may have changed within an answer.
-    """
+    """Return where answers end, last first, and 0; not the last token's end unless `whole`."""
     ends = [0]
     for (upto, label), after in zip_longest(spans, spans[1:]):
         goes_on = after is not None and after[1].source == "sampled"

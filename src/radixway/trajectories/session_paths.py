@@ -10,7 +10,7 @@ from radixway.trajectories.text_match import Place, TextPosition
 
 _MAX_SESSIONS = 100_000
 _MAX_PATHS_PER_SESSION = 64
-"""Per session: the samples of a prompt, and what was said before an edit."""
+"""Samples of a prompt, and histories before an edit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,11 +19,11 @@ class SessionPath:
 
     end: Place
     strides: int
-    """From the root; the edge of `end` may have grown beyond them since."""
+    """Strides from the root; the edge of `end` may have grown beyond them since."""
 
     @property
     def nodes(self) -> set[Place]:
-        """All on the path."""
+        """Return all nodes of the path."""
         return set(self.end.path_from_root())
 
     def extends_path(self, earlier: SessionPath) -> bool:

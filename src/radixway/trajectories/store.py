@@ -26,7 +26,7 @@ from radixway.trajectories.token_run import MAX_VARIANTS, PER_NODE, STRIDE, Toke
 from radixway.trajectories.token_segment import PackedIds, TokenSegment
 
 _MAX_EDGE_STRIDES = 8192
-"""Strides up to which an edge grows when its conversation goes on, rather than getting a child."""
+"""Longest edge that grows with its conversation instead of getting a child."""
 
 
 @dataclass(slots=True)
@@ -55,7 +55,7 @@ class PathHold:
 
     node: Place
     tokens: int
-    """From the beginning of the sequence."""
+    """Tokens from the beginning of the sequence."""
 
 
 class TrajectoryStore:
@@ -87,7 +87,7 @@ class TrajectoryStore:
         self.paths = SessionPaths()
         """Which session took which path."""
         self._latest: tuple[Hashable, TokenSegment, TextPosition] | None = None
-        """What was inserted last and where it ends: it may well go on."""
+        """The last insertion and its end, which the next one may continue."""
         self.memory.register_store(self)
 
     @property
@@ -287,7 +287,7 @@ class TrajectoryStore:
         return TextPosition(self._tree.match(b"", namespace, touch=False).node, 0, 0, 0)
 
     def _match_segment(self, given: TokenSegment, namespace: Hashable) -> TextPosition:
-        """The last node whose text, tokens and records `given` begins with."""
+        """Return the last node whose text, tokens and records `given` begins with."""
         if self._latest is not None:
             where, latest, end = self._latest
             if where == namespace and end.node.attached and given.starts_with(latest):
@@ -305,7 +305,7 @@ class TrajectoryStore:
         return known
 
     def _insert_segment(self, node: Place, stretch: EdgeSegment, session: Hashable) -> Place:
-        """Put a stretch below the locked `node`; the lock moves to its end. Raises StoreFullError."""
+        """Insert a segment below the locked `node`; the lock moves to its end. Raises StoreFullError."""
         if isinstance(node, RadixRoot):  # held while the tree was empty, or emptied since: not the tree's own
             node = self._namespace_root(node.namespace).node
         at = 0
@@ -329,7 +329,7 @@ class TrajectoryStore:
         return node
 
     def _append_edge(self, node: Place, key: bytes, run: TokenRun, session: Hashable) -> Place:
-        """Add what is new below the locked `node`; the lock moves to its end. Raises StoreFullError."""
+        """Append new strides below the locked `node`; the lock moves to its end. Raises StoreFullError."""
         tree = self._tree
         try:
             self._make_room(run.tokens, run.nbytes + PER_NODE)
@@ -349,7 +349,7 @@ class TrajectoryStore:
         return grown
 
     def _lock_node(self, where: PrefixMatch[bytes, TokenRun]) -> Place:
-        """Lock; where that cuts an edge, its lower part has to be found from now on."""
+        """Lock a node, registering the lower part of a split edge."""
         cuts = where.inside > 0
         before = where.node.payload.nbytes if cuts else 0
         locked: Place = self._tree.lock(where)
@@ -360,7 +360,7 @@ class TrajectoryStore:
         return locked
 
     def _make_room(self, tokens: int, size: int) -> None:
-        """Evict until so much more fits. Raises StoreFullError if what is held leaves no room."""
+        """Evict until this fits. Raises StoreFullError if locked nodes leave no space."""
         while self.max_tokens is not None and (over := self.tokens + tokens - self.max_tokens) > 0:
             if not self.evictable:
                 raise StoreFullError("all that is stored is held: collect sessions, or give more room")

@@ -43,7 +43,7 @@ class MatchResult:
 
     @cached_property
     def generation_versions(self) -> list[Version | None]:
-        """Which weights made each; None for tokens of a prompt."""
+        """Return the weight version of each; None for tokens of a prompt."""
         return self.trajectory.versions
 
     def __repr__(self) -> str:
@@ -249,7 +249,7 @@ def _require_text(text: str) -> None:
 
 
 def _normalize_version(version: Version | None) -> Version | None:
-    """Numbers of any library as Python's. Raises ValueError for what is no version."""
+    """Convert numbers of any library to Python's. Raises ValueError."""
     if version is None or isinstance(version, (int, str)):
         return version
     try:
@@ -259,7 +259,7 @@ def _normalize_version(version: Version | None) -> Version | None:
 
 
 def _byte_offsets(text: str, offsets: Sequence[int]) -> list[int]:
-    """Offsets in characters as offsets in UTF-8 bytes. Raises ValueError for what is no number."""
+    """Convert character offsets to UTF-8 byte offsets. Raises ValueError."""
     try:
         offsets = list(map(index, offsets))
     except TypeError as error:

@@ -30,7 +30,7 @@ from radixway.trajectories.token_run import (
 Place: TypeAlias = RadixNode[bytes, TokenRun]
 
 _FEW = 4
-"""Children that are tried one by one rather than looked up."""
+"""Children that are tried in turn instead of looked up."""
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class TextPosition:
 
     node: Place
     strides: int
-    """From the root: the end of `node`, or within its edge."""
+    """Strides from the root: the end of `node`, or within its edge."""
     text: int
     """Bytes of the text up to here; tokens that the text leaves out have none."""
     tokens: int
@@ -50,17 +50,17 @@ Fits = Callable[[Place, int], bool]
 
 
 class StrideIndex:
-    """Which strides begin with which text; learnt from the edges that were laid."""
+    """Finds strides by the text that they begin with; learnt from inserted edges."""
 
     def __init__(self) -> None:
         self._strides: dict[bytes, tuple[bytes, ...]] = {}
-        """Mostly one each, for as many pieces as there are words: a set would take four times the memory."""
+        """Mostly one stride per piece: a set would take four times the memory."""
         self._lengths: dict[int, tuple[int, ...]] = {}
-        """By first byte, the lengths of the pieces that begin with it."""
+        """Lengths of pieces by first byte."""
         self._hidden: set[bytes] = set()
         """Strides of tokens that texts may leave out."""
         self._chunks: set[int] = set()
-        """Lengths of the chunks of text that edges begin with."""
+        """Chunk lengths at the beginning of edges."""
 
     def add_edge(self, node: Place) -> None:
         """Note how the edge of `node` begins."""
@@ -80,7 +80,7 @@ class StrideIndex:
                 self._lengths[piece[0]] = (*lengths, len(piece))
 
     def matching_children(self, node: Place, text: bytes, at: int) -> list[Place]:
-        """Those whose edges may begin as `text` goes on at byte `at`."""
+        """Return the children whose edges may begin as `text` goes on at byte `at`."""
         children = node.children
         if len(children) <= _FEW:
             return list(children.values())
@@ -109,10 +109,10 @@ def _children_by_stride(node: Place, strides: Collection[bytes] | None) -> list[
 def walk_text(
     start: TextPosition, text: bytes, pieces: StrideIndex, fits: Fits | None = None
 ) -> Iterator[TextPosition]:
-    """Every position where an edge ends, or parts from `text`; `start` included, parents before children.
+    """Return every position where an edge ends, or parts from `text`; `start` included, parents before
+    children.
 
-    A position is behind a whole token and never within a character. With `fits` only ends of whole edges.
-    """
+    A position is behind a whole token and never within a character. With `fits` only ends of whole edges."""
     stack = [start]
     while stack:
         here = stack.pop()
@@ -235,7 +235,7 @@ def within_character(text: bytes, at: int) -> bool:
 
 
 def read_trajectory(place: PrefixMatch[bytes, TokenRun]) -> Trajectory:
-    """All tokens from the root to `place`, with their records."""
+    """Return all tokens from the root to `place`, with their records."""
     logprobs = bytearray()
     spans: list[tuple[int, TokenLabel]] = []
     experts: list[tuple[int, bytes]] = []
@@ -289,7 +289,7 @@ def skip_hidden(
 
 
 def _path_edges(place: PrefixMatch[bytes, TokenRun]) -> Iterator[tuple[Place, int]]:
-    """The nodes that lead to `place`, and how many strides of each do."""
+    """Yield the nodes that lead to `place` with their stride counts."""
     start = 0
     for node in place.node.path_from_root():
         if start < place.length:

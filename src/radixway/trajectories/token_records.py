@@ -57,7 +57,7 @@ class Trajectory:
 
     @property
     def versions(self) -> list[Version | None]:
-        """Which weights sampled each token; None for tokens that were not sampled."""
+        """Return the weight version that sampled each token; None for tokens that were not sampled."""
         versions: list[Version | None] = []
         for length, label in span_lengths(self.spans):
             versions += [label.version] * length

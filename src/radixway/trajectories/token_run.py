@@ -87,11 +87,11 @@ def variant_stride(stride: bytes, number: int) -> bytes:
 
 
 _PER_STRIDE = 6 + 1 + 4
-"""Bytes of its key, its width and its log-probability."""
+"""Bytes of key, width and log-probability."""
 _PER_SPAN = 4 + 8
-"""Of a second label and any more: its end, and a reference to it. The first is part of the node."""
+"""Bytes of each further label: its end and a reference."""
 _SLACK = 6
-"""One byte in so many more lies idle in between, because edges grow; measured, on the resident set."""
+"""Growing edges leave one byte in this many idle, measured on the resident set."""
 PER_NODE = 850
 """Bytes that a node, its run and their containers take beside what they contain; measured."""
 
@@ -111,12 +111,12 @@ class TokenRun:
     """
 
     text: bytes
-    """What the tokens stand for, hidden ones included."""
+    """Text of the tokens, hidden ones included."""
     widths: bytes
     """Bytes of the text that each stride stands for."""
     logprobs: bytes
     ends: bytes
-    """Where each label ends, in strides, four bytes each: in tuples they would take ten times the memory."""
+    """End of each label in strides, four bytes each: tuples would take ten times the memory."""
     labels: tuple[TokenLabel, ...]
     chunks: int = 0
     """Strides, all at the beginning, that are chunks of text and no tokens."""
@@ -125,7 +125,7 @@ class TokenRun:
     used: Version | None = None
     """The latest weights with which the run was used. Says what may be collected, not who sampled it."""
     clock: int = 0
-    """When it was used last, in uses of the store."""
+    """Last use, in uses of the store."""
     whose: Hashable = None
     """The session that has a record up to its end, or `SEVERAL`: it is not lengthened by another."""
 

@@ -38,7 +38,7 @@ class TokenSegment:
         spans: Spans,
         experts: tuple[tuple[int, bytes], ...] = (),
     ) -> TokenSegment:
-        """With a label for every token. Raises ValueError where the lengths do not fit."""
+        """Build from a label per token. Raises ValueError where lengths differ."""
         tokens = to_token_ids(ids)
         count = spans[-1][0] if spans else 0
         sampled = bytearray(count)
@@ -62,7 +62,7 @@ class TokenSegment:
         mask: Sequence[int] | None,
         version: Version | None,
     ) -> TokenSegment:
-        """With a loss mask, in which 1 is what the model made. Raises ValueError where lengths do not fit."""
+        """Build from a loss mask, in which 1 is what the model made. Raises ValueError where lengths differ."""
         tokens = to_token_ids(ids)
         try:
             sampled = bytes(len(tokens)) if mask is None else bytes(list(mask))  # not an array's memory
@@ -113,11 +113,11 @@ class TokenSegment:
         return join_spans(shown, cut_spans(spans, at, len(self.ids))) if hidden else spans
 
     def first_mismatch(self, run: TokenRun, count: int, at: int) -> int:
-        """Of `count` tokens of `run`, equal to those from `at` on here, the first whose records part.
+        """Return, of `count` tokens of `run`, equal to those from `at` on here, the first whose records
+        differ.
 
         A token that is only context here agrees with any; one that was sampled, with one that was sampled by
-        the same weights with the same log-probability.
-        """
+        the same weights with the same log-probability."""
         start = run.chunks
         for (end, label), begin in _with_starts(run.spans):
             low, high = max(begin - start, 0), min(end - start, count)
@@ -129,7 +129,8 @@ class TokenSegment:
         return count
 
     def _mismatch_in_span(self, run: TokenRun, label: TokenLabel, low: int, high: int, at: int) -> int:
-        """The first token of [low, high), all labelled `label` in `run`, whose records part, or `high`."""
+        """Return the first token of [low, high) in `run`, all labelled `label`, whose record differs, or
+        `high`."""
         first = self.sampled.index(1, at + low) - at
         if label.source != "sampled":
             return first
@@ -183,7 +184,7 @@ def _spans_of_mask(mask: bytes, version: Version | None) -> Spans:
 
 @lru_cache(maxsize=256, typed=True)
 def _labels_of_mask(version: Version | None) -> tuple[TokenLabel, TokenLabel]:
-    """For a 0 and for a 1. The same objects for all: an edge has hundreds of tokens, and a label 90 bytes."""
+    """Return shared labels for 0 and 1: an edge has hundreds of tokens, and a label 90 bytes."""
     return TokenLabel("prompt", 0), TokenLabel("sampled", 1, version)
 
 

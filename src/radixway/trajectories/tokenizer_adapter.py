@@ -64,7 +64,7 @@ class _DuckTypedTokenizer:
 
 
 class _DecodedSingly(dict[int, bytes]):
-    """What each token stands for if it stands alone; the store notices where that is not the text."""
+    """Decodes tokens one by one; the store notices where that differs from the text."""
 
     def __init__(self, tokenizer: Any) -> None:
         super().__init__()

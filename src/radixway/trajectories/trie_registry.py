@@ -27,7 +27,7 @@ class TrieRegistry:
         self.memory = MemoryBudget(section.max_bytes)
         self._tokenizer_of = tokenizer_of
         self._tries: OrderedDict[str, StringRadixTrie] = OrderedDict()
-        """The one used longest ago first."""
+        """Least recently used first."""
         self.owners = PathOwners()
 
     async def trie_for(self, model: str | None) -> StringRadixTrie:

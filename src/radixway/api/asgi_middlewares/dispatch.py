@@ -40,12 +40,13 @@ class InnerCall:
         self._unread_body: bytes | None = body
         self._left = asyncio.Event()
         self._heard = False
-        """Somebody was told how it ended."""
+        """The application has returned or raised."""
         self._messages: asyncio.Queue[Message | None] = asyncio.Queue(maxsize=1)
         self._task = asyncio.create_task(self._run_app(app, scope))
 
     async def start_response(self) -> Response:
-        """Its answer, once it begins. Raises what the application raises, RuntimeError if it says nothing."""
+        """Return the application's answer once it begins. Raises what the application raises, RuntimeError
+        without an answer."""
         message = await self._messages.get()
         if message is None:
             await self._raise_app_error()
@@ -53,7 +54,7 @@ class InnerCall:
         return _StreamingResponse(message["status"], list(message.get("headers", ())), self._body())
 
     async def disconnect(self) -> None:
-        """Nobody reads any more: let the application know as if the client had left, and wait for its end."""
+        """Tell the application that the client left, and wait for its end."""
         self._left.set()
         while not self._messages.empty():
             self._messages.get_nowait()
@@ -103,9 +104,9 @@ class InnerCall:
 
 
 class _StreamingResponse(Response):
-    """An answer on its way. Of this name, because middlewares ask for it as Slime's own does.
+    """A streamed response, named as middlewares written for Slime expect.
 
-    `body_iterator` gives its bytes once. Whoever puts another in its place changes the length.
+    `body_iterator` yields the body once; a replacement of it may change the length.
     """
 
     def __init__(
@@ -194,7 +195,7 @@ class ReplayableRequest(Request):
         self._body = body
         self._parsed: Any = _UNREAD
         self.unreadable: Exception | None = None
-        """Why the body is not JSON, once somebody asked for it."""
+        """Why the body is not JSON, once it was read."""
 
     def replace_body(self, body: bytes) -> None:
         """Set the `body` that the next `call_next` sends."""
@@ -224,7 +225,7 @@ class ReplayableRequest(Request):
 
 
 async def _forwarded_request(request: Request) -> tuple[Scope, bytes]:
-    """A scope of its own for the call, because applications write into theirs, and the body."""
+    """Return a copy of the call's scope, because applications write into theirs."""
     body = await request.body()
     scope = dict(request.scope)
     scope["headers"] = [header for header in scope["headers"] if header[0] not in _FRAMING]
@@ -233,6 +234,6 @@ async def _forwarded_request(request: Request) -> tuple[Scope, bytes]:
 
 
 async def _receive_nothing() -> Message:
-    """In place of `receive`: the departure of the client ends the task that would hear of it."""
+    """Replace `receive`: when the client leaves, cancellation ends the task that would read it."""
     await asyncio.Event().wait()
     raise AssertionError("unreachable")

@@ -36,7 +36,7 @@ class SlimeRouter:
         self._registry = registry
         self._membership = membership
         self.app = app
-        """Where a middleware may add routes of its own."""
+        """The application, to which a middleware may add routes."""
         self.args = _slime_arguments(config)
         self.verbose = config.telemetry.logs.level == "debug"
 
@@ -105,13 +105,13 @@ def _build_layer(path: str, middleware: type, app: App, router: SlimeRouter, max
 
 
 def _takes_router(middleware: type) -> bool:
-    """Starlette's own do not, and are welcome all the same."""
+    """Return whether `middleware` accepts the `router` argument; Starlette's own do not."""
     parameters = signature(middleware).parameters
     return "router" in parameters or any(each.kind is Parameter.VAR_KEYWORD for each in parameters.values())
 
 
 class _ErrorBoundary:
-    """Around them all: what escapes a middleware becomes an error reply if none has begun."""
+    """Outermost: an exception that escapes a middleware becomes an error reply if none has begun."""
 
     def __init__(self, app: App) -> None:
         self._app = app

@@ -135,7 +135,7 @@ def _require_debug_auth(room: ChatService) -> None:
 
 
 _HIDDEN = "********"
-"""In place of a key, of which nobody knows more than a hash."""
+"""Shown in place of a key, of which only a hash is stored."""
 
 
 def account_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:

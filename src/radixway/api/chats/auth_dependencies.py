@@ -28,11 +28,11 @@ from radixway.core.tenants import KeyRing, KnownKey
 
 _MAX_HEADER_BYTES = 8192
 _USER = "radixway.user"
-"""Where a scope says whose request it is, once that was looked up."""
+"""Scope key of the resolved user."""
 OPERATOR = "operator"
-"""The provider of the one user as whom whoever runs the gateway chats."""
+"""Provider of the one user as whom the gateway's operator chats."""
 _RESERVED = frozenset({"debug", "discord", "github", "google", "local", HOUSE, OF_TENANTS, OPERATOR})
-"""Providers that no trusted server is; those of OpenID Connect are URLs."""
+"""Provider names that a trusted server may not use; those of OpenID Connect are URLs."""
 _Name = Annotated[str, Meta(min_length=1, max_length=256, pattern="^[^\x00]*$")]
 
 
@@ -43,7 +43,7 @@ class TrustedClient(msgspec.Struct, frozen=True):
     client: _Name
     """The server, which is its users' provider."""
     user_id: _Name
-    """For somebody new."""
+    """User id for a new user."""
     provider_account_id: _Name
     username: _Name
 
@@ -155,7 +155,7 @@ class ChatAuthenticator:
         return named.tenant if named is not None and "trusted" in named.scopes else None
 
     async def _user_of_token(self, token: str) -> tuple[User | None, bool]:
-        """Whose token or key it is, and whether it is an administrator's. Raises InvalidTokenError."""
+        """Return the user of a token or key, and whether it is an administrator's. Raises InvalidTokenError."""
         if token.startswith(PREFIX):
             found = await self._room.api_keys.find_key(token)
             if found is None:
@@ -178,7 +178,8 @@ class ChatAuthenticator:
         return None if self._ring is None else self._ring.find_key([(b"x-api-key", token.encode())])
 
     async def _user_of_key(self, named: KnownKey) -> User:
-        """Somebody new with the first call. A key that names nobody is the tenant's, as one user."""
+        """Return the user of a key, created with the first call; a key without a user acts as one user of its
+        tenant."""
         if not named.may_use_models:
             raise HTTPException(403, "This key is not for calls of users")
         account = named.user or ""
@@ -199,7 +200,7 @@ def _authenticate_first(app: ASGIApp, ask: Callable[[Request], Awaitable[object]
 
 
 def _bearer_token(request: Request, status: int, missing: str) -> str:
-    """From `Authorization: Bearer`, or, where there is no such header, from `X-API-Key`."""
+    """Return the token of `Authorization: Bearer`, or, without that header, of `X-API-Key`."""
     given = request.headers.get("authorization")
     if given is None:
         kind, token = "bearer", request.headers.get("x-api-key", "")

@@ -20,7 +20,7 @@ class LenientRequestBody(BaseModel):
     @field_validator("*")
     @classmethod
     def _check_storable(cls, value: Any) -> Any:
-        """PostgreSQL has no U+0000 in text; neither database nor answers have lone surrogates or NaN."""
+        """Reject what cannot be stored: U+0000 (PostgreSQL), lone surrogates, NaN."""
         for each in value if isinstance(value, list) else [value]:
             if isinstance(each, str):
                 _check_text(each)
@@ -166,9 +166,10 @@ class AnswerOptions(StrictRequestBody):
     safety_level: Level | None = None
     """More than what is configured for the model; less counts for nothing."""
     while_busy: WhileBusy | None = None
-    """Where the chat is being answered: refuse this, end that, or wait one's turn. Default: the server's."""
+    """What a question does to a chat that is being answered: reject it, interrupt the answer, or wait.
+    Default: the server's."""
     reply: Literal["whole", "stream", "later"] = "whole"
-    """When the answer is there, as server-sent events as it comes, or at once with a pending answer."""
+    """The whole answer, a stream of events, or at once a pending answer."""
 
     def given_parameters(self) -> dict[str, Any]:
         """Return the parameters of the answer that were named."""

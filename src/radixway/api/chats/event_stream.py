@@ -21,13 +21,13 @@ from radixway.core.http.server_sent_events import write_comment, write_event
 _HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}
 _LINE_END = b"\r\n"
 _PENDING_S = 1.0
-"""Between two words on where it stands in its queue."""
+"""Pause between two reports of a queue position."""
 _MAX_ENTRIES_AHEAD = 4096
-"""Events that are read ahead for a client that is slow to take them."""
+"""Events that are read ahead for a slow client."""
 
 
 class ChatEventStream(Response):
-    """Every entry, and until the first one where the answer stands in its queue.
+    """Yields every entry, and until the first one the queue position.
 
     Whatever is there at one time is one write: answers come in batches, and writes are what they cost.
     """

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _COUNT_S = 1.0
-"""How long a scrape waits for the database."""
+"""Seconds that a scrape waits for the database."""
 
 
 class ChatsApplication(Component):
@@ -78,7 +78,7 @@ class ChatsApplication(Component):
         self._app: ASGIApp | None = None
         self.warming: asyncio.Task[None] | None = None
         self._unopened: str | None = None
-        """What is wrong while there is no room."""
+        """Why the chats could not be opened, or None."""
         self._open = AsyncExitStack()
         self._lock = asyncio.Lock()
         self._listens = (registry.on_state, registry.on_learn, registry.on_remove)

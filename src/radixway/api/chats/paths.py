@@ -12,7 +12,7 @@ _CHAT_ROOTS = frozenset({"auth", "chats", "configs", "account", "plugins"})
 _CHAT_V1_ROOTS = frozenset({"account", "chats", "webhooks"})
 _CHAT_ADMIN_ROOTS = frozenset({"workers", "refresh_tokens", "users"})
 _PULL_PATHS = frozenset({"/work", "/workers/work", "/workers/sessions"})
-"""The rest of `/workers` is about those that the gateway sends requests to."""
+"""Paths of pull workers; the rest of `/workers` is about workers that the gateway sends requests to."""
 _RESPONSE_V1_ROOTS = frozenset({"responses", "conversations"})
 
 

@@ -20,7 +20,7 @@ def config_routes(room: ChatService) -> APIRouter:
 
     @router.get("/model_configs")
     async def model_configs() -> list[dict[str, Any]]:
-        """Every model that may be asked now, with the presets of sampling."""
+        """List every model that may be asked now, with the sampling presets."""
         presets = [asdict(preset) for preset in load_published()[1]]
         return [
             {"name": config.name, "description": "", "parameter_configs": presets}
@@ -45,7 +45,7 @@ def config_routes(room: ChatService) -> APIRouter:
 
 
 _ANYWHERE = {"access-control-allow-origin": "*"}
-"""Web pages of others read manifests, too."""
+"""Web pages of other sites read manifests, too."""
 _MAX_PARAMETER_CHARS = 8192
 
 

@@ -95,7 +95,7 @@ def pull_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
 
     @router.websocket("/work")
     async def overview(socket: WebSocket) -> None:
-        """As the overview has it: key and version in the query."""
+        """Serve a worker of the overview's protocol: key and version in the query."""
         query = socket.query_params
         is_current = query.get("protocol_version") == "v2"
         await serve(socket, OVERVIEW, query.get("api_key"), _refusal_frame, is_current=is_current)

@@ -34,7 +34,7 @@ Processing = Literal["sequential", "concurrent"]
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _SIZES = (1, 2, 5, 10, 20, 50, 100, 200)
 _RANGES = ((1, "1"), (5, "2-5"), (10, "6-10"), (20, "11-20"), (50, "21-50"))
-"""The published ones: the largest size, and the label; what is larger is `50+`."""
+"""The published ranges: largest size and label; larger ones are `50+`."""
 
 
 class BatchClassificationMetrics:
@@ -126,7 +126,7 @@ def classify_routes(room: LazyClassificationService, counts: BatchClassification
 
     @router.post("/api/v1/classify/combined")
     async def combined(request: Request) -> Answer:
-        """All three, or those in `tasks`; parts that nobody can answer are null and named."""
+        """Run all three tasks, or those in `tasks`; parts that cannot be answered are null and named."""
         with translate_errors():
             asked = await decode_body(request, _CombinedBody)
             text = check_text_given(asked.text)
@@ -139,7 +139,7 @@ def classify_routes(room: LazyClassificationService, counts: BatchClassification
 
     @router.post("/api/v1/classify/batch")
     async def batch(request: Request) -> Answer:
-        """One task, or `all`, of many texts; results in their order."""
+        """Run one task, or `all`, on many texts; results keep their order."""
         with translate_errors("UNIFIED_CLASSIFIER_UNAVAILABLE"):
             asked = await decode_body(request, _BatchBody)
             task = _parse_task(asked.task_type, "task_type", also=("all",))
@@ -195,7 +195,7 @@ def _parse_task(name: str, field: str, also: tuple[str, ...] = ()) -> Any:
 
 
 def _parse_options(given: msgspec.Raw, task: Task | None) -> ClassificationOptions:
-    """The options of one task, or of several by their names. Raises BadBodyError, which names the option."""
+    """Return the options of one task, or of several by name. Raises BadBodyError naming the option."""
     from radixway.semantics.classification.answers import ClassificationOptions
 
     if bytes(given).strip() == b"null":
@@ -227,7 +227,7 @@ def prompt_routes(semantic: SemanticService | None, access: AdminAccess) -> APIR
 
     @router.get("/config/system-prompts")
     async def prompts() -> dict[str, Any]:
-        """Every category with its prompt, whether it is on, and its mode."""
+        """List every category with its prompt, whether it is on, and its mode."""
         return {"system_prompts": _prompt_objects(semantic)}
 
     @router.put("/config/system-prompts")
@@ -290,7 +290,7 @@ def _overview_routes(routers: Iterable[APIRouter]) -> APIRouter:
 
     @router.get("/api/v1")
     async def overview() -> dict[str, Any]:
-        """Every path of this API, with its method and a sentence."""
+        """List every path of this API with its method and a sentence."""
         links = {"openapi": "/openapi.json", "docs": "/docs", "models": "/info/models"}
         return {"service": "Radixway", "version": __version__, "endpoints": endpoints, "links": links}
 

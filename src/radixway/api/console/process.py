@@ -67,7 +67,7 @@ _READY_WITHIN_S = 60.0
 _STOP_WITHIN_S = 5.0
 _ENDING_S = 0.5
 _RESTART_AFTER_S = 5.0
-"""One that could not start is not tried again with every request."""
+"""A console that could not start is not started again with every request before this."""
 
 
 class ConsoleUnavailableError(Exception):
@@ -75,7 +75,7 @@ class ConsoleUnavailableError(Exception):
 
 
 class ConsoleProcess:
-    """One per gateway. The two talk over Unix sockets in a directory that nobody else may enter."""
+    """The gateway's one console process. The two talk over Unix sockets in a private directory."""
 
     def __init__(self, config: ConsoleConfig, app: App) -> None:
         """`app`: the gateway, which the pages ask."""
@@ -171,7 +171,7 @@ class ConsoleProcess:
         self._answers = True
 
     async def _serve_console_request(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """The gateway, asked by the pages: whoever may enter the directory is as near as the loopback."""
+        """Serve the console's calls to the gateway: a client that may enter the directory counts as local."""
         await self._app({**scope, "client": ("127.0.0.1", 0)}, receive, send)
 
     async def _end_process(self) -> None:

@@ -127,7 +127,7 @@ async def _read_body(receive: Receive) -> AsyncIterator[bytes]:
 
 
 def _forwarded_headers(scope: Scope, more: Headers) -> list[tuple[str, str]]:
-    """The browser's own headers but those between two neighbours, and `more` in place of any it made up."""
+    """Return the browser's end-to-end headers; `more` replaces any that it made up."""
     ours = {name for name, _ in more}
     kept = [
         (name, value)
@@ -144,7 +144,7 @@ def _target_url(scope: Scope) -> URL:
 
 
 _ANSWERS_WITHIN_S = 60.0
-"""Longer than a page takes, and than the pause between two signs of life of one that is polled."""
+"""Longer than a page takes, and than the pause between two polls of a socket."""
 _STARTING_PAGE = (files(__package__) / "starting.html").read_text()
 _KEYS = (b"authorization", b"x-api-key")
 _INSTALL = "pip install 'radixway[console]'"
@@ -233,7 +233,7 @@ class ConsoleProxy(Component):
     async def _forward(
         self, to: Path, scope: Scope, receive: Receive, send: Send, visitor: Headers, answer: Headers
     ) -> bool:
-        """False if nobody answered there, and so nothing was sent."""
+        """Forward a request; return False if no process listened and nothing was sent."""
         answered = False
 
         async def send_noting(message: Message) -> None:
@@ -297,7 +297,7 @@ def _is_page_visit(scope: Scope) -> bool:
 
 
 async def _send_starting_page(scope: Scope, receive: Receive, send: Send) -> None:
-    """A page at once. It asks for a file, which is answered when the process is there, and loads anew."""
+    """Answer at once with a page that loads again when the console's process answers."""
     is_chinese = Request(scope).headers.get("accept-language", "").lower().startswith("zh")
     text = "控制台正在启动…" if is_chinese else "The console is starting…"
     page = _STARTING_PAGE.format(lang="zh-CN" if is_chinese else "en", text=text)

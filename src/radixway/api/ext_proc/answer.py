@@ -28,11 +28,11 @@ Write = Callable[[ProcessingResponse], Awaitable[None]]
 
 
 _HEADERS_TIMEOUT_S = 0.05
-"""How long a stream that is read already waits for its head: middlewares of Starlette's kind hand it on a
-little later, and one that reads before it answers has none to give.
+"""Seconds that a stream which is read already waits for its head: Starlette middlewares pass it on a little
+later, and one that reads before it answers has none to give.
 """
 _LAST_FRAME_TIMEOUT_S = 2.0
-"""How long the end of a stream waits for a frame of the worker's to go with."""
+"""Seconds that the end of a stream waits for a frame of the worker to travel with."""
 
 
 class BodyFrame(NamedTuple):
@@ -52,7 +52,7 @@ class EnvoyAnswer:
         """Envoy carries the request: there will be a worker's answer."""
         self.over = False
         self._cut = False
-        """By an answer of ours in place of the worker's: Envoy listens no more."""
+        """Replaced by an answer of ours; Envoy no longer reads."""
         self._upstream: asyncio.Future[tuple[list[Header], bool]] | None = None
         self._status = 0
         self._headers: list[Header] = []
@@ -62,7 +62,7 @@ class EnvoyAnswer:
         self._arrived = asyncio.Event()
         self._in_hand: BodyFrame | None = None
         self._ending = False
-        """Whoever still reads the worker's answer reads in vain."""
+        """The worker's answer is no longer needed."""
         self._start: tuple[int, list[Header]] | None = None
         self._started = asyncio.Event()
         self._said = bytearray()
@@ -195,8 +195,8 @@ class EnvoyAnswer:
         return self._in_hand is not None
 
     async def _begin_stream(self) -> None:
-        """The head may go on; without what a middleware would add that reads the stream before it answers,
-        because Envoy brings no body before that.
+        """Let the head go on, without what a middleware would add that reads the stream before it answers:
+        Envoy sends no body before that.
         """
         self._body_mode = "streamed"
         with suppress(TimeoutError):

@@ -31,7 +31,7 @@ from radixway.routing import Worker, WorkerLease
 from radixway.routing.transports import CHUNKS_PER_BLOCK, RequestForwarder
 
 _KNOWN_FOR_S = 30.0
-"""How long what a name resolved to is believed."""
+"""Seconds for which a resolved address is used."""
 _MAX_CACHED = 4096
 
 
@@ -137,7 +137,7 @@ class EnvoyChunks(Chunks):
         self._lease = lease
         self._end = end
         self._cut: str | None = None
-        """Why the answer, which has ended, is not whole."""
+        """Why the finished answer is incomplete."""
         self._buffer = EventBuffer()
         self._ended = False
         self._chunks = 0

@@ -140,7 +140,7 @@ def _body_mutation(body: bytes) -> BodyMutation:
 Header = tuple[bytes, bytes]
 
 DESTINATION = b"x-gateway-destination-endpoint"
-"""Where Envoy's cluster (ORIGINAL_DST) reads the worker's address, `ip:port`."""
+"""Header from which Envoy's cluster (ORIGINAL_DST) reads the worker's address, `ip:port`."""
 MODEL = b"x-selected-model"
 
 _ENVOYS = frozenset(
@@ -154,7 +154,7 @@ _ENVOYS = frozenset(
         b"x-forwarded-proto",
     }
 )
-"""What Envoy itself needs, or does not let anybody change."""
+"""Headers that Envoy needs itself or does not let others change."""
 
 
 @dataclass(frozen=True, slots=True)

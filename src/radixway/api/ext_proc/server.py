@@ -44,7 +44,7 @@ class ExtProcServer(Component):
         self._server: Any = None
         self._stopping: asyncio.Task[None] | None = None
         self.port = 0
-        """Where it listens, once it does."""
+        """The port, once listening."""
 
     @property
     def address(self) -> str:
@@ -84,7 +84,7 @@ class ExtProcServer(Component):
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def Process(self, _: Any, context: Any) -> None:  # noqa: N802 - gRPC's name for it
-        """One request of Envoy's."""
+        """Serve one request of Envoy's."""
 
         async def write(response: ProcessingResponse) -> None:
             try:

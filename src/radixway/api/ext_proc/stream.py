@@ -46,7 +46,7 @@ class StreamSettings:
     via: bytes
     section: ExtProcConfig
     max_answer_bytes: int
-    """Of a worker's answer that is not a stream."""
+    """Limit of a worker's answer that is not a stream."""
 
 
 class ProcessingStream:
@@ -64,7 +64,7 @@ class ProcessingStream:
         self._lock = asyncio.Lock()
         self._unanswered = 0
         self._waits_since = 0.0
-        """When the oldest message without an answer came, in the event loop's time."""
+        """When the oldest unanswered message came, in the event loop's time."""
         self._timer: asyncio.TimerHandle | None = None
         self._left = asyncio.Event()
         self._passed_by = False
@@ -180,7 +180,7 @@ class ProcessingStream:
         self.answer.on_upstream_headers(messages.decode_headers(head.headers), head.end_of_stream)
 
     async def _fail_misconfigured(self, problem: str) -> None:
-        """Envoy would let pass what nobody has seen."""
+        """Fail a request that Envoy's configuration would let pass unread."""
         log.error("ext_proc: %s", problem)
         await self.send_error(HttpError(problem, code="ext_proc_misconfigured"))
 
@@ -213,7 +213,7 @@ class ProcessingStream:
             self._expiring = loop.create_task(self._fail_deadline())
 
     async def _fail_deadline(self) -> None:
-        """Envoy would not wait much longer, and might then let pass what has not been looked at."""
+        """Fail before Envoy's own timeout, which might let a request pass unread."""
         message = f"no decision within {self._terms.section.answer_within_s:g} s"
         log.warning("ext_proc: %s", message)
         await self.send_error(HttpError(message, status=504, code="deadline_exceeded"))
@@ -221,7 +221,8 @@ class ProcessingStream:
 
 
 def _client_address(message: ProcessingRequest) -> tuple[str, int] | None:
-    """Who Envoy's client is, if Envoy says (`request_attributes`); nobody's network is trusted otherwise."""
+    """Return Envoy's client address if Envoy says it (`request_attributes`); without it no network is
+    trusted."""
     if _ATTRIBUTES not in message.attributes:
         return None
     fields = message.attributes[_ATTRIBUTES].fields
@@ -235,7 +236,7 @@ def _client_address(message: ProcessingRequest) -> tuple[str, int] | None:
 
 
 def _misconfiguration_of(message: ProcessingRequest) -> str | None:
-    """What in Envoy's configuration would let a request pass without having been looked at."""
+    """Return what in Envoy's configuration would let a request pass unread, or None."""
     if message.observability_mode:
         return "ext_proc must not run in observability_mode: what is decided there has no effect"
     if not message.HasField("protocol_config"):

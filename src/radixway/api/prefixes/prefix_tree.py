@@ -20,7 +20,7 @@ from itertools import groupby
 
 @dataclass(frozen=True, slots=True)
 class PromptBlocks:
-    """One request, as far as it matters here."""
+    """A request's prompt blocks and counts."""
 
     model: str
     blocks: tuple[int, ...]
@@ -106,7 +106,7 @@ def _split_children(node: SharedPrefix, number: int, ordered: Sequence[PromptBlo
 
 
 def _groups(keys: Iterable[Hashable]) -> Iterator[tuple[int, int]]:
-    """Where runs of equal keys begin and end."""
+    """Yield the bounds of runs of equal keys."""
     lo = 0
     for _, run in groupby(keys):
         hi = lo + sum(1 for _ in run)
@@ -115,7 +115,7 @@ def _groups(keys: Iterable[Hashable]) -> Iterator[tuple[int, int]]:
 
 
 def _common_blocks(one: tuple[int, ...], other: tuple[int, ...], known: int) -> int:
-    """How many blocks two prompts have in common, by bisection on slices; `known` of them are."""
+    """Count the blocks that two prompts share, by bisection on slices; `known` of them are equal."""
     low, high = known, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2

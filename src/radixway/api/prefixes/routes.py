@@ -56,7 +56,7 @@ class PrefixInfo(_Reply):
     """Comes before it; null at the top."""
     kind: Kind
     name: str
-    """A model's or worker's; of a prefix the name of its last block, which nobody can read it from."""
+    """Name of a model or worker; of a prefix the opaque name of its last block."""
     begin: int = 0
     """Tokens before it."""
     tokens: int = 0
@@ -65,16 +65,16 @@ class PrefixInfo(_Reply):
     last_used: float | None = None
     """Seconds since the epoch."""
     in_use: bool | None = None
-    """By a request that runs now, where somebody says."""
+    """Whether a running request uses it, if known."""
     tenants: list[PrefixUser] = []
-    """Who asks for it, the most frequent first; ten at most, as of the two that follow."""
+    """Its most frequent tenants; at most ten, as for the next two fields."""
     workers: list[PrefixUser] = []
     held_by: list[PrefixHolder] = []
     hidden: int = 0
     """Prefixes right below it that are not told, and the tokens on them."""
     hidden_tokens: int = 0
     text: str | None = None
-    """How it begins, only where `console.show_prompts` allows that and somebody has the text."""
+    """The beginning of its text, only if `console.show_prompts` allows and the text is known."""
 
 
 class PrefixTree(_Reply):
@@ -84,9 +84,9 @@ class PrefixTree(_Reply):
     prefixes: list[PrefixInfo]
     """Each after the one above it."""
     requests: int | None = None
-    """Those that the tree is made of."""
+    """Requests in the tree."""
     prompt_tokens: int | None = None
-    """In their prompts."""
+    """Tokens of their prompts."""
     silent: list[str] = []
     """Workers that do not tell what they cache."""
     shows_text: bool
@@ -94,7 +94,7 @@ class PrefixTree(_Reply):
 
 _MAX_NAMES = 10
 _MAX_TEXT_CHARS = 160
-"""Characters of a text that is shown."""
+"""Characters of a text that are shown."""
 _WORKER_TIMEOUT_S = 3.0
 
 _Count = Annotated[int, Meta(ge=0, le=2**53)]

@@ -20,7 +20,7 @@ BlockKind = Literal["thinking", "text", "call"]
 
 @dataclass(slots=True, frozen=True)
 class SampledTokenLogprob:
-    """One sampled token and its log-probability, natural logarithm."""
+    """A sampled token and its log-probability, natural logarithm."""
 
     token: bytes
     logprob: float
@@ -45,9 +45,9 @@ class FinishInfo:
     prompt_tokens: int
     completion_tokens: int
     cached_tokens: int = 0
-    """Of the prompt's, those that the worker did not have to compute."""
+    """Prompt tokens that the worker had cached."""
     reasoning_tokens: int = 0
-    """Of the answer's, those that the model thought with, where somebody counted."""
+    """Output tokens of reasoning, if counted."""
     stop: str | None = None
     """The stop string that ended it, if one did."""
 
@@ -57,12 +57,12 @@ class ReplyMetadata:
     """The id, model and time of a reply."""
 
     id: str
-    """Of the request. Each protocol puts a prefix of its own before it."""
+    """Id of the request. Each protocol puts a prefix of its own before it."""
     model: str
     created: int
     """Seconds since the epoch."""
     prompt_ids: Sequence[int] = ()
-    """What the model was given."""
+    """Token ids of the prompt."""
 
 
 @dataclass(slots=True)
@@ -76,7 +76,7 @@ class ContentBlock:
 
     @property
     def text(self) -> str:
-        """All of it so far."""
+        """Return all text so far."""
         return "".join(self.pieces)
 
 
@@ -114,12 +114,12 @@ class GeneratedAnswer:
 
     @property
     def reasoning(self) -> str:
-        """All that was thought."""
+        """Return all reasoning."""
         return self._joined_text("thinking")
 
     @property
     def content(self) -> str:
-        """All that was said, before calls and after."""
+        """Return all content, before and after tool calls."""
         return self._joined_text("text")
 
     @property
@@ -165,7 +165,7 @@ class AssistantTurn:
         return bool(self.reasoning or self.content or self.calls)
 
     def add_tool_call(self, call_id: str, name: str, arguments: str) -> None:
-        """One more tool call; `arguments` is JSON."""
+        """Add a tool call; `arguments` is JSON."""
         self.calls.append(ContentBlock("call", [arguments], call_id, name))
 
     def to_message(self) -> Message:

@@ -23,7 +23,7 @@ from radixway.core.http import HttpError
 from radixway.core.parsers import CallDelta
 
 _INVALID = "INVALID_JSON"
-"""What Anthropic's guide wraps arguments in that are not valid JSON, so that they can be sent back."""
+"""Wraps arguments that are not valid JSON, as Anthropic's guide advises, so that they can be sent back."""
 
 
 def parse_tool_input(arguments: str) -> dict[str, Any]:

@@ -20,7 +20,7 @@ encode = msgspec.json.Encoder().encode
 
 
 def encode_event(data: dict[str, Any], *, named: bool = False) -> bytes:
-    """One server-sent event; a `named` one has its `type` as its name."""
+    """Encode a server-sent event; a `named` one has its `type` as its name."""
     return write_event(encode(data), event_type=data["type"] if named else "")
 
 
@@ -46,7 +46,7 @@ class EventWriter(Protocol):
 
 
 class ProtocolAdapter(Protocol):
-    """One protocol. Without state: one instance serves all requests."""
+    """A wire protocol. It has no state: one instance serves all requests."""
 
     name: str
 

@@ -289,7 +289,7 @@ def _message_delta(delta: MessageDelta) -> dict[str, Any]:
 
 
 def _tool_call_deltas(calls: Sequence[CallDelta]) -> list[dict[str, Any]]:
-    """What is added to each call; its id, type and name come once."""
+    """Yield what is new in each call; id, type and name come once."""
     deltas: list[dict[str, Any]] = []
     for call in calls:
         delta: dict[str, Any] = {"index": call.index, "function": {"arguments": call.arguments}}

@@ -72,12 +72,12 @@ class CompletionsAdapter(OpenAIErrors):
 
 
 class _CompletionEventWriter(ChunkWriter):
-    """Writes the text in pieces; knows how far the tokens' text has come."""
+    """Writes text deltas and follows how far the tokens' text has come."""
 
     def __init__(self, ask: NormalizedRequest, head: ReplyMetadata) -> None:
         super().__init__(ask, head, f"cmpl-{head.id}", "text_completion")
         self._offset = 0
-        """Characters of the tokens whose log-probabilities have been told."""
+        """Characters of the tokens whose log-probabilities were sent."""
         self._told_prompt = False
 
     def encode_start(self) -> bytes:
@@ -125,7 +125,7 @@ class _CompletionEventWriter(ChunkWriter):
 
 
 def _parse_prompt(given: str | list[Any]) -> str | list[int]:
-    """The one prompt. Raises BadBodyError (400) for none, several, or something else."""
+    """Return the one prompt. Raises BadBodyError (400) for none, several, or another type."""
     if isinstance(given, str):
         return given
     prompts = given if given and all(isinstance(item, str | list) for item in given) else [given]

@@ -21,7 +21,7 @@ Tool: TypeAlias = dict[str, Any]
 
 @dataclass(slots=True, kw_only=True)
 class NormalizedRequest:
-    """One request for one answer."""
+    """A request for one answer, in no protocol's form."""
 
     model: str | None
     messages: list[Message] = field(default_factory=list)
@@ -33,7 +33,7 @@ class NormalizedRequest:
     """`auto`, `none`, `required` or `{"type": "function", "function": {"name": …}}`; None without tools."""
     parallel_tool_calls: bool = True
     sampling: dict[str, Any] = field(default_factory=dict)
-    """What the client gave, under the names of /generate's `sampling_params`: `max_new_tokens`, `stop` …"""
+    """Sampling parameters under the names of /generate's `sampling_params`: `max_new_tokens`, `stop` …"""
     stream: bool = False
     include_usage: bool = False
     """The stream of a protocol that tells usage on request is to end with it."""
@@ -41,7 +41,7 @@ class NormalizedRequest:
     """Log-probabilities are asked for, with so many alternatives to each token; None: they are not."""
     return_token_ids: bool = False
     template_arguments: dict[str, Any] = field(default_factory=dict)
-    """What the chat template sees beside the messages: `enable_thinking`, `reasoning_effort` …"""
+    """Template arguments beside the messages: `enable_thinking`, `reasoning_effort` …"""
     continue_final_message: bool = False
     """The last message is the beginning of the answer."""
     previous_response_id: str | None = None

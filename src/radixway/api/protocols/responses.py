@@ -149,14 +149,14 @@ def convert_response_tools(given: Sequence[Any] | None) -> list[Tool] | None:
 
 
 class _ItemConverter:
-    """Walks over items; what belongs to one assistant's turn is gathered until something else comes."""
+    """Converts items to turns, gathering what belongs to one assistant turn."""
 
     def __init__(self, items: Sequence[Any], place: str) -> None:
         self._items = items
         self._place = place
         self._turn = AssistantTurn()
         self._before: str | None = None
-        """Type of the item before, while a turn is being gathered."""
+        """Type of the item before, within an assistant turn."""
 
     def __iter__(self) -> Iterator[Message]:
         for index, item in enumerate(self._items):
@@ -211,7 +211,7 @@ class _ItemConverter:
 
 
 def _reasoning_text(item: dict[str, Any], place: str) -> str:
-    """What was thought: as text, or as it was sealed. A summary alone is not what the model thought."""
+    """Return the reasoning as text or as it was sealed; a summary alone is not what the model thought."""
     if item.get("content"):
         return "".join(_part_texts(item["content"], f"{place}.content"))
     try:

@@ -28,7 +28,7 @@ from radixway.core.http import HttpError
 from radixway.core.parsers import CallDelta
 
 Status = Literal["in_progress", "completed", "incomplete"]
-"""Of an item."""
+"""State of an item."""
 
 _SEALED = "reasoning.encrypted_content"
 _INCOMPLETE = {"length": "max_output_tokens", "abort": "abort", "content_filter": "content_filter"}
@@ -48,7 +48,7 @@ _ECHOED: dict[str, Any] = {
     "truncation": "disabled",
     "user": None,
 }
-"""What a response repeats of its request, and what it says where that said nothing."""
+"""Request fields that a response repeats, with their defaults."""
 
 
 class ResponseObject:
@@ -155,7 +155,7 @@ _STEM = {
     "text": "response.output_text",
     "call": "response.function_call_arguments",
 }
-"""What the events of a block's growth are called, before `.delta` and `.done`."""
+"""Event names of a growing block, before `.delta` and `.done`."""
 
 
 class ResponsesEventWriter:

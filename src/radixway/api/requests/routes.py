@@ -41,7 +41,7 @@ class RequestStage(BaseModel):
 
     name: str
     began_ms: float
-    """From the request's arrival, as the next."""
+    """Milliseconds from the request's arrival, as the next."""
     ended_ms: float | None
     """Null: with the answer."""
 
@@ -57,9 +57,9 @@ class RequestExplanation(BaseModel):
     row: RequestRow
     """The same in one line, as `/requests` has it, but for who asked."""
     stretches: list[RequestStage]
-    """In the order of their beginnings; empty unless the request is traced."""
+    """Measured stages in order; empty unless the request is traced."""
     trace_url: str | None
-    """Where its trace is looked at, if there is one and `console.trace_url` says where."""
+    """Link to its trace, if `console.trace_url` is set."""
 
 
 _Name = Annotated[str, Meta(min_length=1, max_length=256)] | None
@@ -123,7 +123,7 @@ def request_routes(
 
     @router.get("/explain/{request_id:path}", response_model=RequestExplanation)
     async def explain(request_id: str, request: Request, tenant: str | None = None) -> Response:
-        """Every step and decision of a recent request, by its `x-request-id`; tenants see their own.
+        """Return every step and decision of a recent request, by its `x-request-id`; tenants see their own.
 
         Clients choose ids. Of one that several tenants used administrators see the first's, or `tenant`'s.
         """
@@ -154,7 +154,7 @@ def _timed_stages(journal: Journal) -> list[dict[str, Any]]:
 
 
 _PASSED = ("tenant", "user", "session", "surface", "model", "worker", "category", "decision", "least_ms")
-"""Fields of the query that a `RequestFilter` has as they are."""
+"""Query fields that a `RequestFilter` has under the same name."""
 
 
 def _parse_filter(asked: _RequestQuery) -> RequestFilter:

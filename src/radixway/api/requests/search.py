@@ -36,18 +36,18 @@ something. `broken`: a stream was cut after its first byte."""
 FLAGS: tuple[str, ...] = get_args(Flag)
 
 PriceOf = Callable[[str, int, int], TokenCost]
-"""What so many tokens of a prompt and of an answer cost, by the model's name."""
+"""Price of prompt and output tokens, by model."""
 
 _BLOCKS = frozenset({"pii_policy_denied", "jailbreak_block", "blocked_by_rule"})
-"""Codes of errors of the guard's and of rules that block."""
+"""Error codes of the guard and of rules that block."""
 
 
 class RequestRow(BaseModel):
-    """One request. What nobody knows of it is null."""
+    """A request's row; unknown fields are null."""
 
     id: str
     trace_id: str | None
-    """Of the trace that is kept of it, if one is."""
+    """Id of its trace, if one is kept."""
     began_at: float
     """Seconds since the epoch."""
     tenant: str | None
@@ -65,18 +65,18 @@ class RequestRow(BaseModel):
     error: str | None
     """The code of its error."""
     ttft_ms: float | None
-    """To the first byte of the answer, from the request's arrival."""
+    """Milliseconds from arrival to the first byte of the answer."""
     total_ms: float
     prompt_tokens: int | None
     completion_tokens: int | None
     cached_tokens: int | None
-    """Of the prompt's, those that its worker had cached, as it says."""
+    """Prompt tokens that the worker reports as cached."""
     expected_cached_tokens: int | None
     """The same as the gateway expected when it chose."""
     estimated: bool
     """The worker did not report its tokens."""
     cost: float | None
-    """What the tenant was charged; without tenants, what the reported tokens would cost."""
+    """The tenant's charge; without tenants, the price of the reported tokens."""
     currency: str | None
     category: str | None
     decision: str | None
@@ -98,7 +98,7 @@ _STEPS: dict[str, Flag] = {
     "guard_error": "guard",
     "client_left": "client_left",
 }
-"""Steps that say all by being there."""
+"""Journal steps that mean a flag by their presence."""
 
 
 def build_row(journal: Journal, price_of: PriceOf) -> RequestRow:
@@ -186,7 +186,7 @@ def _read_tokens(used: TokenUsage, row: dict[str, Any], price_of: PriceOf) -> No
 
 
 def _read_charge(charged: ChargedUsage, row: dict[str, Any]) -> None:
-    """What its tenant was charged counts, also where a worker said otherwise, or nothing."""
+    """Take tokens and cost from the tenant's charge, whatever the worker reported."""
     figures = charged.figures
     row["prompt_tokens"], row["completion_tokens"] = figures.prompt_tokens, figures.completion_tokens
     row["estimated"] = bool(figures.estimated)
@@ -201,7 +201,7 @@ _UNKNOWN: tuple[str, ...] = tuple(RequestRow.model_fields)
 MAX_EXAMINED = 20_000
 """Journals that one call looks at; its answer then says where to go on."""
 _BATCH_SIZE = 200
-"""Journals between two breaths of the event loop: a millisecond or two."""
+"""Journals between two yields to the event loop: a millisecond or two."""
 
 
 _NAMES = ("id", "trace_id", "model", "asked", "worker", "tenant", "user", "session", "error")
@@ -209,7 +209,7 @@ _NAMES = ("id", "trace_id", "model", "asked", "worker", "tenant", "user", "sessi
 
 @dataclass(frozen=True, slots=True)
 class RequestFilter:
-    """Which requests. What is None is not asked about."""
+    """A search for requests; None matches everything."""
 
     text: str | None = None
     """Part of its id or its trace's, or of a name: tenant, user, session, model, worker. In any case."""
@@ -218,7 +218,7 @@ class RequestFilter:
     session: str | None = None
     surface: str | None = None
     model: str | None = None
-    """As asked for, or as its worker was asked for."""
+    """The requested model, or its worker's."""
     worker: str | None = None
     category: str | None = None
     decision: str | None = None
@@ -227,7 +227,7 @@ class RequestFilter:
     flags: frozenset[str] = field(default_factory=frozenset)
     least_ms: float | None = None
     since: float | None = None
-    """It began then or later, in seconds since the epoch."""
+    """Earliest start, in seconds since the epoch."""
     until: float | None = None
 
     def may_match(self, journal: Journal) -> bool:
@@ -272,7 +272,7 @@ class SearchPage:
 
     rows: list[RequestRow]
     next: int | None
-    """From where to go on; None: there is nothing older."""
+    """Cursor of older ones, or None."""
     examined: int
 
 

@@ -77,7 +77,7 @@ def semantic_routes(
 
     @router.get("/config/semantic", dependencies=[Depends(access)])
     async def describe() -> dict[str, Any]:
-        """Which configuration is in force, what the last reload said, and what answers were judged to be."""
+        """Return the configuration in force, the last reload's result, and feedback counts."""
         return room.snapshots.describe() | {"feedback": room.feedback.describe()}
 
     @router.post("/config/semantic/reload", dependencies=[Depends(access)])
@@ -171,7 +171,7 @@ def _rules_routes(
         openapi_extra=request_body(_RulesBody),
     )
     async def check(request: Request) -> shapes.RulesCheck:
-        """Every mistake in `text`, by its line, as `radixway config check` tells them; nothing changes."""
+        """Report every mistake in `text` with its line, as `radixway config check` does; nothing changes."""
         asked = await decode_body(request, _RulesBody)
         try:
             await desk.compile_rules(asked.text)
@@ -233,13 +233,13 @@ def _rules_routes(
 
 
 class _RulesEditor:
-    """Where rules are edited."""
+    """Reads and writes the rules' file."""
 
     def __init__(self, room: SemanticService) -> None:
         self._room = room
 
     def describe_rules(self) -> RulesState:
-        """In a thread: it reads files."""
+        """Describe the rules; run it in a thread, since it reads files."""
         from radixway.api.rules import shapes
         from radixway.semantics.decisions.rules_file import text_version
 

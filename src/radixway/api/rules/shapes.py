@@ -11,7 +11,7 @@ from radixway.semantics.decisions.rules_file import RulesVersion
 
 
 class RuleMistake(BaseModel):
-    """One mistake, by its line and its place in the tree."""
+    """A mistake with its line and its place in the tree."""
 
     line: int | None
     path: str
@@ -42,7 +42,7 @@ class RulesState(BaseModel):
     model_config = ConfigDict(json_schema_serialization_defaults_required=True)
     file: str | None = None
     text: str | None = None
-    """What stands in the file, which may be another text than that in force, if it has mistakes."""
+    """Text of the file, which differs from the one in force if it has mistakes."""
     version: str | None = None
     in_force: ActiveRules
     error: str | None
@@ -92,7 +92,7 @@ class RequestReplay(BaseModel):
 
 
 class TextReplay(BaseModel):
-    """One of the texts that were given."""
+    """The replay of one given text."""
 
     before: RuleOutcome
     after: RuleOutcome
@@ -115,7 +115,7 @@ class RulesReplayReport(BaseModel):
     """Whether that makes them unknown too, as new rules block."""
     by: dict[str, int]
     requests: list[RequestReplay]
-    """Those that would change, and those that are unknown, the newest first."""
+    """Changed and unknown requests, newest first."""
     texts: list[TextReplay]
 
 

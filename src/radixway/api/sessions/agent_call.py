@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True, eq=False)
 class AgentCall:
-    """One call of an agent, from its prompt to its end."""
+    """An agent's call, from its prompt to its end."""
 
     session_service: SessionService
     session: AgentSession

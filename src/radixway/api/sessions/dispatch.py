@@ -39,7 +39,7 @@ _OURS = frozenset(
         *("ttft_slo_ms", "max_staleness", "min_weight_version", "session_id", "prompt_token_ids"),
     }
 )
-"""Fields of `/generate` that a client of another protocol has no say in, and the gateway's own."""
+"""Fields of `/generate` that clients of another protocol may not set."""
 _JSON = [(b"content-type", b"application/json")]
 _EVENTS = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache")]
 
@@ -120,7 +120,7 @@ class SessionDispatcher:
         )
 
     def _worker_request(self, request: Request, call: AgentCall) -> Request:
-        """The same request for `/generate`: it shares the journal, and what has to be closed."""
+        """Return the request for `/generate`; it shares the journal and the closers."""
         ask = call.request
         sampling = {"max_new_tokens": None, **ask.sampling}
         if call.codec.hides_markers(call.codec.answer_format(ask, call.prompt)):

@@ -6,7 +6,7 @@ from radixway.core.pipeline import GatewayError
 
 
 class SessionNotFoundError(GatewayError):
-    """There is no session of that id."""
+    """No session has that id."""
 
     status = 404
     code = "session_not_found"
@@ -23,7 +23,7 @@ class SessionConflictError(GatewayError):
 
 
 class SessionLimitError(GatewayError):
-    """There are too many sessions, or the store is full of those that wait to be collected."""
+    """Too many sessions exist, or the store is full of sessions that wait to be collected."""
 
     status = 429
     retry_after_s = 30

@@ -91,7 +91,7 @@ def _encode_batch(samples: Sequence[TrainingSample], schema: pyarrow.Schema) -> 
 
 
 def _row(sample: TrainingSample) -> dict[str, Any]:
-    """Versions are texts, messages and metadata JSON, experts bytes: a column has one type."""
+    """Return a row of fixed column types: versions are text, messages and metadata JSON, experts bytes."""
     row: dict[str, Any] = msgspec.to_builtins(sample)
     row["versions"] = [None if version is None else str(version) for version in sample.versions]
     for span in row["spans"]:
@@ -106,7 +106,7 @@ def _row(sample: TrainingSample) -> dict[str, Any]:
 async def _samples_of_each(
     service: SessionService, sessions: Sequence[AgentSession]
 ) -> AsyncIterator[list[TrainingSample]]:
-    """The samples of each session that is still there, and that nobody else has collected meanwhile."""
+    """Yield the samples of each session that exists and was not collected meanwhile."""
     collected = [session.state == "collected" for session in sessions]
     for session, before in zip(sessions, collected, strict=True):
         if service.book.find_session(session.id) is session and (session.state == "collected") == before:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class ModelCodec:
-    """For one model."""
+    """Renders and parses one model's conversations."""
 
     def __init__(self, model: str, tokenizer: Tokenizer) -> None:
         self.model = model
@@ -70,7 +70,7 @@ class _EventMeta(msgspec.Struct):
 
 
 class _GenerateEvent(msgspec.Struct):
-    """What every event must be looked at for; its lists are left undecoded."""
+    """The fields that every event is read for; its lists stay undecoded."""
 
     meta_info: _EventMeta
     text: str | None = None
@@ -82,7 +82,7 @@ class _LogprobRows(msgspec.Struct):
 
 
 class _TokenEvent(msgspec.Struct):
-    """An event whose tokens the client wants to see."""
+    """An event whose tokens the client asked for."""
 
     output_ids: list[int]
     meta_info: _LogprobRows
@@ -102,9 +102,9 @@ class GenerateResponseReader:
         self._words = SingleAnswerReader()
         self._whole = b""
         self._text = 0
-        """Characters of the text that were given to the reader."""
+        """Characters of text that the parser was given."""
         self._seen = 0
-        """Tokens that were shown to the client."""
+        """Tokens sent to the client."""
         self._meta = _EventMeta()
         self.answer = GeneratedAnswer()
         self.begun = False
@@ -217,7 +217,7 @@ class GenerateResponseReader:
 
 
 def _parse_token_id(value: Any) -> int:
-    """A token id, which JSON may have spelled 5.0. Raises ValueError for what is none."""
+    """Return a token id, which JSON may spell 5.0. Raises ValueError."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if not isinstance(value, int):
@@ -233,7 +233,7 @@ def _decode_event(data: bytes) -> _GenerateEvent:
 
 
 def _refusal(event: _GenerateEvent) -> WorkerRefusedError | None:
-    """A worker's refusal in the form of an aborted answer, which is SGLang's."""
+    """Return a worker's refusal as an aborted answer, as SGLang does."""
     reason = event.meta_info.finish_reason or {}
     status = reason.get("status_code")
     if reason.get("type") != "abort" or not isinstance(status, int) or not 400 <= status < 600:

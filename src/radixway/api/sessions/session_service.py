@@ -46,13 +46,12 @@ T = TypeVar("T")
 
 _MAX_MODELS = 64
 _MOST_USERS = 64
-"""Of one session that are remembered."""
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:~@+-]{0,127}")
 
 
 @dataclass(slots=True)
 class _Erased:
-    """What is still to be done of a session that nobody finds any more."""
+    """What remains to be erased of a session that is no longer found."""
 
     session: AgentSession
     holds: list[PathHold]
@@ -60,7 +59,7 @@ class _Erased:
 
 
 class SessionService(Component):
-    """All sessions of a gateway. Its methods are the event loop's; the file has a thread of its own."""
+    """All sessions of a gateway. Its methods run on the event loop; the archive has a thread of its own."""
 
     name = "sessions"
     erasable_by = frozenset({"tenant", "user", "session"})
@@ -86,7 +85,8 @@ class SessionService(Component):
         self._loading = asyncio.Lock()
         self._erased: list[_Erased] = []
         self._codecs: OrderedDict[str, ModelCodec] = OrderedDict()
-        """By model, the one used longest ago first. Bounded: one tokenizer for all makes any name a model."""
+        """By model, least recently used first; bounded, since one tokenizer for all makes any name a model.
+        """
 
     async def start(self) -> None:
         """Find what the file has, if there is one. Raises ConfigError for one that cannot be used."""

@@ -33,7 +33,7 @@ def make_coordination(
 
 
 def _database_transport(database: ChatDatabase, process: str) -> TopicTransport | None:
-    """None: a database in memory is this process's alone."""
+    """Return the database's transport, or None for a database in memory."""
     if not database.is_sqlite:
         from radixway.chat.coordination.postgres_transport import PostgresTopicTransport
 

@@ -22,7 +22,7 @@ _MAX_FILE_BYTES = 1 << 16
 """A longer file is truncated."""
 _YOUNG_S = 10.0
 _PAUSE_MS = 5
-"""Changes within so long are told together."""
+"""Changes within this time are told together."""
 
 
 class FileTopicTransport:
@@ -82,7 +82,7 @@ class FileTopicTransport:
             self._file = None
 
     def _open_own_file(self) -> int:
-        """Made with its first use. A lock says that its process lives."""
+        """Create the file with its first use; its lock says that the process lives."""
         if self._file is None:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._file = os.open(self._path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)

@@ -15,12 +15,12 @@ _CHANNEL = "radixway_chats"
 _CONNECT_S = 5.0
 _ANSWER_S = 5.0
 _ALIVE_S = 15.0
-"""Between two signs of life of a connection over which nothing comes."""
+"""Interval between keepalives of an idle connection."""
 _TELL = f"SELECT pg_notify('{_CHANNEL}', told) FROM unnest($1::text[]) AS told"
 
 
 class PostgresTopicTransport:
-    """One connection that listens, and one that tells."""
+    """Listens on one connection and notifies on another."""
 
     errors: tuple[type[Exception], ...] = (
         OSError,

@@ -14,7 +14,7 @@ from radixway.core.net.task_cancellation import cancel_tasks
 log = logging.getLogger(__name__)
 
 _PAUSES_S = (0.05, 1.0)
-"""Before a server that is away is tried again: the first, and the longest they double up to."""
+"""First and longest pause before a server that is away is tried again; it doubles."""
 
 
 class ReconnectingTasks:
@@ -62,7 +62,7 @@ class ReconnectingTasks:
 
 
 _FLUSH_S = 0.5
-"""For what is still to be told when this process ends."""
+"""Time for pending notifications when the process ends."""
 
 
 class TopicTransport(Protocol):

@@ -67,11 +67,11 @@ class ValkeyTopicTransport:
 
 
 _PACE_S = 0.012
-"""Between two pipelines: what is said in that time travels together."""
+"""Interval between two pipelines; tokens within it travel together."""
 _READ_S = 15
-"""An idle read begins anew, so that a dead connection is noticed."""
+"""An idle read is restarted after this, so that a dead connection is noticed."""
 _STREAM_S = 3600
-"""What is left of a stream whose process died without its end is forgotten after that time."""
+"""A stream whose process died without its end expires after this."""
 _FLUSH_S = 0.5
 
 _Command = tuple[Any, ...]
@@ -80,7 +80,7 @@ _Command = tuple[Any, ...]
 @dataclass(slots=True)
 class _StreamCopy:
     position: int = 0
-    """Of the last event."""
+    """Position of the last event."""
     exists: bool = False
     ended: bool = False
     left: bool = False
@@ -103,9 +103,9 @@ class ValkeyTokenLog(TokenLog):
         self._own: dict[str, _StreamCopy] = {}
         self._unsent: set[str] = set()
         self._marks: list[tuple[str, int, str, bytes]] = []
-        """Restarts, and ends that no attempt said: message, position, field, event; no field: forget it."""
+        """Restarts, and ends without an attempt: message, position, field, event; no field: delete."""
         self._followed: dict[str, int] = {}
-        """Answers that are heard from their streams, with the position up to which they were."""
+        """Answers read from streams, with the position read so far."""
         self._more_followed = False
         self._some = asyncio.Event()
         self._unsure = True
@@ -246,7 +246,7 @@ class ValkeyTokenLog(TokenLog):
             self._some.clear()
 
     async def _inspect_streams(self) -> None:
-        """Find out what stands in the streams: the server was away, and may have come back empty."""
+        """Read what the streams hold after an outage: the server may have come back empty."""
         await self._redis.ping()
         own = [message_id for message_id, copy in self._own.items() if not copy.left]
         ends = self._redis.pipeline(transaction=False)
@@ -296,7 +296,7 @@ class ValkeyTokenLog(TokenLog):
     def _copy_commands(
         self, message_id: str, commands: list[_Command], expected: list[tuple[str, int] | None]
     ) -> None:
-        """What one stream lacks. `expected`: for each command, up to where it stands there then."""
+        """Add one stream's missing entries to `commands`; `expected` gets the position after each."""
         copy, log = self._own.get(message_id), self._logs.get(message_id)
         if copy is None or log is None:
             return
@@ -338,7 +338,7 @@ class ValkeyTokenLog(TokenLog):
                 self._on_sent(*expects, lost=answer is None)
 
     def _on_sent(self, message_id: str, position: int, *, lost: bool) -> None:
-        """`lost`: the stream was not there any more."""
+        """Note what was sent; `lost`: the stream no longer existed."""
         copy, log = self._own.get(message_id), self._logs.get(message_id)
         if copy is None or log is None:
             return
@@ -356,7 +356,7 @@ class ValkeyTokenLog(TokenLog):
                 self._logs.pop(message_id, None)
 
     async def _read_loop(self) -> None:
-        """What the answers say that are followed, all of them by one command."""
+        """Read all followed answers with one command."""
         heard_control = b"0-0"
         while True:
             ids = {_stream_key(message_id): message_id for message_id in self._followed}

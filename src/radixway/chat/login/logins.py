@@ -32,7 +32,7 @@ from radixway.chat.user_tokens import TokenIssuer, TokenPair
 from radixway.core.config.chat import ChatLoginConfig
 
 _LASTS_S = 600.0
-"""From the way out to the way back."""
+"""Seconds between leaving for the provider and coming back."""
 
 
 class LoginService:
@@ -58,7 +58,7 @@ class LoginService:
 
     @property
     def names(self) -> list[str]:
-        """Of the providers."""
+        """Return the providers' names."""
         return list(self._providers)
 
     async def begin(self, name: str) -> str:
@@ -107,7 +107,7 @@ class LoginService:
         return f"{self._back}/{name}"
 
     async def _redeem(self, name: str, state: str) -> tuple[str, str]:
-        """PKCE's verifier and the nonce of that login, once. Raises LoginError."""
+        """Return PKCE's verifier and the nonce of a login, once. Raises LoginError."""
         try:
             claims = self._cipher.decrypt(state)
             meant, until = claims["provider"], float(claims["exp"])

@@ -29,7 +29,7 @@ _SIGNED_BY = [
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
     *("ES256", "ES384", "ES512", "EdDSA", "Ed25519"),
 ]
-"""With a provider's private key, that is: neither `none` nor a secret that both sides have."""
+"""Asymmetric algorithms only: neither `none` nor a shared secret."""
 _KINDS: dict[Any, Callable[[Any], Any]] = {
     "RSA": RSAKey.import_key,
     "EC": ECKey.import_key,
@@ -37,7 +37,7 @@ _KINDS: dict[Any, Callable[[Any], Any]] = {
 }
 _METADATA_TTL_S = 3600.0
 _AGAIN_S = 30.0
-"""Between two looks for a key that was not there: strangers' tokens do not make us ask all the time."""
+"""Interval between two fetches for an unknown key id, which strangers' tokens could ask for at will."""
 _LEEWAY_S = 60
 _MAX_ID_TOKEN_CHARACTERS = 64 * 1024
 _NAMES = ("name", "preferred_username", "nickname")
@@ -51,12 +51,12 @@ class ProviderMetadata:
     token_url: str
     keys_url: str
     secret_in_body: bool
-    """Where the client's secret goes: HTTP Basic, unless only the form will do."""
+    """Send the client's secret in the form instead of HTTP Basic."""
     at: float
 
 
 class OidcProvider:
-    """One issuer. Its users are told apart by issuer and subject, as the standard has it."""
+    """An issuer of OpenID Connect. Users are identified by issuer and subject."""
 
     def __init__(
         self, section: OidcLoginConfig, clock: Callable[[], float], *, name: str | None = None
@@ -109,7 +109,7 @@ class OidcProvider:
         return await ask(found.token_url, form=form, headers={"Authorization": f"Basic {basic}"})
 
     async def _claims(self, token: str, nonce: str) -> dict[str, Any]:
-        """Of an id token that is for us and for this login. Raises LoginError."""
+        """Return the claims of an id token for this client and login. Raises LoginError."""
         try:
             claims = CodeIDToken(
                 await self._verified(token),
@@ -125,7 +125,7 @@ class OidcProvider:
         return dict(claims)
 
     async def _verified(self, token: str) -> dict[str, Any]:
-        """Its claims, if the provider has signed them. Raises JoseError, ValueError, LoginError."""
+        """Return the claims if the provider signed them. Raises JoseError, ValueError, LoginError."""
         keys = await self._key_set(fresh_after=self._clock() - _METADATA_TTL_S)
         try:
             return jwt.decode(token, keys, algorithms=_SIGNED_BY).claims
@@ -172,7 +172,7 @@ class OidcProvider:
 
 
 def _usable(told: list[Any]) -> KeySet:
-    """Those that can prove a signature; others, of kinds to come too, are passed over (RFC 7517, 5)."""
+    """Return the keys that can verify a signature; unknown kinds are skipped (RFC 7517, 5)."""
     keys: list[Any] = []
     for each in told:
         kind = _KINDS.get(each.get("kty")) if isinstance(each, dict) else None

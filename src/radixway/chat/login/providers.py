@@ -15,11 +15,11 @@ from radixway.core.net import AddressAllowlist, FetchError, TooManyRedirectsErro
 
 _MAX_BYTES = 1 << 20
 _ANYWHERE = AddressAllowlist(("0.0.0.0/0", "::/0"))
-"""Who runs this gateway named the provider, which may stand in their own network."""
+"""The gateway's operator named the provider, which may stand in a private network."""
 
 
 class LoginError(Exception):
-    """Nobody has logged in; the text says why, without a word of codes and tokens."""
+    """A login failed; the text says why, without codes and tokens."""
 
     def __init__(self, text: str, status: int = 401) -> None:
         """`status`: of HTTP."""
@@ -84,7 +84,7 @@ class LoginCallback:
     nonce: str
     redirect_uri: str
     issuer: str | None = None
-    """As the provider said at the way back (RFC 9207); None: it did not."""
+    """Issuer that the provider named in its redirect (RFC 9207), or None."""
 
     def to_token_form(self) -> dict[str, str]:
         """Return the fields of the request that exchanges the code."""

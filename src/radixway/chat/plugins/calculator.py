@@ -15,7 +15,7 @@ _MAX_DEPTH = 50
 
 
 class CalculationError(Exception):
-    """It is no arithmetic, or too much of it; the text says why."""
+    """The expression is no arithmetic, or too large; the text says why."""
 
 
 def calculate(expression: str) -> str:

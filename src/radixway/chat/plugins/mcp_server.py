@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SCHEME = "mcp:"
-"""Of the URLs by which such servers are chosen as plugins."""
+"""Scheme of the URLs that choose such servers as plugins."""
 
 
 class _HeldConnection:
@@ -32,7 +32,7 @@ class _HeldConnection:
 
 
 class McpServer:
-    """One MCP server. Belongs to one event loop; a failed connection is retried with the next request."""
+    """An MCP server. Belongs to one event loop; a failed connection is retried with the next request."""
 
     def __init__(self, name: str, config: McpServerConfig) -> None:
         self.name = name
@@ -110,7 +110,7 @@ class McpServer:
         return await asyncio.shield(self._held.client)
 
     async def _hold_connection(self, held: _HeldConnection) -> None:
-        """The SDK wants a connection to begin and to end in the same task."""
+        """Open and close the connection in one task, as the SDK demands."""
         try:
             await asyncio.to_thread(_import_sdk)  # seconds of a core's time
             async with self._open_client() as client:
@@ -151,7 +151,7 @@ class McpServer:
                 yield client
 
     def _drop_connection(self) -> None:
-        """The next one who asks gets a new connection; nobody waits for the end of this one."""
+        """Drop the connection; the next call opens a new one."""
         held, self._held = self._held, None
         if held is not None and held.task is not None:
             held.drop.set()
@@ -164,7 +164,7 @@ def _import_sdk() -> None:
 
 
 def _is_closed(error: Exception) -> bool:
-    """Whether the connection is no more. Others speak over it, too: one that says no costs them nothing."""
+    """Return whether the connection is lost; others share it, so a mere refusal keeps it."""
     from mcp import MCPError
     from mcp.types import CONNECTION_CLOSED
 
@@ -181,7 +181,7 @@ def _result_text(result: CallToolResult) -> str:
 
 
 def _describe_error(error: Exception) -> str:
-    """To the model: what the server said; of the way to it no more than its kind."""
+    """Describe an error to the model: the server's words, and of the transport its kind alone."""
     from mcp import MCPError
 
     return error.error.message[:1000] if isinstance(error, MCPError) else type(error).__name__

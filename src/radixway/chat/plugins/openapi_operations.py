@@ -16,7 +16,7 @@ from radixway.chat.plugins.plugin import PluginError
 
 MAX_DOCUMENT_BYTES = 512 << 10
 _MAX_YAML_CHARACTERS = 128 << 10
-"""Characters: libyaml lets nobody else work meanwhile."""
+"""Longer YAML is refused, because libyaml blocks the event loop."""
 _MAX_OPERATIONS = 32
 _MAX_REFERENCE_DEPTH = 8
 _MAX_YAML_DEPTH = 100
@@ -24,20 +24,20 @@ _MAX_TEXT_CHARACTERS = 2000
 _LINKS = ("logo_url", "contact_email", "legal_info_url")
 _NOT_HEADERS = {"accept", "authorization", "content-length", "content-type", "cookie", "host"}
 _NOT_HEADERS |= {"connection", "te", "transfer-encoding", "upgrade"}
-"""Parameters by these names are none, says OpenAPI, or would change who is spoken to."""
+"""Parameters with these names are ignored by OpenAPI, or would change the connection."""
 
 
 @dataclass(frozen=True, slots=True)
 class PluginOperation:
-    """One endpoint."""
+    """An endpoint of an OpenAPI document."""
 
     name: str
     description: str
     method: str
     url: str
-    """With `{names}` where parameters of the path go."""
+    """URL with `{names}` in place of path parameters."""
     places: dict[str, str]
-    """Of each parameter: `path`, `query` or `header`."""
+    """Place of each parameter: `path`, `query` or `header`."""
     parameters: dict[str, Any]
     """JSON Schema of an object; the body, where there is one, is its property `payload`."""
 
@@ -77,9 +77,8 @@ def parse_document(text: str) -> dict[str, Any]:
 
 
 def _parse_yaml(text: str) -> Any:
-    """As JSON has it: dates are text. Raises YAMLError, ValueError: it holds more than it shows, or is deep.
-
-    With aliases few bytes could stand for gigabytes, and libyaml knows no bounds to its depth.
+    """Parse YAML as JSON types (dates are text). Raises YAMLError, ValueError for aliases or too deep
+    nesting: aliases expand few bytes to gigabytes, and libyaml has no depth limit.
     """
     if len(text) > _MAX_YAML_CHARACTERS:
         raise ValueError("too much YAML")
@@ -190,7 +189,7 @@ def _parse_operation(
 
 
 def _base_url(document: dict[str, Any], url: str) -> str:
-    """Where its paths begin: its first server, relative to the document, or the document's own."""
+    """Return the base of the paths: the first server's URL, relative to the document's own."""
     here = URL(url)
     for server in _as_list(document.get("servers")):
         if isinstance(server, dict) and isinstance(server.get("url"), str) and "{" not in server["url"]:
@@ -202,7 +201,7 @@ def _base_url(document: dict[str, Any], url: str) -> str:
 
 
 def _resolve_reference(document: dict[str, Any], value: Any) -> dict[str, Any]:
-    """An object, or the one that it refers to within the document; nothing where that is elsewhere."""
+    """Resolve a reference within the document; anything elsewhere is empty."""
     for _ in range(_MAX_REFERENCE_DEPTH):
         if not isinstance(value, dict):
             return {}
@@ -217,7 +216,7 @@ def _resolve_reference(document: dict[str, Any], value: Any) -> dict[str, Any]:
 
 
 def _inline_references(document: dict[str, Any], schema: Any, depth: int) -> dict[str, Any]:
-    """A schema without references, as deep as models care to read."""
+    """Inline a schema's references, as deep as models can use."""
     schema = _resolve_reference(document, schema)
     kept = {key: schema[key] for key in ("type", "enum", "default", "format") if key in schema}
     if "description" in schema:
@@ -241,7 +240,7 @@ def _encode_values(value: Any) -> list[str]:
 
 
 def _function_name(text: Any) -> str:
-    """As models may call it: letters, digits, `_` and `-`, 64 of them."""
+    """Return a name that models accept: letters, digits, `_` and `-`, 64 of them."""
     return re.sub(r"[^a-zA-Z0-9_-]+", "_", str(text)).strip("_")[:64] or "call"
 
 

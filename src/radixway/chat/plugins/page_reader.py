@@ -55,7 +55,7 @@ class PageReader:
 
 
 def _to_utf8(page: FetchedResource) -> bytes:
-    """Of HTML: by the character set of its headers, else of its own first kilobyte, as browsers read it."""
+    """Decode HTML by its headers' charset, else by its first kilobyte, as browsers do."""
     if page.charset is None and (found := _CHARSET.search(page.body[:1024])) is not None:
         page = replace(page, charset=found[1].decode())
     return page.decode_text().encode("utf-8", "replace")
@@ -98,7 +98,7 @@ def _truncate_value(value: Any, left: list[int]) -> Any:
 
 
 async def _extract_in_process(kind: str, body: bytes, characters: int) -> str:
-    """In a process of its own, since what strangers write may break whoever reads it. Raises ToolError."""
+    """Extract text in a process of its own, since hostile files may crash the reader. Raises ToolError."""
     program = Path(__file__).with_name("page_text.py")
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-I", str(program), kind, str(characters)),

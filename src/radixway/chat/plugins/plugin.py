@@ -21,7 +21,7 @@ class ToolError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PluginTool:
-    """One thing that a plugin can do."""
+    """A tool of a plugin."""
 
     name: str
     description: str
@@ -37,12 +37,12 @@ class ChatPlugin:
 
     url: str
     name: str
-    """For people."""
+    """Name for people."""
     description: str
-    """For models."""
+    """Description for models."""
     tools: tuple[PluginTool, ...]
     trusted: bool = False
-    """It is of this house."""
+    """The plugin is built in."""
 
 
 @dataclass(frozen=True, slots=True)

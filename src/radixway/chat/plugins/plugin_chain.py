@@ -40,7 +40,7 @@ class AnswerSpeaker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ChainLimits:
-    """Of a chain."""
+    """Limits of a chain."""
 
     depth: int = 4
     """How often the model may call before it has to answer."""
@@ -119,7 +119,7 @@ class PluginRecord:
 
 @dataclass(slots=True)
 class PluginChain:
-    """One answer with one plugin."""
+    """Answers once with one plugin's tools."""
 
     plugin: ChatPlugin
     ask: StreamChat

@@ -107,7 +107,7 @@ class PluginRegistry:
         return url in self._servers or self._find_own(url, base) is not None
 
     def _find_own(self, url: str, base: str) -> BuiltinPlugin | None:
-        """Ours by that URL: at the address that whoever asks calls us by, whatever stands before it."""
+        """Return the built-in plugin of that URL, below the address by which the client calls us."""
         try:
             here, there = URL(base), URL(url)
             same = (here.host, here.port) == (there.host, there.port)
@@ -122,7 +122,7 @@ def find_enabled(entries: Sequence[PluginEntry]) -> PluginEntry | None:
 
 
 def _builtin_name(url: str) -> str:
-    """`x` of `…/plugins/x/ai-plugin.json`; nothing where it is no such URL."""
+    """Return `x` of `…/plugins/x/ai-plugin.json`, or an empty text for another URL."""
     parts = url.partition("?")[0].rsplit("/", 3)
     return parts[2] if len(parts) == 4 and (parts[1], parts[3]) == ("plugins", "ai-plugin.json") else ""
 
@@ -132,7 +132,7 @@ def _make_entry(url: str, config: dict[str, Any]) -> PluginEntry:
 
 
 def _make_mcp_config(server: McpServer) -> dict[str, Any]:
-    """An MCP server in the shape of a manifest: so that whoever chooses plugins can choose it."""
+    """Describe an MCP server as a manifest, so that it can be chosen like a plugin."""
     description = f"The MCP server {server.name}"
     texts = {
         "name_for_model": server.name,

@@ -16,7 +16,7 @@ from typing import Any
 from radixway.chat.plugins.plugin import ChatPlugin, PluginTool
 
 STOP = "\nObservation:"
-"""Where the model is to stop: what comes then, the tool says."""
+"""Stop string, before which the model stops for the tool's result."""
 _ANSWER = re.compile(r"(?:^|\n)\s*(?:Open Assistant|Final Answer)\s*:[ \t]*", re.IGNORECASE)
 _ACTION = re.compile(r"(?:^|\n)\s*Action\s*:[ \t]*([^\n]+)", re.IGNORECASE)
 _INPUT = re.compile(r"(?:^|\n)\s*Action Input\s*:", re.IGNORECASE)
@@ -129,7 +129,8 @@ def _parse_object(text: str) -> dict[str, Any]:
 
 
 def _iter_repairs(text: str) -> Iterable[str]:
-    """As it is; with its braces closed; with the quotes and words of Python; without commas before braces."""
+    """Yield the text itself; with closed braces; with Python's quotes and words; without commas before
+    braces."""
     text = text[:20_000]
     closed = text.rstrip("`\n ") + "}" * max(0, text.count("{") - text.count("}"))
     yield text

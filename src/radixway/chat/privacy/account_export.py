@@ -20,11 +20,11 @@ from radixway.chat.schema import users
 
 _PAGE = 100
 _SECRETS = ("_hash", "secret")
-"""Ends of columns' names: what opens doors, or proves that one may, is nobody's to carry away."""
+"""Suffixes of columns that hold or prove credentials, which no export contains."""
 
 
 class AccountExport:
-    """Of all users of a database."""
+    """Exports accounts of a database."""
 
     def __init__(self, database: ChatDatabase, clock: Callable[[], float]) -> None:
         """`clock`: seconds since 1970."""
@@ -48,7 +48,7 @@ class AccountExport:
                 yield page
 
     async def _iter_pages(self, table: Table, user_id: str) -> AsyncIterator[bytes]:
-        """In the order of the primary key; nothing is held open between two of them."""
+        """Yield pages by primary key; nothing stays open between two of them."""
         key = tuple(table.primary_key)
         told = [str(column.name) for column in table.columns if not column.name.endswith(_SECRETS)]
         wanted = select(table).where(is_owned_by(table, [user_id])).order_by(*key).limit(_PAGE)

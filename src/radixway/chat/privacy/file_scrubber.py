@@ -27,9 +27,9 @@ from radixway.core.component import CannotErase
 log = logging.getLogger(__name__)
 
 _SHARE = 0.05
-"""Of the time, at most, that is spent on writing files anew, whoever asks for it."""
+"""Largest share of time spent on rewriting files."""
 _PATIENCE_S = 5.0
-"""How long to wait for one's turn before whoever asks is sent away to ask again."""
+"""Time to wait for a turn before the caller must ask again."""
 
 
 class FileScrubber:

@@ -31,7 +31,7 @@ class ErasedIds:
 
 
 class UserErasure:
-    """Of all users of a database. Belongs to one event loop."""
+    """Erases users of a database. Belongs to one event loop."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class UserErasure:
     ) -> None:
         """`clock`: seconds since 1970. `outbox`: tells those whom the configuration names, by users' ids."""
         self.also: list[Callable[[ErasedIds], Awaitable[None]]] = []
-        """Called when rows are gone, before files are scrubbed: forget what is kept by these ids."""
+        """Called when rows are gone, before files are scrubbed, to forget cached data of these ids."""
         self._database = database
         self._answers = answers
         self._scrubber = scrubber

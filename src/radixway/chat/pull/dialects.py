@@ -70,7 +70,7 @@ class WorkerDialect:
 
 
 class _OverviewConfig(Struct):
-    """As loosely as the overview puts it: by name, or with lengths."""
+    """A model configuration as loosely as the overview writes it: a name, or with lengths."""
 
     model_config: ModelShape | None = None
     model_config_name: str | None = None
@@ -92,7 +92,7 @@ class _OverviewInfo(Struct):
 
 
 class _OverviewFrame(Struct):
-    """Any frame of a worker; which one it is, its fields tell where `type` does not."""
+    """Any frame of a worker; without `type` its fields tell which."""
 
     type: str | None = None
     request_id: str | None = None
@@ -204,7 +204,8 @@ def _work_fields(attempt: AnswerAttempt, now: float, safety_level: int) -> dict[
 
 
 def _work_parameters(attempt: AnswerAttempt) -> dict[str, Any]:
-    """Without plugins that the gateway alone can use: workers fetch manifests, and MCP servers have none."""
+    """Return the parameters without plugins that only the gateway can use: workers fetch manifests, MCP
+    servers have none."""
     parameters = attempt.answer.work_parameters or {}
     plugins = parameters.get("plugins")
     if not plugins:

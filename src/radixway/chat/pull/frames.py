@@ -16,7 +16,7 @@ from radixway.chat.sanitizer import is_within_size
 TokenLimit = Annotated[int, Meta(ge=1, le=2**31)]
 _ParallelRequests = Annotated[int, Meta(ge=1, le=4096)]
 _Name = Annotated[str, Meta(min_length=1, max_length=512, pattern=r"^[^\x00-\x1f\x7f]*\Z")]
-"""Of a model: it stands in queues, labels and logs."""
+"""A model's name: it stands in queues, labels and logs."""
 FrameExtensions = Annotated[list[Annotated[str, Meta(max_length=64)]], Meta(max_length=16)]
 _MAX_HARDWARE_BYTES = 64 << 10
 
@@ -77,7 +77,7 @@ class WorkerMetrics(Struct, omit_defaults=True):
 
 
 class WorkerFrame(Struct, tag_field="response_type"):
-    """Any frame of a worker after its first."""
+    """A worker's frame after its first."""
 
     request_id: str | None = None
 
@@ -89,7 +89,7 @@ class PongFrame(WorkerFrame, tag="pong"):
 
 
 class TokenFrame(WorkerFrame, tag="token"):
-    """Some words."""
+    """Text of an answer."""
 
     text: str = ""
     log_prob: float | None = None
@@ -108,14 +108,14 @@ class GeneratedTextFrame(WorkerFrame, tag="generated_text"):
 
 
 class ErrorFrame(WorkerFrame, tag="error"):
-    """It did not work."""
+    """A request failed."""
 
     error: str = ""
     metrics: WorkerMetrics | None = None
 
 
 class GeneralErrorFrame(ErrorFrame, tag="general_error"):
-    """Something did not work."""
+    """The worker failed."""
 
 
 class SafetyParameters(Struct):
@@ -144,7 +144,7 @@ class PluginStepFrame(WorkerFrame, tag="plugin_intermediate"):
 
 
 class DrainFrame(WorkerFrame, tag="drain"):
-    """No more work, please: an extension."""
+    """The worker wants no more jobs: an extension."""
 
 
 AnyWorkerFrame = (
@@ -177,7 +177,7 @@ _whose = msgspec.json.Decoder(_RequestIdFields)
 
 
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What decoders raise."""
+"""Errors of decoders."""
 _SAID = re.compile(r"Invalid (enum )?value .*(?= - at )", re.DOTALL)
 
 

@@ -117,7 +117,7 @@ class _Message(Struct):
     state: str
     score: int
     content: str
-    """Of text alone: the published class allows null, and the published worker does not."""
+    """Text content: the published class allows null, and the published worker does not."""
     parent_id: str | None = None
     reports: list[Any] = []
     work_parameters: _WorkParameters | None = None

@@ -32,14 +32,14 @@ from radixway.chat.pull.worker_sessions import WorkerSession
 log = logging.getLogger(__name__)
 
 LEFT = "Aborted due to worker error."
-"""What listeners are told, in the published words, of a worker that left amid an answer."""
+"""Reason, in the published words, when a worker leaves during an answer."""
 LEFT_FOR_ANOTHER = "The worker left, as it may seem for another answer."
 _REASONS = {"eos_token": "stop", "stop_sequence": "stop", "length": "length"}
-"""Why an answer ended: the published words, and OpenAI's, in which it is noted."""
+"""Finish reasons: the published words, and OpenAI's, which are stored."""
 SILENT = "The worker has said nothing of it for too long."
 _MAX_ERROR_CHARACTERS = 2000
 _RETRY_DELAY_S = 1.0
-"""Till the database is asked again that did not answer."""
+"""Pause before a database that did not answer is asked again."""
 
 
 class ConnectionGoneError(Exception):
@@ -67,18 +67,18 @@ class WorkerTimeouts:
     """Timeouts for a silent worker, in seconds."""
 
     ping_s: float = 3.0
-    """Of silence, until it is asked for a sign of life."""
+    """Silence until a ping."""
     inactivity_s: float = 300.0
-    """Of silence, until it counts as gone."""
+    """Silence until the worker counts as gone."""
     answer_s: float = 600.0
     """Without a word of a request that it has, until that is tried elsewhere."""
     send_s: float = 30.0
-    """That it may leave a frame unread for which there is no room on the way."""
+    """Time that the worker may leave frames unread while the connection is full."""
 
 
 @dataclass(slots=True)
 class _AssignedWork:
-    """A request in the worker's hands."""
+    """A request that the worker has."""
 
     attempt: AnswerAttempt
     since: float
@@ -87,7 +87,7 @@ class _AssignedWork:
     first: float | None = None
     tokens: int = 0
     silent: bool = False
-    """It was taken away, as nothing was said of it."""
+    """It was taken away because the worker was silent."""
     heard: bool = False
     losing: asyncio.Task[None] | None = None
     handing: asyncio.Task[None] | None = None
@@ -120,7 +120,7 @@ class PullWorker:
     _stalled: asyncio.Event = field(default_factory=asyncio.Event)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _suspect: str | None = None
-    """The request that it was handed last, while nothing was heard of it: why it leaves, should it do so."""
+    """The request that was sent last, until the worker answers: the suspected cause if it leaves."""
 
     def __post_init__(self) -> None:
         self._room = asyncio.Semaphore(self.session.info.config.max_parallel_requests)
@@ -153,8 +153,9 @@ class PullWorker:
                 await _ignore_outage(self._return_work(work))
 
     async def _return_work(self, work: _AssignedWork) -> None:
-        """The worker has left. What it was handed last, and has said nothing of, may be why, which counts as
-        an attempt. Other jobs are let off once: whoever is there the second time may be why, too."""
+        """Give back the worker's jobs after it left. The one sent last, without an answer, may be the cause
+        and counts as an attempt. Others are spared once: a second time they may be the cause, too.
+        """
         attempt = work.attempt
         if not work.handed:
             await attempt.give_back_job(LEFT)
@@ -201,7 +202,7 @@ class PullWorker:
         await self._changed.wait()
 
     async def _send_work(self, work: _AssignedWork) -> None:
-        """Judging one question must not keep others waiting."""
+        """Send a request; judging one question must not delay others."""
         attempt = work.attempt
         try:
             if not await attempt.screen_question():
@@ -226,7 +227,7 @@ class PullWorker:
         await self._send_frame(frame)
 
     async def _on_lost(self, work: _AssignedWork) -> None:
-        """Nobody wants it any more. A worker that cannot be told works on, and has no room until it ends."""
+        """Drop a lost request. A worker that cannot be told works on and stays occupied until it ends."""
         await work.attempt.lost.wait()
         self._changed.set()
         request_id = work.attempt.job.attempt_id
@@ -295,7 +296,7 @@ class PullWorker:
             await _ignore_outage(work.attempt.fail_answer(f"the worker's frame cannot be read: {error}"))
 
     async def _handle_frame(self, frame: AnyWorkerFrame) -> None:
-        """What comes of a request that is not, or no more, in its hands is dropped."""
+        """Handle a frame; one for a request that is not in flight is dropped."""
         if isinstance(frame, TokenFrame):  # before all that is rare
             work = self._work.get(frame.request_id or "")
             if work is not None:
@@ -348,7 +349,7 @@ class PullWorker:
         self._changed.set()
 
     def _end_attempt(self, attempt: AnswerAttempt, ending: Coroutine[Any, Any, Any]) -> None:
-        """The worker is done with it; writing that down must not keep its other requests waiting."""
+        """End an attempt without delaying the worker's other requests."""
         self._drop_work(attempt.job.attempt_id)
         self._run_aside(ending)
 
@@ -389,7 +390,7 @@ class PullWorker:
 
 
 async def _ignore_outage(step: Coroutine[Any, Any, Any]) -> None:
-    """A database that does not answer costs no connection: the job's lease runs out."""
+    """Run `step`; a database that does not answer costs no connection, because the job's lease runs out."""
     try:
         await step
     except SQLAlchemyError as error:

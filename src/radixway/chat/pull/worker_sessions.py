@@ -48,7 +48,7 @@ class PullWorkerStore:
         return PullWorkerRecord(**row), key
 
     async def list_workers(self) -> list[PullWorkerRecord]:
-        """In the order in which they were made."""
+        """List pull workers by age."""
         rows = await self._database.fetch_all(_WORKERS.order_by(workers.c.id))
         return [PullWorkerRecord(**row._mapping) for row in rows]
 
@@ -81,7 +81,7 @@ WORKERS = "workers"
 
 @dataclass(slots=True)
 class WorkerSession:
-    """One connection of a worker to this process."""
+    """A worker's connection to this process."""
 
     worker_id: str
     info: WorkerInfo
@@ -93,7 +93,7 @@ class WorkerSession:
     latency_s: float = 0.0
     tokens: int = 0
     generating_s: float = 0.0
-    """From the first token of an answer to its end, of all together."""
+    """Sum of the times from first token to end."""
     last_seen: float = 0.0
 
     def __post_init__(self) -> None:
@@ -149,9 +149,9 @@ class WorkerSessions:
     ) -> None:
         """`lease_s`: how long a process may be silent before its workers count as gone."""
         self.on_change: list[Callable[[], None]] = []
-        """Called when other queues than before are fetched from."""
+        """Called when the set of fetched queues changes."""
         self.models: dict[str, ServedModelConfig] = {}
-        """Of the workers that are connected to any process, by queue."""
+        """Models of workers connected to any process, by queue."""
         self.busy: Counter[str] = Counter()
         """How many of them there are, by queue."""
         self.gpus: dict[str, float] = {}
@@ -222,7 +222,7 @@ class WorkerSessions:
             await wait_for_event(event, wait_s)
 
     async def _renew_and_read(self) -> float:
-        """Returns in how many seconds to look again, unless somebody comes or leaves before."""
+        """Return the seconds until the next look, unless workers come or leave before."""
         async with self._looking:  # two at a time would both write down whoever has just come
             return await self._exchange_rows()
 

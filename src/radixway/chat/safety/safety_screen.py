@@ -45,7 +45,7 @@ class ScreenedQuestion:
 
     level: int
     verdict: SafetyVerdict | None = None
-    """Where it mattered: the question is not what it was."""
+    """Set if it changed the question."""
 
 
 class SafetyScreen:
@@ -94,7 +94,7 @@ class SafetyScreen:
         return ScreenedQuestion(level, verdict)
 
     def describe(self) -> dict[str, object]:
-        """For `/health`."""
+        """Return the report for `/health`."""
         said: dict[str, object] = {
             "level": self._section.level,
             "by": "guard" if self._section.url is None else "service",

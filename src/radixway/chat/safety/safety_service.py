@@ -63,7 +63,7 @@ class SafetyService:
             self._session = None
 
     async def _post_question(self, body: dict[str, Any]) -> str:
-        """Raises SafetyUnavailableError, and what is wrong with an answer."""
+        """Post the question. Raises SafetyUnavailableError, and errors of decoding the answer."""
         from aiohttp import ClientError
 
         session, url = self._get_session(), f"{self._url}/safety"

@@ -58,15 +58,15 @@ def parse_verdict(outputs: str) -> SafetyVerdict:
 
 
 _SUSPICIOUS = 0.5
-"""Risk of an attack that is not sure enough to be one, and worth a warning."""
+"""Risk that is too low for an attack and high enough for a warning."""
 _CAUTION = frozenset({"social_engineering"})
-"""Kinds of attacks that want something of the assistant, and not power over it."""
+"""Attacks that manipulate the assistant without taking control of it."""
 _SECRETS = frozenset(
     {"CREDIT_CARD", "CN_BANK_CARD", "IBAN_CODE", "US_SSN", "CN_ID_CARD", "US_DRIVER_LICENSE"}
 )
-"""Personal data that does harm in any hands."""
+"""Personal data that is harmful in any hands."""
 _REACHES = frozenset({"EMAIL_ADDRESS", "PHONE_NUMBER", "STREET_ADDRESS", "IP_ADDRESS"})
-"""And what leads to somebody. Names, places and dates alone are worth no warning."""
+"""Data that leads to a person. Names, places and dates alone give no warning."""
 
 RULES = {
     "prompt_injection": "it is wrong to pretend to be somebody else",

@@ -17,7 +17,7 @@ BLOCKED: dict[str, Any] = {
     "finish_reason": "content_filter",
     "usage": {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0},
 }
-"""What is noted of an answer that is the gateway's word in place of a model's, which read nothing."""
+"""Values of an answer by the gateway in place of a model."""
 
 
 def drop_withheld(thread: Sequence[Message]) -> tuple[Message, ...]:

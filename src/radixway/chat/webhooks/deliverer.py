@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 _GONE = 410
 _AT_ONCE, _OF_A_TARGET = 32, 4
 _LOOK_AGAIN_S = 30.0
-"""Till the database is asked what another process may have left."""
+"""Interval between looks for work that another process left."""
 _TIDY_S = 3600.0
 _MAX_REPLY_BYTES = 1024
 
@@ -77,7 +77,7 @@ class WebhookDeliverer:
             await self._fetcher.aclose()
 
     async def _take(self) -> bool:
-        """Begin some deliveries; False: there is nothing to do, or no room to do it."""
+        """Start some deliveries; return False if there is nothing to do or no capacity."""
         room = min(_AT_ONCE - len(self._running), _OF_A_TARGET)
         if room <= 0:
             return False
@@ -140,7 +140,7 @@ class WebhookDeliverer:
         return (hook.url, self._hooks.signing(hook)) if hook is not None and hook.enabled else None
 
     def _wait(self, delivery: WebhookDelivery) -> float | None:
-        """Till the next attempt; None: there is none. Spread, so that not all of them come at once."""
+        """Return the jittered pause before the next attempt, or None."""
         if delivery.attempts > len(self._retries_s):
             return None
         return self._retries_s[delivery.attempts - 1] * random.uniform(1.0, 1.2)

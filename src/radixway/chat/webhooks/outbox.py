@@ -43,11 +43,11 @@ _encode = msgspec.json.encode
 
 @dataclass(frozen=True, slots=True)
 class WebhookEvent:
-    """Something that happened in a chat."""
+    """An event in a chat."""
 
     type: WebhookEventType
     chat_id: str
-    """What stays in order: events of one chat come one after the other."""
+    """Events of one chat are delivered in order."""
     data: dict[str, Any] = field(default_factory=dict)
 
     def payload(self, user_id: str, at: float) -> str:
@@ -84,7 +84,7 @@ _OF_CHAT = (
     .join_from(chats, webhooks, and_(webhooks.c.user_id == chats.c.user_id, webhooks.c.enabled), isouter=True)
     .where(chats.c.id == bindparam("chat"))
 )
-"""A chat's user, with each of their webhooks, or once without any."""
+"""A chat's user with each of their webhooks, or once without any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class ConfiguredTarget:
 
 @dataclass(frozen=True, slots=True)
 class WebhookDelivery:
-    """One event for one target, as claimed."""
+    """A claimed event for one target."""
 
     number: int
     id: str
@@ -135,7 +135,7 @@ class WebhookOutbox:
         self.fixed = {each.target: each for each in fixed}
         self._lease_s = lease_s
         self.on_news: Callable[[], None] = lambda: None
-        """Called after a transaction in which something was written."""
+        """Called after a transaction that wrote a delivery."""
 
     async def put(self, write: AsyncConnection, user_id: str, event: WebhookEvent) -> None:
         """Write `event` for every target that wants it, if the transaction `write` is committed."""

@@ -28,7 +28,7 @@ from radixway.core.net.fetcher import parse_fetch_url
 
 _PREFIX = "whsec_"
 _BYTES = 24, 64
-"""Least and most, as the specification has it."""
+"""Smallest and largest, by the specification."""
 OLD_SECRET_S = 86_400.0
 """How long deliveries are signed with the secret before, too."""
 
@@ -97,7 +97,7 @@ class UndeliveredEvent:
     """`waiting` or `given_up`."""
     created_at: float
     available_at: float
-    """When it is tried next, or was given up."""
+    """Time of the next attempt, or when it was given up."""
     attempts: int
     last_status: int | None
     last_error: str | None
@@ -232,7 +232,7 @@ class WebhookStore:
         return [derive_secret(self._secrets, hook.id, number) for number in numbers]
 
     def _check(self, url: str) -> None:
-        """What can be told without asking for its address. Raises InvalidFieldError."""
+        """Check a URL without resolving it. Raises InvalidFieldError."""
         try:
             read = parse_fetch_url(url)
         except FetchError as error:

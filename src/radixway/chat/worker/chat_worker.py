@@ -235,7 +235,8 @@ class ChatWorker:
     async def _generation_steps(
         self, turns: list[PromptTurn], parameters: dict[str, Any], *more_stops: str
     ) -> AsyncGenerator[GenerationStep, None]:
-        """The model's words, without stop sequences and halves of characters; the last says why they end."""
+        """Yield the model's text without stop sequences and partial characters; the last has the finish
+        reason."""
         sequences = (*more_stops, *stop_sequences(self._form))
         stopping, reason, told, whole, broken = StopFilter(sequences), "eos_token", "", None, False
         async for said in self._engine.generate(turns, self._form, parameters, sequences):

@@ -57,7 +57,7 @@ def _used_percent(free: int, total: int) -> float:
 
 
 def _read_memory() -> dict[str, int]:
-    """Bytes, as Linux tells them; nothing elsewhere."""
+    """Return the memory in bytes on Linux, nothing elsewhere."""
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
     except OSError:

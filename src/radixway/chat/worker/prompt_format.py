@@ -12,7 +12,7 @@ PromptFormat = Literal["v2", "chatml", "engine"]
 """`v2` and `chatml`: as the published worker writes prompts. `engine`: by the engine's own chat template."""
 
 _RESERVE = 0.01
-"""Of the input's length, left free for the tokens between turns."""
+"""Share of the input's length reserved for tokens between turns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def truncate_turns(
 
 
 def _truncate_text(text: str, most_tokens: int, count: Callable[[str], int]) -> str:
-    """The longest end of a text that has room: [low, high) holds where it may begin."""
+    """Return the longest end of a text that fits, by bisection: it begins within [low, high)."""
     low, high = 0, len(text)
     while low < high:
         middle = (low + high) // 2

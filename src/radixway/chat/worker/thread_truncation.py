@@ -14,12 +14,12 @@ from radixway.chat.worker.prompt_format import PromptFormat, PromptTurn, truncat
 from radixway.chat.worker.upstream_engines import UpstreamEngine
 
 _BYTES_PER_TOKEN = 3
-"""Fewer than in any usual text: lengths are overestimated, and engines never overrun."""
+"""Lower than in usual text, so lengths are overestimated and engines never overrun."""
 _TRIES = 4
 _KNOWN = 4096
 _AT_ONCE = 8
 _SPARE = 1.05
-"""By how much the length of a part may be more than its share of the whole's."""
+"""Factor by which a part's length may exceed its share of the whole."""
 
 
 def estimate_tokens(text: str) -> int:
@@ -58,7 +58,8 @@ class ThreadTruncator:
     async def _truncate_counted(
         self, turns: Sequence[PromptTurn], whole: int
     ) -> tuple[list[PromptTurn], int] | None:
-        """None: the engine stops telling, or what it tells does not add up. `whole`: of the prompt of all."""
+        """Truncate by counted tokens; None if the engine's counts stop or do not add up. `whole`: count of
+        the whole prompt."""
         told = await asyncio.gather(*(self._count_turn_tokens(turn.text) for turn in turns))
         lengths: dict[str, int] = {}
         for turn, length in zip(turns, told, strict=True):
@@ -85,7 +86,7 @@ class ThreadTruncator:
         return None
 
     async def _count_turn_tokens(self, text: str) -> int | None:
-        """Turns come again with every question of their chat, and are counted once."""
+        """Count the tokens of a turn; counts are cached, since turns come again with each question."""
         key = hashlib.blake2b(text.encode(), digest_size=16).digest()
         if key in self._known:
             self._known.move_to_end(key)

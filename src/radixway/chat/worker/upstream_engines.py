@@ -31,7 +31,7 @@ class UpstreamEngineError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class GenerationStep:
-    """One step of a generation."""
+    """A step of a generation."""
 
     text: str = ""
     token_id: int = 0
@@ -39,7 +39,7 @@ class GenerationStep:
     special: bool = False
     """Its text is no part of the answer."""
     whole: str | None = None
-    """With the last one, where the engine tells it: the whole text."""
+    """The whole text, in the last step of engines that report it."""
     finish_reason: str | None = None
 
 
@@ -56,7 +56,7 @@ class UpstreamEngine(ABC):
     """Generates text, and counts tokens."""
 
     formats: tuple[PromptFormat, ...]
-    """That it can be asked with, the best one first."""
+    """Accepted prompt formats, best first."""
 
     def __init__(self, session: aiohttp.ClientSession, url: str, serving: EngineDescription) -> None:
         self.serving = serving
@@ -238,9 +238,9 @@ async def _post_json(session: aiohttp.ClientSession, url: str, body: dict[str, A
 async def _stream_events(
     session: aiohttp.ClientSession, url: str, body: dict[str, Any], end: StreamEndDetector
 ) -> AsyncIterator[dict[str, Any]]:
-    """What each server-sent event says, decoded.
+    """Yield decoded server-sent events.
 
-    Raises UpstreamEngineError, also for a stream that does not come to its `end`.
+    Raises UpstreamEngineError, also for a stream without its `end`.
     """
     headers = {"Accept": "text/event-stream", "Content-Type": "application/json"}
     try:

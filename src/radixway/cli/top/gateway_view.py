@@ -92,7 +92,7 @@ class PartUnavailable:
 
 @dataclass(frozen=True, slots=True)
 class GatewaySample:
-    """One reading of a gateway."""
+    """A reading of a gateway."""
 
     scrape: MetricsScrape
     workers: list[SeenWorker] | PartUnavailable

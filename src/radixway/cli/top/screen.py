@@ -31,7 +31,7 @@ from radixway.core.http.gateway_client import GatewayCallError
 
 
 class TopApp(App[None]):
-    """One gateway, looked at every `interval_s`; what it shows is of `view`."""
+    """Shows a gateway's `view`, read every `interval_s`."""
 
     TITLE = "radixway top"
     ENABLE_COMMAND_PALETTE = False
@@ -67,12 +67,12 @@ class TopApp(App[None]):
         self._reader = reader
         self._interval_s = interval_s
         self._looking = asyncio.Lock()
-        """Looks come one after the other, so that the view sees them in their order."""
+        """Serializes readings, so that the view sees them in order."""
         self._now = asyncio.Event()
         """Set to take the next reading at once."""
         self._words = ""
         self._notice = ""
-        """What became of the last key, until the next look."""
+        """Result of the last key, until the next reading."""
 
     def compose(self) -> ComposeResult:
         self._head = Static(id="headline", markup=False)
@@ -135,7 +135,7 @@ class TopApp(App[None]):
         _fill_table(self._requests_table, {each.id: request_row(each) for each in requests})
 
     def headline(self) -> str:
-        """How the gateway is, and what the page is doing."""
+        """Return the gateway's and the page's state."""
         state = "PAUSED  " if self.paused else ""
         gone = f"  for {monotonic() - self.view.away_since:.0f} s" if self.view.away is not None else ""
         return strip_control(

@@ -123,7 +123,7 @@ class FigureTile:
     label: str
     says: Callable[[GatewayStats], str]
     draws: Callable[[GatewayStats], float | None]
-    """What its line is made of."""
+    """The value that its line shows."""
 
 
 def _pair(
@@ -167,4 +167,5 @@ TILES = (
         lambda now: now.errors_per_s + now.refused_per_s,
     ),
 )
-"""Of latencies the median and the 95th percentile; prefix hits as the gateway expected and the worker had."""
+"""Latencies are medians and 95th percentiles; prefix hits are the gateway's prediction and the worker's
+report."""

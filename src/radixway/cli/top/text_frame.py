@@ -98,7 +98,7 @@ def _join_cells(texts: Sequence[str], width: int) -> str:
 def _render_table(
     columns: Sequence[str], rows: list[list[str]], part: object, width: int, most: int
 ) -> Iterator[str]:
-    """As many columns as are whole."""
+    """Render as many whole columns as fit."""
     shown = rows[:most]
     sizes = [max(map(len, [name, *(row[at] for row in shown)])) for at, name in enumerate(columns[:-1])]
     while sum(sizes) + len(sizes) - 1 > width:

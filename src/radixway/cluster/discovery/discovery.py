@@ -18,7 +18,7 @@ from radixway.routing import API, CONFIG, DiscoveredWorker, FleetMembership, Wor
 log = logging.getLogger(__name__)
 
 _PAUSES_S = (0.2, 15.0)
-"""Before a source that failed is followed again: the first, and the longest they double up to."""
+"""First and longest pause before a failed source is followed again; it doubles."""
 _RETIRE_EVERY_S = 0.5
 
 
@@ -77,7 +77,7 @@ class WorkerDiscovery(Component):
         await cancel_tasks(self._tasks)
 
     def describe(self) -> dict[str, Any]:
-        """For `/health`: each source that is followed."""
+        """Return each followed source for `/health`."""
         counts = self._membership.count_members()
         return {
             each.source.name: {
@@ -126,7 +126,7 @@ def build_discovery(
     metrics: MetricsRegistry,
     more: Sequence[DiscoverySource] = (),
 ) -> WorkerDiscovery:
-    """As the `discovery` section says, and `more`. Raises ConfigError if a package is missing."""
+    """Build the sources of the `discovery` section, and `more`. Raises ConfigError if a package is missing."""
     sources = [*_configured_sources(config.discovery), *more]
     names = [source.name for source in sources]
     if twice := [name for name in names if names.count(name) > 1]:

@@ -23,11 +23,11 @@ from radixway.routing import DiscoveredWorker
 
 _TYPES = {"any": ("A", "AAAA"), "ipv4": ("A",), "ipv6": ("AAAA",)}
 _MAX_CONCURRENT_TARGETS = 16
-"""Targets of SRV records that are asked for at a time."""
+"""SRV targets resolved at a time."""
 
 
 class NameNotFoundError(DiscoverySourceError):
-    """There is no such name, or none with addresses; `retry_after_s` says for how long that is certain."""
+    """The name does not exist, or has no addresses; `retry_after_s` is how long that holds."""
 
 
 DnsAnswer = tuple[list[tuple[str, int]], float]
@@ -81,7 +81,7 @@ class DnsLookup:
     async def _resolve_target(
         self, target: dns.name.Name, answer: dns.resolver.Answer
     ) -> tuple[list[str], float]:
-        """Addresses of an SRV target, and their time to live; none if it is gone already."""
+        """Return the addresses of an SRV target and their TTL; none if it is gone."""
         told = [rrset for rrset in answer.response.additional if rrset.name == target]
         addresses = [host for rrset in told for host in _record_hosts(rrset, self._types)]
         if addresses:
@@ -93,7 +93,7 @@ class DnsLookup:
                 return [], absent.retry_after_s or 0.0
 
     async def _resolve_addresses(self, name: str) -> tuple[list[str], float]:
-        """All addresses of a name, and the shortest time that they live."""
+        """Return all addresses of a name and their shortest TTL."""
         answers = await asyncio.gather(*(self._query_records(name, kind) for kind in self._types))
         hosts = [host for answer in answers for host in _record_hosts(answer.rrset or (), self._types)]
         if not hosts:
@@ -151,7 +151,7 @@ class DnsSource:
         self._clock = clock
         self._sleep = sleep
         self._answered_at: float | None = None
-        """When there were workers last, while they are kept."""
+        """When workers were last found, while they are kept."""
 
     async def follow_workers(self, tell: ReportWorkers) -> None:
         lookup = DnsLookup(self._config)

@@ -14,7 +14,7 @@ from radixway.cluster.discovery.source import DiscoverySourceError, WorkerFactor
 from radixway.routing import DiscoveredWorker
 
 _KINDS = ("IPv4", "IPv6", "FQDN")
-"""Of addresses, in the order in which they are preferred for a pod that has several."""
+"""Address kinds in order of preference for pods with several."""
 
 
 class ObjectMetadata(Struct, rename="camel"):
@@ -40,7 +40,7 @@ class EndpointTarget(Struct):
 
 
 class PodEndpoint(Struct, rename="camel"):
-    """Its addresses lead to the same place; clients may use the first alone."""
+    """A pod's endpoint; its addresses lead to the same place, and clients may use the first alone."""
 
     addresses: tuple[str, ...] = ()
     conditions: EndpointConditions | None = None
@@ -48,7 +48,8 @@ class PodEndpoint(Struct, rename="camel"):
 
     @property
     def is_draining(self) -> bool:
-        """It is to get nothing new. A terminating one may be called ready, if its service wants it so."""
+        """Return whether it gets no new requests. A terminating one may be called ready, if its service
+        wants it so."""
         said = self.conditions or EndpointConditions()
         return said.ready is False or said.terminating is True
 
@@ -61,7 +62,7 @@ class SlicePort(Struct):
 
 
 class EndpointSlice(Struct, rename="camel"):
-    """Some endpoints of a service, all with addresses of one kind."""
+    """Endpoints of a service with addresses of one kind."""
 
     metadata: ObjectMetadata
     address_type: str = "IPv4"
@@ -101,7 +102,7 @@ def _address_type_rank(each: EndpointSlice) -> int:
 
 
 def _find_port(each: EndpointSlice, wanted: int | str | None) -> int:
-    """Raises DiscoverySourceError where it cannot be told which one is meant."""
+    """Return the port. Raises DiscoverySourceError if it is ambiguous."""
     if isinstance(wanted, int):
         return wanted
     ports = {port.name or "": port.port for port in each.ports or () if port.port is not None}

@@ -19,11 +19,11 @@ from radixway.cluster.discovery.source import DiscoverySourceError
 from radixway.core.config import KubernetesConfig
 
 MOUNTED = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-"""Where a pod finds its service account."""
+"""Directory of a pod's service account."""
 _PAGE = 500
 _CALL_S = 30.0
 _GRACE_S = 10.0
-"""After the server should have ended a watch."""
+"""Allowance after the server should have ended a watch."""
 _LARGEST_EVENT = 16 * 2**20
 _LARGEST_PAGE = 128 * 2**20
 _MOST_PAGES = 1000
@@ -51,7 +51,7 @@ class _Line(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One line of a watch. `subject` is None for a bookmark, which says how far all is known."""
+    """A line of a watch. `subject` is None for a bookmark, which only has a version."""
 
     version: str
     subject: EndpointSlice | None = None
@@ -146,7 +146,7 @@ class EndpointSlices:
 
 @asynccontextmanager
 async def opened(config: KubernetesConfig, account: Account) -> AsyncIterator[EndpointSlices]:
-    """With connections of their own. The CA's file is read now. Raises DiscoverySourceError."""
+    """Open connections; the CA's file is read now. Raises DiscoverySourceError."""
     try:
         context = ssl.create_default_context(cafile=account.ca_file)
     except OSError as error:
@@ -178,7 +178,7 @@ async def _events(content: aiohttp.StreamReader) -> AsyncIterator[Event]:
 
 
 async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
-    """Whole ones; what a broken connection leaves of the last is dropped."""
+    """Yield whole lines; a partial last one is dropped."""
     rest = bytearray()
     async for piece in content.iter_any():
         rest += piece
@@ -192,7 +192,7 @@ async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
 
 
 async def _refuse(response: aiohttp.ClientResponse) -> None:
-    """Raises Expired, DiscoverySourceError in the server's own words."""
+    """Raise Expired or DiscoverySourceError in the server's words."""
     try:
         message = _status.decode(await response.content.read(65536)).message
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

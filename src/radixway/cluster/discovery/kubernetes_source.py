@@ -14,7 +14,7 @@ from radixway.cluster.discovery.source import DiscoverySourceError, ReportWorker
 from radixway.core.config import KubernetesConfig
 
 _SHORTEST_S = 1.0
-"""A watch that ends sooner is a failure: what follows a failure has pauses."""
+"""A watch that ends sooner counts as a failure and causes a pause."""
 
 
 class KubernetesSource:
@@ -38,7 +38,7 @@ class KubernetesSource:
         self._clock = clock
         self._slices: dict[tuple[str, str], EndpointSlice] = {}
         self._version: str | None = None
-        """Up to which all changes are known; None: nothing is."""
+        """The version up to which all changes are known, or None."""
 
     async def follow_workers(self, tell: ReportWorkers) -> None:
         account = Account.of(self._config, self._environ, self._mounted)
@@ -76,7 +76,7 @@ class KubernetesSource:
             raise
 
     def _apply_event(self, event: Event) -> bool:
-        """Whether it may have changed something."""
+        """Apply an event; return whether it may have changed something."""
         self._version = event.version
         if event.subject is None:
             return False

@@ -17,7 +17,7 @@ from radixway.routing import REGISTERED, DiscoveredWorker, FleetMembership, Work
 log = logging.getLogger(__name__)
 
 _LATE_S = 1.0
-"""A look at the leases that comes so much too late says that the gateway slept, not the workers."""
+"""A check of the leases that is later than this means that the gateway slept."""
 
 
 @dataclass(slots=True)
@@ -68,7 +68,7 @@ class WorkerRegistrations:
         self._membership.drain_worker(worker)
 
     def forget_worker(self, url: str) -> None:
-        """Of a worker that an administrator removed: what registers there next is a new one."""
+        """Forget a worker that an administrator removed: the next registration there is new."""
         with suppress(ValueError):  # no URL is no worker's
             url = check_worker_url(url)
             self._leases.pop(url, None)
@@ -100,7 +100,7 @@ class WorkerRegistrations:
             late_s = await self._sleep_until_expiry(self.expire_leases(late_s))
 
     async def _sleep_until_expiry(self, pause_s: float | None) -> float:
-        """Until then, or until a lease is given that ends before; returns how much too late it is."""
+        """Sleep until then or until an earlier lease; return how late it is."""
         began = self._clock()
         self._look_at = math.inf if pause_s is None else began + pause_s
         self._sooner.clear()

@@ -46,7 +46,7 @@ WorkerFactory = Callable[[str, int], WorkerSettings]
 
 
 def make_worker_factory(scheme: str, traits: FoundTraits) -> WorkerFactory:
-    """For one source. It raises DiscoverySourceError for what is no address.
+    """Return a factory for one source. It raises DiscoverySourceError for an invalid address.
 
     Sources tell all workers again whenever one has changed: a worker that was made before is the same object,
     which takes a twentieth of the time of making it.

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class LoadSync(Component):
-    """One gateway's part. A lease's step costs it a set's `add`; the rest happens between requests.
+    """Publishes one gateway's load. A lease's step costs it a set's `add`; the rest happens between requests.
 
     Workers whose load changed are told of together, `interval_s` after the first of them, and all workers
     every `heartbeat_s`. A gateway that was not heard for `forget_after_s` has nothing in hand any more.
@@ -47,7 +47,7 @@ class LoadSync(Component):
         self.id = secrets.token_hex(8)
         self._own_name = own_name
         self.on_news: list[Callable[[], None]] = []
-        """Called when another gateway's load has changed, or it is heard for the first time or forgotten."""
+        """Called when another gateway's load has changed, or it appears or disappears."""
         self._config = config
         self._registry = registry
         self._ledger = ledger
@@ -122,7 +122,7 @@ class LoadSync(Component):
         return frozenset((peer.id, peer.full >= 0) for peer in self.peers)
 
     def describe(self) -> dict[str, Any]:
-        """For `/health`."""
+        """Return the report for `/health`."""
         now, problem = self._ledger.clock(), self._transport.problem
         return {
             "gateway": self.id,
@@ -198,7 +198,7 @@ def build_load_sync(
     metrics: MetricsRegistry,
     in_ray: SyncTransport | None = None,
 ) -> LoadSync | None:
-    """As `scale.sync` says; None where it says nothing. Raises ConfigError if a package is missing.
+    """Build the part that `scale.sync` configures, or None. Raises ConfigError if a package is missing.
 
     `in_ray`: what carries messages between replicas of a Ray application.
     """

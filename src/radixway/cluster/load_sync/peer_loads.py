@@ -17,12 +17,12 @@ from radixway.routing.worker_load import NOTHING, LoadShare
 
 _MAX_PEERS = 256
 _MAX_SHARES = 10_000
-"""Workers of which one gateway may tell; what it says of more is not heard."""
+"""Workers of one gateway's report that are read."""
 
 
 @dataclass(slots=True)
 class PeerGateway:
-    """One other gateway."""
+    """Another gateway."""
 
     id: str
     name: str
@@ -55,7 +55,7 @@ class PeerGateway:
 
     @property
     def inflight_requests(self) -> int:
-        """In hand at all workers."""
+        """Return requests in flight at all workers."""
         return sum(share.requests for _, share in self.shares.values())
 
     def _replace_share(self, url: str, sequence: int, share: LoadShare) -> bool:
@@ -74,7 +74,7 @@ class PeerGateway:
 
 
 class PeerLoads:
-    """All gateways but this one. Pure: it is told the time."""
+    """Loads of all other gateways. Pure: the time is an argument."""
 
     def __init__(self, own_id: str, forget_after_s: float) -> None:
         self._own_id = own_id

@@ -15,14 +15,14 @@ from radixway.core.net.valkey import ERRORS, connect_valkey
 log = logging.getLogger(__name__)
 
 _UNSENT_MESSAGES = 256
-"""While the server is away or slow; after that the oldest go, which the next full message makes good."""
+"""Messages kept while the server is away or slow; the next full message makes lost ones good."""
 _PAUSES_S = (0.1, 5.0)
-"""Before a server that is away is tried again: the first, and the longest they double up to."""
+"""First and longest pause before a server that is away is tried again; it doubles."""
 _CLOSE_S = 0.5
 
 
 class RedisTransport:
-    """One task publishes, one listens; each comes back by itself when the server does."""
+    """Publishes and listens, each in a task that reconnects by itself."""
 
     name = "redis"
 
@@ -64,7 +64,7 @@ class RedisTransport:
         await cancel_tasks(tasks)
 
     async def _keep_running(self, what: str, work: Callable[[], Awaitable[None]]) -> None:
-        """Do `work` until it ends, again and again when the server breaks off."""
+        """Run `work` again whenever the server breaks it off."""
         pause_s = _PAUSES_S[0]
         while True:
             try:

@@ -57,11 +57,11 @@ class SyncMessage(msgspec.Struct, array_like=True, frozen=True):
 
     version: int
     gateway: Annotated[str, Meta(min_length=1, max_length=64)]
-    """Drawn anew at each start, so that the numbers of a restarted gateway are not taken for its old ones."""
+    """Random at each start, so that a restarted gateway's numbers are not taken for its old ones."""
     name: Annotated[str, Meta(max_length=256)]
     sequence: Annotated[int, Meta(ge=0, le=_MAX_COUNT)]
     full: bool
-    """Workers that are not named have nothing in hand from this gateway."""
+    """Workers left out have no requests of this gateway in flight."""
     shares: dict[str, LoadShare]
     """By the worker's URL. What they say replaces whatever the gateway said before of that worker."""
 

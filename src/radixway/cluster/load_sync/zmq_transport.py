@@ -12,11 +12,11 @@ from radixway.cluster.load_sync.transport import OnMessage
 from radixway.core.config import ConfigError
 
 _UNSENT_MESSAGES = 1000
-"""For each peer that reads too slowly; after that it misses some, which the next full message makes good."""
+"""Messages kept per slow peer; the next full message makes lost ones good."""
 _LINGER_MS = 200
 _RECONNECT_MS = (100, 5000)
 _MAX_MESSAGE_BYTES = 4 * 2**20
-"""A peer that sends a longer message is cut off before it fills our memory."""
+"""A peer that sends a longer message is disconnected."""
 
 
 class ZmqTransport:

@@ -13,7 +13,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ra
 from radixway.cluster.operator.resources import GROUP, MANAGER, VERSION, KubernetesObject
 
 Login = Callable[[], Awaitable[kopf.ConnectionInfo]]
-"""Called for each connection anew: a pod's token is exchanged while it runs."""
+"""Called for each connection: a pod's token is rotated while it runs."""
 
 _PATHS = {
     "ConfigMap": "api/v1/namespaces/{}/configmaps",
@@ -50,7 +50,7 @@ class Cluster:
         return await self._unless_absent("GET", _path(kind, namespace, name))
 
     async def list(self, kind: str, namespace: str) -> list[KubernetesObject]:
-        """All of a kind in a namespace."""
+        """List all objects of a kind in a namespace."""
         listing = await self._call("GET", _path(kind, namespace))
         items: list[KubernetesObject] = listing["items"]
         return items
@@ -63,11 +63,11 @@ class Cluster:
         return await self._call("PATCH", path, query, "application/apply-patch+yaml", wanted)
 
     async def delete(self, kind: str, namespace: str, name: str) -> None:
-        """It need not be there."""
+        """Delete an object, if it exists."""
         await self._unless_absent("DELETE", _path(kind, namespace, name))
 
     async def set_status(self, subject: KubernetesObject, status: KubernetesObject) -> None:
-        """In place of the object's status; nothing where the object is gone, or has it already."""
+        """Replace the object's status; do nothing if the object is gone or has it already."""
         if status == subject.get("status"):
             return
         metadata = subject["metadata"]

@@ -54,12 +54,12 @@ def build_replica_patch(owner: KubernetesObject, spec: ModelSpec) -> KubernetesO
 
 
 def stateful_set_name(model: str) -> str:
-    """Of the StatefulSet, the budget and the autoscaler."""
+    """Return the name of the StatefulSet, the budget and the autoscaler."""
     return f"vllm-{model}"
 
 
 def _owner_reference(owner: KubernetesObject) -> KubernetesObject:
-    """With it what belongs to a `Model` goes when it goes, without a finalizer."""
+    """Owner reference: what belongs to a `Model` is deleted with it, without a finalizer."""
     metadata = owner["metadata"]
     return {
         "apiVersion": f"{GROUP}/{VERSION}",

@@ -19,7 +19,7 @@ _DELAY_S = 5.0
 
 
 def register_handlers(registry: kopf.OperatorRegistry, reconciler: Reconciler) -> None:
-    """Nothing here needs a finalizer: what a `Model` owns is collected with it, and rules stay."""
+    """Register handlers. None needs a finalizer: what a `Model` owns is collected with it, and rules stay."""
 
     async def model(namespace: str | None, name: str, **_: Any) -> None:
         try:
@@ -53,7 +53,7 @@ def register_handlers(registry: kopf.OperatorRegistry, reconciler: Reconciler) -
 
 
 class ClusterNotConfiguredError(Exception):
-    """Nothing says which API server is meant."""
+    """No API server is configured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +61,11 @@ class OperatorSettings:
     """Options of the command line."""
 
     namespaces: tuple[str, ...] = ()
-    """Those that are looked after; none: all, which needs a ClusterRole."""
+    """Watched namespaces; empty: all, which needs a ClusterRole."""
     server: str | None = None
     """An API server that asks for no credentials (`kubectl proxy`). None: the pod's, or a kubeconfig's."""
     liveness: str | None = None
-    """Where `/healthz` is served: `http://0.0.0.0:8080/healthz`."""
+    """URL where `/healthz` is served: `http://0.0.0.0:8080/healthz`."""
 
 
 async def run_operator(
@@ -111,7 +111,8 @@ async def run_operator(
 
 
 def _make_kopf_settings() -> kopf.OperatorSettings:
-    """Its annotations under our name, and watches of five minutes: dead connections are noticed then."""
+    """Return kopf's settings: annotations under our name, and watches of five minutes, so that dead
+    connections are noticed."""
     told = kopf.OperatorSettings()
     told.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=f"operator.{GROUP}")
     told.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=f"operator.{GROUP}")

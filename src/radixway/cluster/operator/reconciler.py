@@ -49,7 +49,8 @@ def rules_checksum(text: str) -> str:
 
 
 def build_config_map(owner: KubernetesObject, spec: PolicySpec, text: str) -> KubernetesObject:
-    """It has no owner: rules outlive the policy that wrote them, for gateways cannot start without any."""
+    """Build a ConfigMap without an owner: rules outlive their policy, because gateways cannot start without
+    any."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -74,7 +75,7 @@ def find_winning_policy(policies: list[KubernetesObject], config_map: str) -> st
 
 
 def _claims_config_map(policy: KubernetesObject, config_map: str) -> bool:
-    """One that cannot be read, as from before its schema, wants nothing, or all would fail."""
+    """Return whether a policy claims the ConfigMap; an unreadable policy claims nothing, or all would fail."""
     try:
         return parse_policy_spec(policy).config_map == config_map
     except InvalidSpecError:
@@ -82,7 +83,7 @@ def _claims_config_map(policy: KubernetesObject, config_map: str) -> bool:
 
 
 _MAX_MESSAGE_CHARACTERS = 32768
-"""Of a condition: an API server takes no status at all with a longer one."""
+"""API servers refuse longer messages of a condition."""
 
 
 class StatusCondition(NamedTuple):
@@ -110,7 +111,7 @@ def merge_conditions(
 
 
 def model_conditions(spec: ModelSpec, stateful_set: KubernetesObject | None) -> list[StatusCondition]:
-    """Of a `Model` whose pool has been applied, by what its StatefulSet says."""
+    """Return the conditions of a `Model` by its StatefulSet's status."""
     reconciled = StatusCondition("Reconciled", "True", "Applied", "all objects of the pool are as wanted")
     if stateful_set is None or "status" not in stateful_set:
         unknown = "nothing is known of the workers yet"
@@ -137,7 +138,7 @@ Clock = Callable[[], datetime]
 
 
 class Reconciler:
-    """Every call raises Unreachable where it has to be called again."""
+    """Applies `Model`s and policies. Every call raises Unreachable where it must be retried."""
 
     def __init__(self, cluster: Cluster, clock: Clock) -> None:
         self._cluster = cluster
@@ -194,7 +195,7 @@ class Reconciler:
         await self._write_status(subject, status, [StatusCondition("Accepted", *outcome)])
 
     async def reconcile_policies(self, namespace: str, *, but: str | None = None) -> None:
-        """All of a namespace, as after one of them has gone, or (all others) after it wants another file."""
+        """Reconcile all policies of a namespace but `but`, after one has gone or wants another file."""
         for each in await self._cluster.list("RouterPolicy", namespace):
             if (name := each["metadata"]["name"]) != but:
                 await self.reconcile_policy(namespace, name)

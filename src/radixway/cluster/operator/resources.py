@@ -13,7 +13,7 @@ KubernetesObject = dict[str, Any]
 GROUP = "radixway.io"
 VERSION = "v1alpha1"
 MANAGER = "radixway-operator"
-"""Whose fields they are that we apply; and the label of what we make."""
+"""Field manager of applied fields, and label of created objects."""
 
 
 class ModelAutoscaling(msgspec.Struct, frozen=True, rename="camel"):
@@ -27,7 +27,7 @@ class ModelAutoscaling(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ModelStorage(msgspec.Struct, frozen=True, rename="camel"):
-    """Of each worker, for its weights."""
+    """Storage of each worker for its weights."""
 
     size: str = "100Gi"
     class_name: str | None = None
@@ -61,7 +61,7 @@ pods, which holds 63 (kubernetes/kubernetes#64023): no pod is made of a Stateful
 
 
 class InvalidSpecError(Exception):
-    """It cannot be what its schema lets through; the message names the field."""
+    """A specification that its schema accepts is invalid; the message names the field."""
 
 
 def parse_model_spec(body: KubernetesObject) -> ModelSpec:

@@ -22,10 +22,10 @@ from radixway.cluster.planner.traffic_window import TrafficDemand
 from radixway.core.config.scale import ObjectiveConfig, ProfileConfig
 
 PlannedRole = Literal["any", "prefill", "decode"]
-"""What a replica does: both, or one of the two for others."""
+"""Role of a replica: prefill and decode, or one of the two."""
 
 _OUT_OF_REACH = 1.1
-"""Where no fleet holds the objective: within so much of what the largest would give is as good."""
+"""Where no fleet holds the objective, fleets within this factor of the largest one's result are as good."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +46,11 @@ class ReplicaNeed:
     replicas: int
     expected: ExpectedLatency
     reachable: bool
-    """Whether the objective is held with them; otherwise more would hardly help."""
+    """Whether they hold the objective; otherwise more would hardly help."""
 
 
 class CapacityModel:
-    """Of one engine, judged by one objective. Pure."""
+    """What one engine can do under one objective. Pure."""
 
     def __init__(self, profile: ProfileConfig, objective: ObjectiveConfig) -> None:
         self._profile = profile

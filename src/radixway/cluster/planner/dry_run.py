@@ -39,7 +39,7 @@ class PlannedScaler:
         self._looked_at = 0.0
 
     def decide_replicas(self, now: float, ready: Sequence[Worker], starting: int) -> int:
-        """As planned."""
+        """Return the planned replicas."""
         traffic, self.traffic = self.traffic, TrafficWindow()
         traffic.span_s, self._looked_at = now - self._looked_at, now
         fleet = replace(count_replicas(ready, now), starting=starting)
@@ -58,20 +58,20 @@ class ObjectiveAttainment:
 
     @property
     def attained_share(self) -> float:
-        """Of windows in which it was held; 1 where there was none."""
+        """Return the share of windows in which it was held; 1 without any."""
         return self.held / self.windows if self.windows else 1.0
 
 
 def measure_attainment(
     growth: ElasticOutcome, objective: ObjectiveConfig, window_s: float
 ) -> ObjectiveAttainment:
-    """In how many windows with requests the objective was held."""
+    """Return the share of windows with requests in which the objective was held."""
     held = attained_windows(growth, objective, window_s)
     return ObjectiveAttainment(len(held), sum(held.values()), growth.replica_s / 3600)
 
 
 def attained_windows(growth: ElasticOutcome, objective: ObjectiveConfig, window_s: float) -> dict[int, bool]:
-    """By number of each window with requests: whether the objective was held."""
+    """Return, by number of each window with requests, whether the objective was held."""
     windows: dict[int, list[ServedRequest]] = {}
     for served in growth.served:
         windows.setdefault(int(served.arrived // window_s), []).append(served)
@@ -91,7 +91,7 @@ def _is_attained(window: Sequence[ServedRequest], objective: ObjectiveConfig) ->
 
 _UNBOUNDED_KV_TOKENS = 10**9
 _MAX_PLAN_STEPS = 500_000
-"""Of a planner at one trace: some minutes of computing."""
+"""Steps of a planner on one trace: some minutes of computing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class PlanOptions:
 
     trace: Path
     model: str
-    """Whose objective and profile hold."""
+    """The model whose objective and profile apply."""
     start: int
     speedup: float
     window_s: float
@@ -168,7 +168,7 @@ def replay_trace(
 
 
 def build_report(order: PlanOptions, section: PlannerConfig, done: DryRunResult) -> dict[str, Any]:
-    """All of it for a machine."""
+    """Return the whole report as JSON."""
     return {
         "trace": order.trace.name,
         "model": order.model,

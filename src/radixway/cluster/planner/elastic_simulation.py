@@ -27,7 +27,7 @@ class ReplicaScaler(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ServedRequest:
-    """One request, in seconds since the trace began."""
+    """A served request, in seconds since the trace began."""
 
     arrived: float
     ttft_s: float
@@ -102,7 +102,7 @@ class ElasticSimulation(TraceSimulation):
         self._growth.served.append(ServedRequest(job.arrived, job.first_token - job.arrived, itl_s))
 
     def _run_engines_until(self, now: float) -> None:
-        """As far as `now`, with all that the scaler decides before."""
+        """Run to `now`, with the scaler's decisions before."""
         while (at := min(self._next, self._next_ready())) <= min(now, self._last):
             super()._run_engines_until(at)
             self._now = at

@@ -27,7 +27,7 @@ class ProfilingError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PrefillSample:
-    """One prompt with nothing beside it."""
+    """A prompt that was prefilled alone."""
 
     prompt_tokens: int
     ttft_s: float
@@ -35,12 +35,12 @@ class PrefillSample:
 
 @dataclass(frozen=True, slots=True)
 class DecodeSample:
-    """Some requests that decode at the same time."""
+    """Requests that decode at the same time."""
 
     requests: int
     context_tokens: float
     gap_s: float
-    """Between tokens, once all have their first."""
+    """Seconds between tokens, once all have their first."""
 
 
 def fit_profile(

@@ -19,7 +19,7 @@ Forecast = Callable[[Sequence[float], int, float], float]
 of that probability; never below 0."""
 
 _MIN_FIT_VALUES = 6
-"""Values from which on a model is fitted."""
+"""Values from which a model is fitted."""
 
 
 def find_forecast(name: str) -> Forecast:

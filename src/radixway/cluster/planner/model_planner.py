@@ -17,7 +17,7 @@ from radixway.cluster.planner.traffic_window import TrafficDemand, TrafficWindow
 from radixway.core.config.scale import PlannedModelConfig, PlannerConfig
 
 _SMOOTHED = 6
-"""Looks at the load that are averaged: a burst that is over before a replica could start is none."""
+"""Load samples that are averaged, so that short bursts are ignored."""
 _SLOWNESS = (0.5, 3.0)
 _LEARNING = 0.3
 _FASTEST_GROWTH = 2.0
@@ -30,7 +30,7 @@ class RoleReplicas:
     ready: int
     starting: int = 0
     prefill_tokens: int = 0
-    """That replicas are to prefill."""
+    """Tokens that replicas are to prefill."""
     decoding: int = 0
     """Requests past their first token."""
     waiting: int = 0
@@ -89,7 +89,7 @@ class ThroughputMode:
         self.slowness = 1.0
         """Measured first tokens over those that the profile expected; learnt."""
         self.demand: TrafficDemand | None = None
-        """That is planned for."""
+        """The planned demand."""
 
     def forecast_demand(
         self, parts: Sequence[TrafficWindow], ready: int, role: PlannedRole
@@ -117,7 +117,7 @@ class ThroughputMode:
         return self._capacity.find_need(demand, role, model.min_replicas, model.max_replicas, self.slowness)
 
     def _demand_when_ready(self) -> TrafficDemand | None:
-        """The demand when a replica asked for now would be ready, and until the next forecast."""
+        """Return the demand from when a new replica would be ready until the next forecast."""
         if self.demand is None:
             return None
         steps = 1 + ceil(self._model.profile.startup_s / self._config.interval_s)
@@ -148,7 +148,7 @@ class ScaleDownStabilizer:
     def __init__(self, patience_s: float) -> None:
         self._patience_s = patience_s
         self._asked: deque[tuple[float, int]] = deque()
-        """Falling counts, each until when it is to be kept."""
+        """Falling counts, each with the time until which it is kept."""
 
     def stabilize(self, now: float, replicas: int) -> int:
         """The most that was asked for within the patience."""
@@ -163,26 +163,26 @@ class ScaleDownStabilizer:
 
 @dataclass(frozen=True, slots=True)
 class RolePlan:
-    """For the replicas of one role."""
+    """The plan of one role's replicas."""
 
     replicas: int
     ready: int
     by_load: int
-    """What waits and runs now asks for, at least."""
+    """The least number for present load."""
     by_forecast: int | None
-    """What the forecast needs: the floor. None before the first."""
+    """The least number for the forecast. None before the first."""
     pressure: float
     """The present load's share of what the objective allows."""
     expected_ttft_s: float | None
-    """With the forecast's replicas and demand, at the objective's percentile."""
+    """Time to first token with the forecast's replicas and demand, at the objective's percentile."""
     expected_itl_s: float | None
     reachable: bool
-    """Whether the profile can hold the objective with as many replicas as there may be."""
+    """Whether the profile can hold the objective with the largest fleet."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelPlan:
-    """For one model."""
+    """The plan of one model."""
 
     model: str
     roles: Mapping[PlannedRole, RolePlan]
@@ -190,7 +190,7 @@ class ModelPlan:
     slowness: float
 
     def explain(self) -> dict[str, Any]:
-        """As JSON values; what is infinite is None."""
+        """Return JSON values; infinity is None."""
         return {
             "model": self.model,
             "roles": {role: _drop_infinite(asdict(plan)) for role, plan in self.roles.items()},
@@ -228,7 +228,7 @@ class ModelPlanner:
             for role in roles
         ]
         self._parts: list[TrafficWindow] = []
-        """Of the interval under way."""
+        """Windows of the present interval."""
         self._due: float | None = None
 
     def update_plan(

@@ -26,7 +26,7 @@ _STATE = "radixway_planner"
 
 
 class PlannerAutoscalingContext(Protocol):
-    """Of Ray's `AutoscalingContext`, what is read here."""
+    """The part of Ray's `AutoscalingContext` that is read."""
 
     aggregated_metrics: Mapping[str, Mapping[Any, float]] | None
     total_num_requests: float
@@ -37,7 +37,7 @@ class PlannerAutoscalingContext(Protocol):
 
 
 class RayPolicy:
-    """One deployment's planner. Ray makes it of `policy_kwargs`: keys of `scale.planner`, and one more."""
+    """A deployment's planner. Ray makes it of `policy_kwargs`: keys of `scale.planner`, and one more."""
 
     def __init__(self, context_tokens: float | None = None, **keys: Any) -> None:
         """`context_tokens`: of a usual request, prompt and half the answer. With it the profile counts.
@@ -54,7 +54,7 @@ class RayPolicy:
             self._each = CapacityModel(config.profile, config.objective).max_concurrency(context_tokens)
         self._patience = ScaleDownStabilizer(config.scale_down_patience_s)
         self._seen: deque[float] = deque(maxlen=config.history)
-        """Mean requests in hand of each interval."""
+        """Mean requests in flight of each interval."""
         self._interval: list[float] = []
         self._due: float | None = None
         self._floor = 0.0
@@ -99,7 +99,7 @@ def ray_policy(context: PlannerAutoscalingContext) -> tuple[int, dict[str, Any]]
 
 
 def _default_forecast() -> str:
-    """The default where its package is installed: Serve's controller may run where nobody chose it."""
+    """Return the default forecast if its package is installed: Serve's controller may run without it."""
     usual: str = PlannerConfig.model_fields["forecast"].default
     try:
         find_forecast(usual)

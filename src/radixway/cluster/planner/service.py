@@ -32,7 +32,7 @@ class PlannerDisabledError(GatewayError):
 
 
 class PlannerService(Component):
-    """One planner for each model that workers serve. Belongs to one event loop."""
+    """Plans each model that workers serve. Belongs to one event loop."""
 
     name = "planner"
 
@@ -55,9 +55,9 @@ class PlannerService(Component):
         """The other gateways, as far as they are heard."""
         self._heard: Collection[object] = ()
         self._sent: dict[str, dict[Worker, tuple[int, int]]] = {}
-        """Requests ever sent to a model's workers by this gateway and by others, at the last look."""
+        """Requests sent to a model's workers by this gateway and by peers, at the last reading."""
         self._others: dict[str, float] = {}
-        """What they sent to a model's workers, for each request of ours."""
+        """Peers' requests to a model's workers per request of ours."""
         self.plans: dict[str, ModelPlan] = {}
 
         def gauge(name: str, text: str, value: Callable[[RolePlan], float]) -> None:
@@ -130,7 +130,7 @@ class PlannerService(Component):
         return planner
 
     def _replicas_by_role(self, model: str, workers: Sequence[Worker]) -> Mapping[PlannedRole, RoleReplicas]:
-        """By role. Where some workers only prefill, all others are taken to decode."""
+        """Return replica counts by role. Where some workers only prefill, all others decode."""
         by_role: dict[PlannedRole, list[Worker]] = {}
         for worker in workers:
             by_role.setdefault(worker.role, []).append(worker)
@@ -190,7 +190,8 @@ def count_replicas(workers: Iterable[Worker], now: float, waiting: int = 0) -> R
 
 
 def _tokens_to_prefill(load: WorkerLoad, now: float) -> int:
-    """Tokens. Whole replies tell of no first token, so with them there is no more than the ledger reckons."""
+    """Return the tokens to prefill. Whole replies have no first token, so the ledger's estimate is the limit
+    then."""
     tokens = load.all_prefill_tokens
     if not _has_silent_prefills(load):
         return tokens

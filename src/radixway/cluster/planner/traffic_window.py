@@ -13,7 +13,7 @@ from radixway.routing import PairChoice, WorkerChoice, WorkerRegistry
 from radixway.routing.transports.traffic_feed import on_usage
 
 _PER_DOUBLING = 16
-"""Classes of a histogram between a value and its double: percentiles are within 5 %."""
+"""Histogram classes between a value and its double: percentiles are within 5 %."""
 _MIN_VALUE = 1e-6
 _BURSTINESS = (1.0, 16.0)
 
@@ -30,14 +30,14 @@ class RatioHistogram:
         self.squares = 0.0
 
     def add_value(self, value: float) -> None:
-        """One more value; what is not above 0 counts as next to nothing."""
+        """Add a value; one that is not above 0 counts as almost nothing."""
         self._classes[round(_PER_DOUBLING * log2(max(value, _MIN_VALUE)))] += 1
         self.count += 1
         self.total += value
         self.squares += value * value
 
     def merge_histogram(self, other: RatioHistogram) -> None:
-        """All the values of another one."""
+        """Add all values of `other`."""
         self._classes.update(other._classes)
         self.count += other.count
         self.total += other.total
@@ -69,22 +69,22 @@ class TrafficWindow:
 
     span_s: float = 0.0
     requests: int = 0
-    """That came, answered or not."""
+    """Arrived requests, answered or not."""
     prompt_tokens: int = 0
-    """Of those that were given to a replica."""
+    """Prompt tokens of requests that a replica got."""
     pairs: int = 0
     """Pairs of a prompt's token to prefill and one before it, cached or not."""
     uncached: RatioHistogram = field(default_factory=RatioHistogram)
     """Tokens that each of those had to prefill."""
     ttft_s: RatioHistogram = field(default_factory=RatioHistogram)
     answers: int = 0
-    """That ended."""
+    """Finished answers."""
     output_tokens: int = 0
-    """Of those."""
+    """Tokens of those."""
     decode_s: float = 0.0
-    """From each one's first token to its last, in all."""
+    """Sum of the times from first to last token."""
     gaps: int = 0
-    """Between those tokens."""
+    """Gaps between those tokens."""
 
     def on_arrival(self) -> None:
         """A request arrived."""
@@ -98,7 +98,7 @@ class TrafficWindow:
         self.uncached.add_value(uncached)
 
     def on_first_token(self, ttft_s: float) -> None:
-        """It came `ttft_s` seconds after the request."""
+        """Note the first token, `ttft_s` seconds after the request."""
         self.ttft_s.add_value(ttft_s)
 
     def on_finished(self, output_tokens: int, decode_s: float | None) -> None:
@@ -116,7 +116,7 @@ class TrafficWindow:
 
     @classmethod
     def merge_windows(cls, parts: Iterable[TrafficWindow]) -> TrafficWindow:
-        """One after the other as one."""
+        """Merge consecutive windows."""
         whole = cls()
         for part in parts:
             whole.span_s += part.span_s
@@ -183,7 +183,7 @@ OTHER = "default"
 
 
 class TrafficObserver:
-    """Around the dispatch: counts by model what comes and what becomes of it. Belongs to one event loop."""
+    """Counts arrivals and results by model, around the dispatch. Belongs to one event loop."""
 
     def __init__(self, dispatch: Next, registry: WorkerRegistry) -> None:
         self._dispatch = dispatch
@@ -234,7 +234,7 @@ class TrafficObserver:
         return reply
 
     def _known_model(self, request: Request) -> str:
-        """The model asked for, if somebody is known to serve it: names that clients make up do not count."""
+        """Return the requested model if a worker serves it, so that invented names do not count."""
         model = request.model
         if model is None or model == ANY_MODEL:
             ready = self._registry.candidates(None)

@@ -88,18 +88,18 @@ def find_or_start_actor(app: str, deployment: str, settings: PrefixSettings) -> 
 
 
 _BATCH_S = 0.05
-"""From the first use that is to be told until it is: others' requests meanwhile go along."""
+"""Time in which uses are gathered before they are sent."""
 _HOLD_S = 10.0
 _PAUSES_S = (0.2, 5.0)
-"""Before an actor that is away is asked again: the first, and the longest they double up to."""
+"""First and longest pause before an actor that is away is asked again; it doubles."""
 _MAX_UNREPORTED_BLOCKS = 2**16
-"""Blocks that wait to be told while the actor is away; after that the oldest go."""
+"""Blocks kept while the actor is away; the oldest go first."""
 _SLICE = 4096
-"""Blocks learnt at a time; requests go between."""
+"""Blocks applied at a time; requests go between."""
 
 
 class PrefixActorClient:
-    """One router's. All methods but `close` belong to its event loop.
+    """A router's client. All methods but `close` belong to its event loop.
 
     While the actor is away the router goes by what it knows, and tells it everything when it comes back.
     """
@@ -128,7 +128,7 @@ class PrefixActorClient:
         self.alone = True
 
     def report_use(self, replica: str, blocks: Sequence[int]) -> None:
-        """To be told: a prompt went to the replica."""
+        """Queue a report: a prompt went to the replica."""
         self._untold.append((replica, pack_blocks(blocks)))
         self._untold_blocks += len(blocks)
         while self._untold_blocks > _MAX_UNREPORTED_BLOCKS:
@@ -136,18 +136,18 @@ class PrefixActorClient:
         self._work.set()
 
     def report_death(self, replica: str) -> None:
-        """To be told: this one is gone."""
+        """Queue a report: this replica is gone."""
         self._gone.append(replica)
         self._work.set()
 
     def report_replicas(self, replicas: list[str], *, new: bool) -> None:
-        """To be told: these are all there are. `new`: of some of them others may have told before."""
+        """Queue a report of all replicas. `new`: some of them others may have reported before."""
         self._replicas = replicas
         self._wants_all |= new
         self._work.set()
 
     def close_client(self) -> None:
-        """From any thread."""
+        """Close from any thread."""
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._task.cancel)
 

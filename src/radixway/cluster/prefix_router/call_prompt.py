@@ -18,14 +18,14 @@ from radixway.routing.block_hash import hash_text_blocks, pack_tokens
 BLOCK_BYTES = 64
 """Bytes a block: 16 tokens of English, the block of most engines."""
 MAX_PROMPT_BYTES = 2**19
-"""Of a longer prompt, what is looked at."""
+"""Bytes of a longer prompt that are read."""
 _FINE_BYTES = 16
 _FINE_END = 256
-"""Up to here blocks are finer, because prompts of a line or two have beginnings in common as well."""
+"""Blocks up to here are smaller, because short prompts share beginnings, too."""
 
 _FIELDS = ("messages", "prompt", "prompt_token_ids", "input_ids", "text")
 _ATTRIBUTES = _FIELDS[:-1]
-"""Of objects: `text` is a method of many."""
+"""Attributes of objects: `text` is a method of many."""
 _encode = msgspec.json.Encoder(enc_hook=repr, order="sorted").encode
 
 
@@ -35,7 +35,7 @@ class CallPrompt(NamedTuple):
     data: bytes
     """At most about `MAX_PROMPT_BYTES` of it."""
     salt: str | None = None
-    """What keeps its prefixes apart from others'."""
+    """Separates its prefixes from others'."""
 
 
 NO_PROMPT = CallPrompt(b"")
@@ -75,7 +75,7 @@ def hash_even_blocks(data: bytes, seed: int) -> list[int]:
 
 
 def _prompt_holder(value: Any) -> Any:
-    """`value`, or what it brings, if a prompt stands in one of its fields."""
+    """Return `value`, or what it holds, if a prompt stands in one of its fields."""
     if value is None or isinstance(value, str | int | float | list | tuple):
         return None
     if isinstance(value, bytes | bytearray | memoryview):
@@ -114,7 +114,7 @@ def _get_field(value: Any, name: str) -> Any:
 
 
 def _append_content(value: Any, out: bytearray) -> None:
-    """The bytes of a prompt, of a message, or of a list of them, which is left where there is enough."""
+    """Append the bytes of a prompt, message or list to `out` until there is enough."""
     if isinstance(value, str):
         out += _encode_text(value)
     elif isinstance(value, list | tuple):
@@ -130,7 +130,7 @@ def _append_content(value: Any, out: bytearray) -> None:
 
 
 def _append_message(message: Any, out: bytearray) -> None:
-    """A message after its role, the text of a part of one, or what stands for a picture."""
+    """Append a message after its role, a text part, or a picture's placeholder."""
     role, content = _get_field(message, "role"), _get_field(message, "content")
     if role is None and content is None:
         text = _get_field(message, "text")
@@ -143,5 +143,5 @@ def _append_message(message: Any, out: bytearray) -> None:
 
 
 def _encode_text(text: str) -> bytes:
-    """Half a character, which JSON may bring, is no reason to fail."""
+    """Encode text that may hold lone surrogates."""
     return text.encode("utf-8", "surrogatepass")

@@ -45,9 +45,9 @@ class _RoutedRequest:
     uncached: dict[str, int] = field(default_factory=dict)
     """Tokens to prefill at the replicas that were chosen for it, from before it was noted there itself."""
     replica: str = ""
-    """Where its lease is."""
+    """The replica that holds its lease."""
     waits: bool = False
-    """For a replica to be sent to. Else Ray only asks where it would go, and never says that it is over."""
+    """It waits for a replica. Else Ray only asks where it would go, and never reports its end."""
 
 
 class IndexedRouter(LocalityMixin, MultiplexMixin, RequestRouter):  # type: ignore[misc]
@@ -58,7 +58,7 @@ class IndexedRouter(LocalityMixin, MultiplexMixin, RequestRouter):  # type: igno
     """
 
     def initialize_index(self, settings: PrefixSettings) -> None:
-        """For `initialize_state`: nothing has been seen, nobody is there."""
+        """Initialize for `initialize_state`: no prefixes, no replicas."""
         self._fleet = ReplicaFleet(settings, time.monotonic)
         self._policy = self.make_policy()
         self._link: PrefixActorClient | None = None
@@ -66,9 +66,9 @@ class IndexedRouter(LocalityMixin, MultiplexMixin, RequestRouter):  # type: igno
             self._deployment_id.app_name, self._deployment_id.name, self._index_state
         )
         self._asking: dict[ReplicaID, asyncio.Task[None]] = {}
-        """Replicas that are being asked how long their queue is."""
+        """Running queue-length calls by replica."""
         self._doubted: set[ReplicaID] = set()
-        """Could not be reached, and have not said since how long their queue is."""
+        """Unreachable replicas whose queue length is unknown since."""
 
     @abstractmethod
     def make_policy(self) -> Policy:
@@ -102,7 +102,7 @@ class IndexedRouter(LocalityMixin, MultiplexMixin, RequestRouter):  # type: igno
     async def _choose_replica_for_request(
         self, pending_request: PendingRequest, *, is_retry: bool = False
     ) -> RunningReplica:
-        """The seam where Ray either has a replica, to which it sends at once, or gives the request up."""
+        """Choose a replica: Ray sends to it at once, or gives the request up."""
         routed = self._routed_request(pending_request)
         routed.waits = True
         name = pending_request.metadata.internal_request_id
@@ -130,14 +130,14 @@ class IndexedRouter(LocalityMixin, MultiplexMixin, RequestRouter):  # type: igno
         self._fleet.end_request(replica_id.unique_id, internal_request_id)
 
     def on_replica_actor_died(self, replica_id: ReplicaID) -> None:
-        """Nothing goes there any more."""
+        """Stop choosing a dead replica."""
         super().on_replica_actor_died(replica_id)
         self._fleet.remove_replica(replica_id.unique_id)
         if self._link is not None:
             self._link.report_death(replica_id.unique_id)
 
     def on_replica_actor_unavailable(self, replica_id: ReplicaID) -> None:
-        """Nothing is sent there, whatever it has seen, until it says again how long its queue is."""
+        """Stop choosing the replica until it reports its queue length again."""
         super().on_replica_actor_unavailable(replica_id)
         self._doubted.add(replica_id)
 
@@ -176,7 +176,7 @@ class IndexedRouter(LocalityMixin, MultiplexMixin, RequestRouter):  # type: igno
     def _filter_allowed(
         self, candidates: list[RunningReplica], pending: PendingRequest | None
     ) -> list[RunningReplica]:
-        """Those that locality and multiplexing leave. Asked once a choice: each asking counts as a try."""
+        """Return the candidates that locality and multiplexing allow; each call counts as a try."""
         if pending is not None and pending.metadata.multiplexed_model_id:
             ids = self.apply_multiplex_routing(pending_request=pending)
         else:
@@ -186,9 +186,9 @@ class IndexedRouter(LocalityMixin, MultiplexMixin, RequestRouter):  # type: igno
         return [replica for replica in candidates if replica.replica_id in ids]
 
     async def _ask_queues(self, replicas: list[RunningReplica]) -> None:
-        """Wait until those of `replicas` whose queue is not known have said it, or are in doubt.
+        """Wait for the queue lengths of `replicas` that are unknown.
 
-        Those in doubt already are asked, too, but nobody waits for them.
+        Doubted ones are asked, too, but not awaited.
         """
         waited_for = []
         for replica in replicas:
@@ -204,7 +204,7 @@ class IndexedRouter(LocalityMixin, MultiplexMixin, RequestRouter):  # type: igno
             await asyncio.wait(waited_for)
 
     async def _ask_queue(self, replica: RunningReplica) -> None:
-        """Ask how long its queue is; one that does not say it in the time that Ray allows is in doubt."""
+        """Ask for a queue length; a replica that exceeds Ray's timeout is doubted."""
         try:
             ((_, queue),) = await self._probe_queue_lens([replica], 0)
             if queue is None:
@@ -215,7 +215,7 @@ class IndexedRouter(LocalityMixin, MultiplexMixin, RequestRouter):  # type: igno
     def _split_by_capacity(
         self, replicas: list[RunningReplica]
     ) -> tuple[dict[Worker, RunningReplica], list[RunningReplica]]:
-        """Those that have room, as far as is known, and those that are full or in doubt: Ray asks them."""
+        """Split into replicas with known capacity and those that are full or doubted, which Ray asks."""
         room: dict[Worker, RunningReplica] = {}
         full: list[RunningReplica] = []
         for replica in replicas:
@@ -234,7 +234,7 @@ class IndexedRouter(LocalityMixin, MultiplexMixin, RequestRouter):  # type: igno
         return room, full
 
     def _routed_request(self, pending: PendingRequest | None) -> _RoutedRequest:
-        """What the request carries; its prompt is read once."""
+        """Return the request's state; its prompt is read once."""
         if pending is None:
             return _RoutedRequest(RoutingRequest())
         routed = getattr(pending.routing_context, "radixway", None)

@@ -34,7 +34,7 @@ class ReplicaPrefixes:
 
     @property
     def replicas(self) -> tuple[str, ...]:
-        """All that are known."""
+        """Return all known replicas."""
         return tuple(self._slots)
 
     def add_replica(self, replica: str) -> int:
@@ -65,7 +65,7 @@ class ReplicaPrefixes:
         self._resize_slots()
 
     def iter_uses(self) -> Iterator[tuple[str, list[int]]]:
-        """All that is remembered: used again in this order, it is the same."""
+        """Yield all uses; applied in this order they restore the state."""
         for replica, slot in self._slots.items():
             for blocks in self.index.assumed_uses(slot):
                 yield replica, blocks
@@ -125,9 +125,9 @@ class PrefixUpdate:
     """Uses that a router has not received yet."""
 
     life: str
-    """Which life of the actor says so; in a new one it knows nothing but what routers tell it again."""
+    """Life of the actor; a new one knows only what routers report again."""
     upto: int
-    """Where to go on from."""
+    """Number from which to continue."""
     uses: list[PrefixUse]
     all: bool = False
     """These are all uses there are, not only the latest."""
@@ -141,13 +141,13 @@ class PrefixRecord:
         self.seen = ReplicaPrefixes(settings, BlockIndex())
         self._clock = clock
         self._latest: deque[tuple[int, str, PrefixUse]] = deque()
-        """`(number, router, use)`"""
+        """`(number, router, use)`."""
         self._latest_blocks = 0
         self.last_number = 0
         """The number of the latest use."""
         self._told_at: dict[str, float] = {}
         self._gone: dict[str, None] = {}
-        """Who died: what routers that have not noticed yet say of them is not believed."""
+        """Dead replicas: reports of routers that have not noticed yet are ignored."""
 
     def apply_settings(self, settings: PrefixSettings) -> None:
         """Other limits from now on: the latest router knows."""

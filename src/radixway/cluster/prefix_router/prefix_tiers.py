@@ -72,7 +72,7 @@ class PrefixTiers(Policy):
         return Scores(costs, reason="prefix")
 
     def _is_long_match(self, depth: int, request: RoutingRequest) -> bool:
-        """Is so much of the prompt worth going there?"""
+        """Return whether the match is long enough to prefer the replica."""
         return (
             depth > 0 and count_fine_bytes(depth) >= self._settings.match_rate_threshold * 4 * request.tokens
         )

@@ -17,7 +17,7 @@ from radixway.routing import LoadShare, RoutingRequest, Selector, Worker, Worker
 from radixway.routing.policies import Policy
 
 FORGOTTEN_AFTER_S = 3600.0
-"""A lease whose end nobody told of: a slot reserved in Ray and never used is given back without a word."""
+"""A lease without a reported end expires: Ray returns unused slots silently."""
 
 
 class ReplicaFleet:
@@ -57,7 +57,7 @@ class ReplicaFleet:
         self._selector.ledger.rates.add_load(worker.load)
 
     def remove_replica(self, replica: str) -> None:
-        """It is gone, and what it had in hand with it."""
+        """Remove a replica and its requests."""
         if (worker := self._workers.pop(replica, None)) is not None:
             self._selector.ledger.rates.remove_load(worker.load)
             self.seen.remove_replica(replica)

@@ -12,7 +12,7 @@ _EVERY_S = 1.0
 
 
 class PrefixRouterMetrics:
-    """Of one router; belongs to its event loop."""
+    """Metrics of one router; belongs to its event loop."""
 
     def __init__(self, app: str, deployment: str, state: Callable[[], tuple[int, bool]]) -> None:
         """`state`: blocks that are remembered, and whether the router is alone."""

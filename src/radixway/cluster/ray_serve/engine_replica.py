@@ -52,4 +52,4 @@ class EngineReplica:
 
 
 WORKER = "radixway_worker"
-"""Where a replica's metadata say how the gateway is to know it: keys of a `workers` entry."""
+"""Metadata key under which a replica stores its `workers` entry."""

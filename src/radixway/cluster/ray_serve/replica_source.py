@@ -75,7 +75,7 @@ async def follow_metadata(deployments: Collection[DeploymentID]) -> AsyncIterato
 log = logging.getLogger(__name__)
 
 GATEWAY = "radixway_gateway"
-"""Where a gateway replica's metadata say at which endpoint it publishes its load."""
+"""Metadata key under which a gateway replica stores its load endpoint."""
 _AGAIN_S = 1.0
 
 

@@ -27,7 +27,7 @@ class ServerPlan:
     command: list[str]
     worker: WorkerSettings
     load_path: str
-    """Where it says what it has in hand."""
+    """Path that reports requests in flight."""
     in_hand: Callable[[bytes], float]
     """Reads that: requests that run or wait. Raises ValueError."""
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -103,7 +103,7 @@ def _parse_vllm_load(said: bytes) -> float:
 _ASK_EVERY_S = 0.1
 _ASK_WITHIN_S = 5.0
 _KILL_AFTER_S = 10.0
-"""How long a server with nothing in hand may take to end."""
+"""Time for an idle server to end."""
 
 
 class EngineServerError(Exception):
@@ -115,7 +115,7 @@ class ServerRefusedError(Exception):
 
 
 class ServerProcess:
-    """One of them. Belongs to one event loop."""
+    """A server in a process. Belongs to one event loop."""
 
     def __init__(self, plan: ServerPlan, drain_s: float) -> None:
         self.worker = plan.worker
@@ -131,7 +131,7 @@ class ServerProcess:
 
     @classmethod
     async def start_server(cls, section: RayEngineConfig, settings: EngineConfig, host: str) -> ServerProcess:
-        """One at free ports of `host`, once it answers. Raises EngineServerError.
+        """Start a server at free ports of `host` and wait until it answers. Raises EngineServerError.
 
         The ports were free a moment ago; a server that finds its own taken ends, and Ray tries again.
         """
@@ -181,7 +181,7 @@ class ServerProcess:
             raise EngineServerError(f"it does not say its load: {error}") from error
 
     async def stream_answer(self, path: str, body: dict[str, Any]) -> AsyncIterator[bytes]:
-        """Its answer, piece by piece as it comes. Raises ServerRefusedError."""
+        """Yield the answer as it comes. Raises ServerRefusedError."""
         without_end = aiohttp.ClientTimeout(total=None, connect=_ASK_WITHIN_S)
         async with self._session.post(path, json=body, timeout=without_end) as response:
             if response.status != 200:
@@ -208,7 +208,7 @@ class ServerProcess:
         await process.wait()
 
     async def _wait_until_idle(self, process: asyncio.subprocess.Process) -> None:
-        """Wait until it has nothing in hand: not every server finishes that when it is told to end."""
+        """Wait until no requests are in flight: not every server finishes them when asked to end."""
         while process.returncode is None:
             try:
                 if not await self.count_inflight():

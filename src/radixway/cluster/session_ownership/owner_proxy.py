@@ -43,7 +43,7 @@ _EVERY_S = 2.0
 
 
 class GatewayHeartbeat:
-    """Of one gateway. A process that is frozen or cut off keeps its connections, and answers nothing on them.
+    """Probes one gateway: a frozen or cut-off process keeps its connections, and answers nothing on them.
 
     Belongs to one event loop. Nobody is asked while nobody waits, unless the last one who was did not answer.
     """
@@ -96,14 +96,14 @@ class GatewayHeartbeat:
 
 _CONNECT_S = 2.0
 _EXPLAIN_S = 5.0
-"""In which another gateway begins to answer whether it has a journal."""
+"""Time for another gateway to begin its answer about a journal."""
 _SILENT_S = 10.0
-"""A gateway that says nothing for so long when asked how it is has no answers to others either."""
+"""A gateway that does not answer a probe for so long cannot answer others either."""
 _HOP_BY_HOP = frozenset(
     {b"connection", b"keep-alive", b"te", b"trailer", b"transfer-encoding", b"upgrade", b"host", b"expect"}
 )
 _NOT_PASSED = _HOP_BY_HOP | {b"origin"}
-"""An origin was compared with `Host` here; to the other gateway's name it would be another site's."""
+"""`Origin` was compared with `Host` here; at the other gateway it would be foreign."""
 
 
 class OwnerUnavailableError(GatewayError):
@@ -158,7 +158,7 @@ class OwnerProxy(Component):
             self._session = None
 
     def describe(self) -> dict[str, Any]:
-        """For `/health`."""
+        """Return the report for `/health`."""
         return {"self": self._fleet.own, "others": self._fleet.other_gateways}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -198,7 +198,7 @@ class OwnerProxy(Component):
     async def _forward_to_owner(
         self, bound: OwnedRequest, scope: Scope, raw: bytes, receive: Receive, send: Send
     ) -> bool:
-        """Have the owner answer; False if that is this gateway, or away while any may answer.
+        """Forward to the owner; return False if that is this gateway, or away while any may answer.
 
         Raises OwnerUnavailableError.
         """
@@ -227,7 +227,7 @@ class OwnerProxy(Component):
             watch.stop_watching()
 
     async def _find_journal(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Journals are where their requests were: who has none asks the others."""
+        """Find a journal: it is where its request was, so other gateways are asked."""
         said: list[Message] = []
 
         async def keep(message: Message) -> None:
@@ -274,7 +274,7 @@ class OwnerProxy(Component):
     async def _relay_answer(
         self, answer: aiohttp.ClientResponse, owner: str, scope: Scope, send: Send
     ) -> None:
-        """The answer as it comes; one that breaks off ends with an event that says so, where it has any."""
+        """Relay the answer; one that breaks off ends with an error event, if its protocol has any."""
         headers = [(name.lower(), value) for name, value in answer.raw_headers]
         headers = [header for header in headers if header[0] not in _HOP_BY_HOP]
         headers.append((b"x-radixway-gateway", owner.encode("latin-1")))
@@ -296,7 +296,7 @@ class OwnerProxy(Component):
         await send({"type": "http.response.body", "body": end, "more_body": False})
 
     async def _ping_gateway(self, url: str) -> None:
-        """Any answer at all will do. Raises OSError, TimeoutError among them."""
+        """Probe a gateway; any answer will do. Raises OSError, including TimeoutError."""
         assert self._session is not None
         try:
             async with asyncio.timeout(_SILENT_S), self._session.get(f"{url}/ready"):
@@ -306,7 +306,7 @@ class OwnerProxy(Component):
 
 
 def _replay_body(raw: bytes, receive: Receive) -> Receive:
-    """`receive` as it was before the body was read."""
+    """Return a `receive` that replays the body that was read."""
     rest: list[Message] = [{"type": "http.request", "body": raw, "more_body": False}]
 
     async def receive_again() -> Message:
@@ -318,10 +318,10 @@ def _replay_body(raw: bytes, receive: Receive) -> Receive:
 def build_owner_proxy(
     config: Config, app: App, metrics: MetricsRegistry, knows: Callable[[Scope], bool], *, records: bool
 ) -> OwnerProxy | None:
-    """As `scale.gateways` says; None where it says nothing. `records`: whether trajectories are.
+    """Build the proxy that `scale.gateways` configures, or None. `records`: whether trajectories are
+    recorded.
 
-    `knows`: see `OwnerProxy`.
-    """
+    `knows`: see `OwnerProxy`."""
     section = config.scale.gateways
     if section is None:
         return None

@@ -18,7 +18,7 @@ from radixway.core.pipeline import ENDPOINTS
 
 @dataclass(frozen=True, slots=True)
 class GatewayFleet:
-    """All gateways by their URLs. Pure, and the same in each.
+    """All gateways by URL. Pure, and the same in each.
 
     Rendezvous hashing (Thaler and Ravishankar 1998): a name belongs to the gateway whose hash with it is the
     highest, so that one that is added or taken away moves its own share of names and no other.
@@ -39,7 +39,7 @@ class GatewayFleet:
 
     @property
     def other_gateways(self) -> list[str]:
-        """All but this one."""
+        """Return all other gateways."""
         return [url for url in self.urls if url != self.own]
 
 
@@ -53,7 +53,7 @@ _NAMED = {
     "/free": ("request_id",),
 }
 _MAKE = frozenset({"/sessions", "/select_and_reserve"})
-"""Of these, those that make up a name where there is none."""
+"""Of these, paths that create a name where none is given."""
 _OF_CONVERSATIONS = frozenset(
     {
         *(path for path, endpoint in ENDPOINTS.served_directly().items() if endpoint.generates),
@@ -61,7 +61,7 @@ _OF_CONVERSATIONS = frozenset(
         "/retrieve_from_messages_template",
     }
 )
-"""Bound by the session that they name, if they name one."""
+"""Bound by the session that they name, if any."""
 
 _body = msgspec.json.Decoder(dict[str, Any])
 
@@ -72,7 +72,7 @@ class OwnedRequest:
 
     name: str
     anywhere: bool
-    """It can be answered by any gateway, though not as well."""
+    """Any gateway can answer it, though not as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class OwnershipKeys:
 
     session_headers: Collection[bytes] = (b"x-session-id",)
     conversations: bool = True
-    """Whether it matters which gateway answers the requests of a conversation."""
+    """Whether it matters which gateway answers a conversation's requests."""
 
     def may_be_owned(self, scope: Scope) -> bool:
         """Return True if the request may be owned; then its body has to be read."""

@@ -10,7 +10,7 @@ from radixway.core.http import HttpError, Scope
 
 HEADER = b"x-radixway-passed-on"
 _MAX_CLOCK_SKEW_S = 60.0
-"""How far the clocks of two gateways may be apart."""
+"""Largest difference between two gateways' clocks."""
 
 
 class InvalidHopSignatureError(HttpError):

@@ -14,7 +14,7 @@ LANGUAGES: tuple[Language, ...] = ("en", "zh")
 
 
 class Said(NamedTuple):
-    """One text, the same in each language; places in braces are filled in by name."""
+    """A text in each language; names in braces are filled in."""
 
     en: str
     zh: str

@@ -25,7 +25,7 @@ def parse_off(value: Any) -> Any:
 
 
 MAY_BE_OFF = BeforeValidator(parse_off)
-"""Of a field that has `off` among its words."""
+"""Makes `off` a valid value of a field, although YAML reads it as false."""
 
 
 def radixway_home() -> Path:

@@ -11,7 +11,7 @@ from radixway.core.config.tenants import DEFAULT_TENANT
 
 
 def _check_guarded_url(url: str) -> str:
-    """Raises ValueError: what goes there can be read and changed on the way."""
+    """Check that nothing in between can read or change calls to `url`. Raises ValueError."""
     if not is_guarded_url(url):
         raise ValueError("must be https://…, or http:// on this machine")
     return url
@@ -51,22 +51,22 @@ class LoginConfig(ConfigSection):
     """Settings that every provider has."""
 
     client_id: _Word
-    """What the provider calls this gateway."""
+    """The provider's name for this gateway."""
     tenant: _Word = DEFAULT_TENANT
-    """Whose users they become."""
+    """Tenant of the provider's users."""
 
 
 class OAuthLoginConfig(LoginConfig):
     """A provider that tells who somebody is at a page of its own."""
 
     client_secret: SecretStr
-    """What the provider gave with it."""
+    """The provider's secret for this gateway."""
     authorize_url: Url
-    """Where browsers are sent."""
+    """URL that browsers are sent to."""
     token_url: Url
-    """Where a code becomes a token."""
+    """URL that exchanges a code for a token."""
     user_url: Url
-    """Where a token says whose it is."""
+    """URL that names a token's user."""
 
 
 class DiscordLoginConfig(OAuthLoginConfig):
@@ -93,9 +93,9 @@ class OidcLoginConfig(LoginConfig):
     client_secret: SecretStr | None = None
     """None: a public client; PKCE alone."""
     scopes: tuple[_Word, ...] = ("openid", "profile")
-    """What is asked for."""
+    """Requested scopes."""
     required_claims: dict[str, str | bool] = Field(default={})
-    """That an id token must have, with these values; `{hd: example.org}` lets in that domain alone."""
+    """Claims that an id token must have, with these values; `{hd: example.org}` admits that domain alone."""
     admin_claim: _Word | None = None
     """The claim that makes administrators: with each login the role follows it."""
     admin_values: tuple[_Word, ...] = ()
@@ -120,7 +120,7 @@ class ChatLoginConfig(ConfigSection):
     """Providers with which users may log in; those not configured are not offered."""
 
     public_url: Url | None = None
-    """Of this gateway, as browsers reach it."""
+    """URL of this gateway, as browsers reach it."""
     callback_root: Url | None = None
     """Where providers send users back, without their own name; by default PUBLIC_URL/auth/callback."""
     discord: DiscordLoginConfig | None = None
@@ -169,15 +169,15 @@ class ChatSafetyConfig(ConfigSection):
     models: dict[str, Level] = Field(default={})
     """Levels of models that have one of their own, by name. No request can go below its model's."""
     url: str | None = Field(default=None, pattern=r"^https?://")
-    """Of a service that speaks the published `/safety`; without one the guard's classifiers judge."""
+    """URL of a service that speaks the published `/safety`; without one the guard's classifiers judge."""
     timeout_s: float = Field(default=5.0, gt=0)
     """How long a question may be judged."""
     on_error: Literal["refuse", "allow"] = "refuse"
-    """What becomes of a question that nobody could judge: its answer ends with an error, or is given."""
+    """How to treat a question that no judge could read: end its answer with an error, or answer it."""
     failures: int = Field(default=3, ge=1)
-    """Of the service in a row, until it is left alone for `rest_s`; then one question tries it."""
+    """Failures in a row after which the service is not called for `rest_s`; then one question tries it."""
     rest_s: float = Field(default=10.0, gt=0)
-    """For how long; then one question tries it."""
+    """Seconds without calls; then one question tries it."""
 
     @property
     def is_on(self) -> bool:
@@ -192,7 +192,7 @@ class ChatPluginsConfig(ConfigSection):
     """Plugins that a user may choose for an answer."""
 
     builtin: tuple[BuiltinPlugin, ...] = ("gale_pleaser", "gale_roaster", "web_retriever", "calculator")
-    """Those of ours that are offered, at `/plugins/{name}/`; `web_retriever` fetches for anybody who asks."""
+    """Built-in plugins offered at `/plugins/{name}/`; `web_retriever` fetches for any caller."""
     by_url: bool = True
     """Users may name plugins of others by the URL of their `ai-plugin.json`."""
     function_calling: tuple[str, ...] = ()
@@ -200,13 +200,13 @@ class ChatPluginsConfig(ConfigSection):
     allowed_networks: tuple[Network, ...] = ()
     """Networks that plugins may be on besides the public internet, such as `10.1.0.0/16`."""
     fetch_timeout_s: float = Field(default=10.0, gt=0)
-    """For a page, a manifest or a call of a plugin, redirects included."""
+    """Timeout of a page, a manifest or a plugin's call, redirects included."""
     tool_timeout_s: float = Field(default=30.0, gt=0)
-    """For one call of a tool, whatever it is."""
+    """Timeout of any tool call."""
     result_characters: int = Field(default=2048, ge=64)
-    """Of a tool's result, that the model is shown."""
+    """Characters of a tool's result that the model gets."""
     page_characters: int = Field(default=1585, ge=64)
-    """Of a page's text, that `web_retriever` gives."""
+    """Characters of a page's text that `web_retriever` returns."""
 
 
 class McpServerConfig(ConfigSection):
@@ -217,19 +217,19 @@ class McpServerConfig(ConfigSection):
     args: tuple[str, ...] = ()
     """Arguments of the command."""
     env: dict[str, SecretStr] = Field(default={})
-    """Of the command, besides `PATH`, `HOME` and the like."""
+    """Environment of the command, besides `PATH`, `HOME` and the like."""
     cwd: str | None = None
     """The directory in which it starts."""
     url: str | None = Field(default=None, pattern="^https?://")
-    """Of streamable HTTP."""
+    """URL of streamable HTTP."""
     headers: dict[str, SecretStr] = Field(default={})
-    """To the URL, such as `Authorization`."""
+    """Headers for the URL, such as `Authorization`."""
     description: str = ""
-    """What models are told of it; by default what the server says."""
+    """Description for models; by default the server's."""
     tools: tuple[str, ...] | None = None
-    """Those of its tools that are offered; by default all."""
+    """Tools to offer; by default all."""
     timeout_s: float = Field(default=30.0, gt=0)
-    """For its start, and for each call."""
+    """Timeout of its start and of each call."""
 
     @model_validator(mode="after")
     def _check_command_or_url(self) -> Self:
@@ -244,7 +244,7 @@ class ChatWebhookConfig(ConfigSection):
     name: str = Field(min_length=1)
     """How logs and deliveries call it."""
     url: str = Field(min_length=1)
-    """Where events are sent."""
+    """URL that events are sent to."""
     secret: SecretStr
     """`whsec_` and base64 of 24 to 64 bytes."""
     events: tuple[str, ...] = ()
@@ -252,7 +252,7 @@ class ChatWebhookConfig(ConfigSection):
 
 
 class ChatWebhooksConfig(ConfigSection):
-    """Those of users at `/v1/webhooks`, and those named here."""
+    """Webhooks: those of users at `/v1/webhooks`, and those listed here."""
 
     to: tuple[ChatWebhookConfig, ...] = ()
     per_user: int = Field(default=10, ge=0)
@@ -260,11 +260,11 @@ class ChatWebhooksConfig(ConfigSection):
     http: bool = False
     """Addresses of users may do without TLS."""
     allowed_networks: tuple[Network, ...] = ()
-    """Such as `10.1.0.0/16`: may be called although they are not public."""
+    """Networks that may be called although they are not public, such as `10.1.0.0/16`."""
     timeout_s: float = Field(default=15.0, gt=0, le=45)
-    """Of one attempt."""
+    """Timeout of one attempt."""
     retries_s: tuple[Annotated[float, Field(gt=0)], ...] = (5, 300, 1800, 7200, 18_000, 36_000, 36_000)
-    """Between the attempts; after the last one a delivery is given up."""
+    """Pauses between attempts; after the last one a delivery is given up."""
     kept_s: float = Field(default=7 * 86_400.0, gt=0)
     """How long what was given up can be looked up and tried again."""
 
@@ -276,9 +276,9 @@ class ChatModelConfig(ConfigSection):
     """A model that pull workers serve."""
 
     name: str = Field(min_length=1)
-    """What chats ask for."""
+    """Name that chats ask for."""
     model_id: str = Field(min_length=1)
-    """What its workers serve, as they name it."""
+    """Model as its workers name it."""
     max_input_length: int = Field(ge=1)
     """Tokens of a prompt; longer threads lose their oldest turns."""
     max_total_length: int = Field(ge=2)
@@ -301,11 +301,12 @@ class ChatLimitsConfig(ConfigSection):
     messages_per_chat: int | None = Field(default=None, ge=1)
     """Messages that a chat may have."""
     message_characters: int | None = Field(default=None, ge=1)
-    """Of one message; a longer one is refused."""
+    """Characters of one message; a longer one is refused."""
     tokens_per_chat: int | None = Field(default=None, ge=1)
-    """That its prompts and answers may use in all; further answers are refused."""
+    """Tokens that a chat's prompts and answers may use in all; further answers are refused."""
     tokens_per_user: int | None = Field(default=None, ge=1)
-    """That a user's prompts and answers may use in `tokens_per_user_s`; further answers are refused."""
+    """Tokens that a user's prompts and answers may use in `tokens_per_user_s`; further answers are refused.
+    """
     tokens_per_user_s: float = Field(default=86400.0, gt=0)
     """The time over which a user's tokens are counted."""
 
@@ -314,9 +315,9 @@ class ChatWorkersConfig(ConfigSection):
     """Pull workers: those that connect to fetch jobs."""
 
     ping_s: float = Field(default=3.0, gt=0)
-    """Of silence, until a worker is asked for a sign of life."""
+    """Silence until a worker is pinged."""
     inactivity_timeout_s: float = Field(default=300.0, gt=0)
-    """Of silence, until a worker counts as gone."""
+    """Silence until a worker counts as gone."""
     first_frame_s: float = Field(default=30.0, gt=0)
     """How long a worker may take to say what it serves."""
     answer_silence_s: float = Field(default=600.0, gt=0)
@@ -331,7 +332,7 @@ class ChatConfig(ConfigSection):
     """Accounts, chats, messages and the jobs that answer them."""
 
     enabled: bool = True
-    """Where the packages are installed (radixway[chat])."""
+    """Serve chats, where the packages are installed (radixway[chat])."""
     database: SecretStr | None = None
     """`sqlite:///FILE` or `postgresql://…`; by default `chats.db` in RADIXWAY_HOME."""
     redis: SecretStr | None = None
@@ -345,20 +346,20 @@ class ChatConfig(ConfigSection):
     login: ChatLoginConfig = ChatLoginConfig()
     secrets: ChatSecretsConfig = ChatSecretsConfig()
     trusted_client_keys: tuple[SecretStr, ...] = ()
-    """Of servers that speak for their own users, by the header `TrustedClient`."""
+    """Keys of servers that act for their own users with the header `TrustedClient`."""
     debug_api_keys: tuple[SecretStr, ...] = ()
-    """Of workers that fetch jobs, next to those let in by `PUT /admin/workers`."""
+    """Keys of workers that fetch jobs, next to those of `PUT /admin/workers`."""
     models: tuple[ChatModelConfig, ...] = ()
-    """Of pull workers; what the gateway's own workers serve is known without."""
+    """Models of pull workers; those of the gateway's own workers are known."""
     published_models: bool = False
     """The published service's 25 models may be asked for, too."""
     limits: ChatLimitsConfig = ChatLimitsConfig()
     while_busy: Literal["reject", "interrupt", "enqueue"] = "interrupt"
-    """What becomes of a further question in a chat that is being answered."""
+    """What a further question does in a chat that is being answered."""
     titles: Literal["off", "first_words", "model"] = "first_words"
-    """Of chats that nobody has named: none, their first words, or the model's after the first answer."""
+    """Titles of chats without one: none, their first words, or a model's after the first answer."""
     title_model: str | None = Field(default=None, min_length=1)
-    """That makes them; by default the one that gave the answer."""
+    """The model that makes titles; by default the one that answered."""
     waits_s: float = Field(default=60.0, gt=0)
     """How long an answer may wait for a worker."""
     lease_s: float = Field(default=30.0, gt=0)
@@ -366,18 +367,18 @@ class ChatConfig(ConfigSection):
     attempts: int = Field(default=3, ge=1)
     """Workers that may try a job, one after the other, in all."""
     after_words: Literal["abort", "restart"] = "abort"
-    """An answer whose worker is lost amid its words ends there and keeps them, or begins anew."""
+    """An answer whose worker is lost after its first token ends and keeps its text, or starts over."""
     workers: ChatWorkersConfig = ChatWorkersConfig()
     webhooks: ChatWebhooksConfig = ChatWebhooksConfig()
     safety: ChatSafetyConfig = ChatSafetyConfig()
     histories_mb: float = Field(default=64.0, ge=0)
-    """Of threads that were read not long ago, in memory; 0: none."""
+    """Megabytes of recently read threads in memory; 0: none."""
     histories_kept_s: float = Field(default=1800.0, gt=0)
-    """How long one is kept that nobody goes on with."""
+    """Seconds for which an unused thread is cached."""
     kept_s: float = Field(default=60.0, gt=0)
     """How long a finished answer's tokens can be listened to again."""
     ping_s: float = Field(default=15.0, gt=0)
-    """Between signs of life to listeners."""
+    """Interval of pings to listeners."""
     pushed_at_once: int = Field(default=64, ge=1)
     """Answers that the gateway fetches from its own workers at a time."""
     plugins: ChatPluginsConfig = ChatPluginsConfig()

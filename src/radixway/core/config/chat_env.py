@@ -31,7 +31,7 @@ def _split_keys(text: str) -> list[str]:
 
 
 def _parse_safety_level(text: str) -> int:
-    """Of safety, where it is said to be on: the overview's."""
+    """Return the safety level if safety is on."""
     if text.strip().lower() in ("true", "1", "yes", "on"):
         return 2
     if text.strip().lower() in ("false", "0", "no", "off", ""):

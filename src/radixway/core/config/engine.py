@@ -33,7 +33,7 @@ class EngineConfig(ConfigSection):
     """How the model thinks: `deepseek_r1` begins inside its thinking, `qwen3` says when it begins."""
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where the model runs; `auto`: CUDA where there is one."""
+    """Device of the model; `auto`: CUDA if there is any."""
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """`auto`: bfloat16 where the device computes in it natively, float32 elsewhere."""
     quantization: Literal["none", "int8wo", "int4wo"] = "none"
@@ -54,7 +54,7 @@ class EngineConfig(ConfigSection):
     radix_cache: bool = True
     """Keep the KV of finished requests and reuse it for prompts with the same beginning."""
     host_cache_gb: float = Field(default=0, ge=0, le=1e6, allow_inf_nan=False)
-    """Memory for KV that the pool has no room for, in 10**9 bytes; 0 is none."""
+    """Host memory for KV that does not fit in the pool, in 10**9 bytes; 0: none."""
     disk_cache_dir: Path | None = None
     """A directory for KV that outlives the process. It serves one engine at a time, for one model."""
     disk_cache_gb: float = Field(default=10, gt=0, le=1e6, allow_inf_nan=False)
@@ -74,13 +74,13 @@ class EngineConfig(ConfigSection):
     max_queued: int = Field(default=1024, ge=1)
     """Most requests that may wait; more are refused."""
     seed: int = 0
-    """Where the randomness of requests without a seed of their own starts."""
+    """Seed of requests without a seed of their own."""
 
     disaggregation_mode: Literal["null", "prefill", "decode"] = "null"
     """`prefill`: compute prompts for other engines, which come for the KV. `decode`: fetch it from such
     engines. Requests that name no room (SGLang's `bootstrap_room`) are answered whole in either."""
     disaggregation_bootstrap_host: str = "127.0.0.1"
-    """Where a prefill engine listens for those who come for KV; `radixway engine --host` sets it too."""
+    """Address at which a prefill engine serves KV; `radixway engine --host` sets it too."""
     disaggregation_bootstrap_port: int = Field(default=8998, ge=0, le=65535)
     """0 takes a free one, which `/server_info` tells."""
     disaggregation_transfer: Literal["auto", "tcp"] = "auto"
@@ -99,7 +99,7 @@ class EngineConfig(ConfigSection):
     """Publish what enters and leaves the cache, for routers, at this ZeroMQ endpoint: `tcp://*:5557` and `ipc://…`
     are bound, `tcp://host:5557` is connected to. None: no events."""
     kv_events_replay_endpoint: ZmqEndpoint | None = None
-    """Where subscribers may ask for batches they have missed, for example `tcp://*:5558`; always bound."""
+    """Endpoint at which subscribers may ask for missed batches, for example `tcp://*:5558`; always bound."""
     kv_events_topic: str = ""
     """First frame of every message, for subscribers that want only some publishers."""
     kv_events_format: Literal["map", "array"] = "map"

@@ -87,9 +87,9 @@ class TracingConfig(ConfigSection):
     service_name: str | None = Field(default=None, min_length=1)
     """An engine adds `-engine` to it."""
     resource: dict[str, str] = Field(default_factory=dict)
-    """What else is said of this process: `deployment.environment.name` …"""
+    """Further resource attributes: `deployment.environment.name` …"""
     record_prompts: bool = False
-    """Whether requests' texts go into their spans. Whoever reads the traces then reads them."""
+    """Put prompts into spans, where every reader of traces sees them."""
     queue_size: int = Field(default=2048, ge=1)
     """Traced requests that wait for their export; those that come then are dropped, and counted."""
     interval_s: float = Field(default=5.0, gt=0, le=3600)
@@ -118,7 +118,7 @@ class GatewayConfig(ConfigSection):
     port: int = Field(default=30000, ge=0, le=65535)
     """Port to listen on; 0 takes a free one."""
     admin_key: Bearer | None = None
-    """When set, calls that change something (`/add_worker` …) need `Authorization: Bearer KEY`."""
+    """Key of calls that change something (`/add_worker` …): `Authorization: Bearer KEY`."""
     admin_networks: tuple[IPvAnyNetwork, ...] = ()
     """Networks (`10.0.0.0/8`) from which these calls need no key: engines that add themselves have none."""
     insecure: bool = False

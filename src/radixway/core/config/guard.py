@@ -18,7 +18,7 @@ MaskStyle = Literal["stars", "same_length", "type"]
 `<EMAIL_ADDRESS>`."""
 
 OnError = Literal["allow", "block"]
-"""What becomes of a request where the guard fails."""
+"""How to treat a request when the guard fails."""
 
 PiiType = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]{0,63}$")]
 """`EMAIL_ADDRESS`; a classifier of one's own may know others than those that ship."""
@@ -32,7 +32,7 @@ class DetectorConfig(ConfigSection):
     threshold: Share = 0.7
     """A finding that is less sure than this is none."""
     on_error: OnError = "allow"
-    """What becomes of a request that could not be read."""
+    """How to treat a request that could not be read."""
 
 
 class PiiConfig(DetectorConfig):
@@ -45,7 +45,7 @@ class PiiConfig(DetectorConfig):
     """By type (`EMAIL_ADDRESS`), in place of `action`. Types here and under `types` are named: `mask` masks
     them even where they are soft."""
     mask: MaskStyle = "stars"
-    """What stands in place of what is masked."""
+    """Replacement of masked text."""
     types: tuple[PiiType, ...] = ()
     """Only these are looked for; empty: all."""
     thresholds: dict[PiiType, Share] = Field(default_factory=dict)
@@ -68,11 +68,11 @@ class JailbreakConfig(DetectorConfig):
     """Attacks on the prompt, from the one who asks or in what tools and documents say."""
 
     action: Literal["report", "block"] = "report"
-    """What becomes of a request that attacks; `block` by default under a classic `prompt_guard`."""
+    """How to treat an attack; `block` by default under a classic `prompt_guard`."""
     model: Path | None = None
     """A sequence classifier's directory, in place of the shipped head; patterns look beside it."""
     models_dir: Path | None = None
-    """Where such models are looked for by their published names, in the published order."""
+    """Directory of such models under their published names, searched in the published order."""
 
 
 Host = Annotated[str, Field(pattern=r"^(\*\.)?[A-Za-z0-9_\-]+(\.[A-Za-z0-9_\-]+)*$|^\[?[0-9A-Fa-f:.]+\]?$")]
@@ -93,18 +93,19 @@ class AnswerPiiConfig(ConfigSection):
     mask: MaskStyle = "stars"
     """How it is masked: stars, stars of its length, or its type."""
     may_repeat: bool = True
-    """What the request itself tells may be told again."""
+    """Personal data of the request itself may be repeated."""
 
 
 class SystemPromptConfig(ConfigSection):
     """The system prompt, told in an answer: word for word, respaced, recased, or in a simple code."""
 
     action: Annotated[Literal["off", "report", "block"], MAY_BE_OFF] = "off"
-    """What becomes of an answer that gives it away."""
+    """How to treat an answer that reveals it."""
     words: int = Field(default=12, ge=4, le=1000)
-    """So many of its words in a row give it away; one and a half Chinese characters count as a word."""
+    """Words in a row that reveal it; one and a half Chinese characters count as a word."""
     share: Share = 0.5
-    """So much of it does, in runs of any length; for prompts at least as long as two of those runs."""
+    """Share of it that reveals it, in runs of any length; for prompts at least as long as two of those runs.
+    """
 
 
 class ExfiltrationConfig(ConfigSection):
@@ -113,32 +114,32 @@ class ExfiltrationConfig(ConfigSection):
     action: Annotated[Literal["off", "report", "strip", "block"], MAY_BE_OFF] = "off"
     """`strip`: `#link-removed` stands in place of the address."""
     hosts: tuple[Host, ...] = ()
-    """They may be told anything."""
+    """Hosts that may get any data."""
     named_by: tuple[Literal["system", "user"], ...] = ("system",)
-    """So may hosts that these name."""
+    """Whose texts name further such hosts."""
 
 
 class ModerationConfig(ConfigSection):
     """A service that judges what is said, in OpenAI's protocol."""
 
     url: str | None = Field(default=None, pattern=r"^https?://[^\s/]+(/\S*)?$")
-    """The whole address: `https://api.openai.com/v1/moderations`. None: nobody is asked."""
+    """The whole URL: `https://api.openai.com/v1/moderations`. None: off."""
     model: str | None = None
     """The model that the service is asked for."""
     action: Literal["report", "block"] = "block"
-    """What becomes of an answer that the service flags."""
+    """How to treat an answer that the service flags."""
     api_key: SecretStr | None = None
     """Sent as a bearer token."""
     api_key_file: Path | None = None
-    """In place of `api_key`; read when the gateway starts."""
+    """File of `api_key`; read when the gateway starts."""
     categories: dict[str, Share] = Field(default_factory=dict)
     """Least scores by category (`violence`), in place of the service's own `flagged`."""
     batch_chars: int = Field(default=240, ge=1, le=100_000)
     """An answer is judged a few sentences at a time, at least so long; what is judged waits."""
     timeout_s: float = Field(default=5, gt=0)
-    """For each call; after one that fails, `on_error` says what becomes of the rest of the answer."""
+    """Timeout of each call; after a failed one, `on_error` decides on the rest of the answer."""
     on_error: OnError = "allow"
-    """What becomes of an answer that the service did not judge."""
+    """How to treat an answer that the service did not judge."""
 
     @model_validator(mode="after")
     def _check_single_key(self) -> Self:
@@ -153,7 +154,7 @@ class HoldBackConfig(ConfigSection):
     characters: int = Field(default=256, ge=64, le=65_536)
     """At most so many: what is longer is judged by its beginning."""
     milliseconds: float = Field(default=500, gt=0)
-    """What only waits for the end of its sentence waits no longer than this."""
+    """Longest wait for the end of a sentence."""
 
 
 class AnswersConfig(ConfigSection):
@@ -165,7 +166,7 @@ class AnswersConfig(ConfigSection):
     moderation: ModerationConfig = ModerationConfig()
     hold_back: HoldBackConfig = HoldBackConfig()
     on_error: OnError = "allow"
-    """What becomes of an answer that cannot be read: it is told as it is, or it ends there."""
+    """How to treat an answer that cannot be read: pass it unchanged, or end it."""
 
     @property
     def is_on(self) -> bool:
@@ -194,7 +195,7 @@ class AuditConfig(ConfigSection):
     max_file_mib: int = Field(default=64, ge=1)
     """A file that has grown so large is followed by another one, as at the end of each day (UTC)."""
     on_error: OnError = "allow"
-    """What becomes of requests while it cannot be written."""
+    """How to treat requests while it cannot be written."""
 
     @model_validator(mode="after")
     def _check_single_key(self) -> Self:

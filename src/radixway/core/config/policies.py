@@ -19,7 +19,7 @@ class RoundRobinPolicyConfig(ConfigSection):
 
 
 class RandomPolicyConfig(ConfigSection):
-    """Any of them, whatever the load."""
+    """Chooses any worker, whatever the load."""
 
     name: Literal["random"] = "random"
 
@@ -55,7 +55,7 @@ class StickyLeastLoadedPolicyConfig(ConfigSection):
     break_margin: int | None = Field(default=2, ge=0)
     """Requests. None: no bond is broken for load."""
     break_ratio: float = Field(default=1.25, ge=1, allow_inf_nan=False)
-    """Where many requests are in hand, a few more are noise. 1: the margin alone decides."""
+    """With many requests in flight, a few more are noise. 1: the margin alone decides."""
     ttl_s: float = Field(default=3600, gt=0)
     """How long a session that asks nothing stays with its worker."""
     most_sessions: int = Field(default=1_000_000, ge=1)
@@ -88,7 +88,7 @@ class CostPolicyConfig(ConfigSection):
     temperature: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     """0: the lowest cost. Above: drawn by softmax over the costs, scaled to [0, 1] between the candidates."""
     host_credit: float = Field(default=0.75, ge=0, le=1)
-    """What a block in host memory is worth of one in device memory."""
+    """Value of a block in host memory relative to device memory."""
     disk_credit: float = Field(default=0.25, ge=0, le=1)
     """The same of a block on disk."""
 
@@ -106,7 +106,7 @@ class ExpectedTimePolicyConfig(CostPolicyConfig):
 
     name: Literal["expected_time"] = "expected_time"
     slowdown: float = Field(default=0.05, ge=0, allow_inf_nan=False)
-    """What a second of prefill costs each running answer, in seconds."""
+    """Seconds that a second of prefill costs each running answer."""
 
 
 class CustomPolicyConfig(ConfigSection):
@@ -116,7 +116,7 @@ class CustomPolicyConfig(ConfigSection):
     path: str
     """`package.module.Class`: a subclass of `radixway.routing.policies.Policy`."""
     parameters: dict[str, Any] = Field(default_factory=dict)
-    """What the class is built with."""
+    """Arguments of the class."""
 
 
 AnyPolicy = (
@@ -134,7 +134,7 @@ AnyPolicy = (
 
 
 def _spell_out(value: Any) -> Any:
-    """`name:key=value:key=value` as a mapping, and a dotted path as a policy of one's own."""
+    """Return `name:key=value` as a mapping, and a dotted path as a custom policy."""
     if isinstance(value, str):
         name, *parameters = value.split(":")
         spelled: dict[str, Any] = {"name": name.strip()}

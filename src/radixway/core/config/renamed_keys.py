@@ -56,7 +56,7 @@ def old_places(place: Place) -> list[Place]:
 
 
 def _section(tree: dict[str, Any], place: Place, *, make: bool = False) -> dict[str, Any] | None:
-    """The section of the key at `place`; None where there is none, or what stands there is no section."""
+    """Return the section of the key at `place`, or None."""
     section = tree
     for part in map(str, place[:-1]):
         if make and section.get(part) is None:

@@ -14,7 +14,7 @@ class QueueConfig(ConfigSection):
     size: int = Field(default=256, ge=0)
     """Requests that may wait, of all models together. With 0 they are refused at once."""
     order: Literal["fcfs", "shortest_uncached_first"] = "fcfs"
-    """Who goes first among requests of one priority: by arrival, or who has the fewest tokens to prefill."""
+    """Order of requests of one priority: by arrival, or fewest tokens to prefill first."""
     aging_s: float = Field(default=10.0, gt=0)
     """Seconds of waiting that weigh as much as a step of priority, or as 1,000 uncached tokens more."""
     timeout_s: float = Field(default=60.0, gt=0)
@@ -40,7 +40,7 @@ class BreakerConfig(ConfigSection):
     window_s: float = Field(default=30.0, gt=0)
     """… in a window of so many seconds, which begins with a failure …"""
     least_requests: int = Field(default=10, ge=1)
-    """… once so many requests have ended in it."""
+    """… with at least so many finished requests."""
     open_s: float = Field(default=0.5, gt=0)
     """How long it stays open before one request may probe the worker; doubled by each probe that fails."""
     open_max_s: float = Field(default=60.0, gt=0)
@@ -57,7 +57,7 @@ class HedgeConfig(ConfigSection):
     most_share: float = Field(default=0.05, gt=0, le=1)
     """Copies per request, at most."""
     whole_replies: bool = False
-    """Also where the answer does not stream, so that its first byte comes when all the work is done."""
+    """Also hedge whole replies, whose first byte comes when all work is done."""
 
     @model_validator(mode="after")
     def _check_delay(self) -> Self:
@@ -87,20 +87,20 @@ class DisaggregationConfig(ConfigSection):
     """
 
     min_uncached_tokens: int = Field(default=2048, ge=0)
-    """With fewer tokens to prefill the worker that answers prefills them, if …"""
+    """With fewer tokens to prefill the decode worker prefills them, if …"""
     max_uncached_share: float = Field(default=0.7, ge=0, le=1)
     """… they are also a smaller share of the prompt than this."""
     by_expected_time: bool = True
     """Prefill elsewhere only if the first token is expected sooner, running answers' slowdown counted in."""
     slowdown: float = Field(default=0.05, ge=0)
-    """What a second of prefill costs each answer running there, in seconds."""
+    """Seconds that a second of prefill costs each answer running there."""
 
 
 class HealthConfig(ConfigSection):
     """Health checks of workers."""
 
     interval_s: float = Field(default=2.0, gt=0)
-    """Between two looks at a worker."""
+    """Interval of probes."""
     timeout_s: float = Field(default=5.0, gt=0)
     """How long one look may take."""
     failure_threshold: int = Field(default=2, ge=1)
@@ -122,7 +122,7 @@ class SessionConfig(ConfigSection):
     """The mark that requests of one conversation share, for the policy `session`: the first of these."""
 
     headers: tuple[SessionHeader, ...] = ("x-session-id",)
-    """In any spelling; credentials and what only a trusted hop may say are not among them."""
+    """Headers that name a session, in any spelling; not credentials or headers of trusted hops."""
     fields: tuple[str, ...] = ("session_id", "user")
     """Top-level fields of the body."""
 
@@ -165,7 +165,7 @@ class RoutingConfig(ConfigSection):
     block_size: int = Field(default=16, ge=1, le=4096)
     """Tokens a block: the grain in which prefixes are known."""
     shortlist: int = Field(default=32, ge=8)
-    """Of more candidates than these, those that hold most of the prompt and some others are scored."""
+    """Longer lists of candidates are cut to those that hold most of the prompt, and some others."""
     text_block_bytes: int = Field(default=512, ge=16, le=65536)
     """Bytes a block where prompts cannot be tokenized here."""
     reservation_ttl_s: float = Field(default=600, gt=0)
@@ -183,7 +183,7 @@ class RoutingConfig(ConfigSection):
     max_in_flight_per_slot: float | None = Field(default=None, gt=0)
     """The same as a multiple of the worker's `max_batch_size`, where that is known."""
     max_kv_share: float | None = Field(default=None, gt=0)
-    """Share of a worker's `kv_tokens` that requests in hand may hold; more wait. Needs a policy by blocks."""
+    """Share of a worker's `kv_tokens` for requests in flight; more wait. Needs a policy by blocks."""
     queue: QueueConfig = QueueConfig()
     enforce_ttft: bool = False
     """Refuse a request whose objective for its first token no worker is expected to meet."""

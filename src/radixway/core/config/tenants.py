@@ -16,7 +16,7 @@ class ModelPricing(ConfigSection):
     """Prices per million tokens."""
 
     currency: str = Field(default="USD", min_length=1, max_length=16)
-    """Of both."""
+    """Currency of both."""
     prompt_per_1m: float = Field(default=0, ge=0)
     """A million tokens of prompts."""
     completion_per_1m: float = Field(default=0, ge=0)
@@ -41,7 +41,7 @@ def format_cost(cost: float) -> str:
 
 
 DEFAULT_TENANT = "default"
-"""Whose requests are that carry no key, where no keys are configured."""
+"""Tenant of requests without a key, where no keys are configured."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -77,7 +77,7 @@ class KeyConfig(ConfigSection):
     key_sha256: str | None = Field(default=None, pattern="^[0-9a-fA-F]{64}$")
     """Its SHA-256 in hexadecimal, as `printf %s KEY | sha256sum` prints it."""
     user: str | None = Field(default=None, min_length=1, max_length=256)
-    """Who of the tenant it is."""
+    """The key's user of the tenant."""
     scopes: tuple[Scope, ...] = Field(default=("user",), min_length=1)
     """`user`: may ask models. `trusted`: also, its `x-tenant-id`, `x-vsr-*` and destination headers count.
     `admin`: also, administrative calls. `worker`: may add and remove workers, and nothing else. `metrics`:
@@ -98,7 +98,7 @@ class RatesConfig(ConfigSection):
     tokens_per_minute: int | None = Field(default=None, ge=1)
     """Prompts and answers."""
     concurrent: int | None = Field(default=None, ge=1)
-    """Requests in hand at a time."""
+    """Requests in flight at a time."""
 
 
 class QuotasConfig(ConfigSection):
@@ -109,7 +109,7 @@ class QuotasConfig(ConfigSection):
     cost_per_day: float | None = Field(default=None, gt=0)
     cost_per_month: float | None = Field(default=None, gt=0)
     currency: str = "USD"
-    """Of the costs. Models that the tenant may use must not be priced in another one."""
+    """Currency of the costs. Models that the tenant may use must not be priced in another one."""
 
     @property
     def has_cost_quota(self) -> bool:
@@ -123,7 +123,7 @@ class QuotasConfig(ConfigSection):
 
 
 class TenantConfig(ConfigSection):
-    """One tenant."""
+    """A tenant."""
 
     keys: tuple[KeyConfig, ...] = ()
     models: tuple[ModelPattern, ...] = ()
@@ -133,7 +133,7 @@ class TenantConfig(ConfigSection):
     cache_salt: Salt | None = None
     """Sent with its requests, so that engines share no cached prefix of it with anybody. A secret."""
     cache_namespace: Name | None = None
-    """Whose kept answers it is given: tenants that name the same share them. By default its own alone."""
+    """Shared cache name: tenants with the same one share answers. By default its own alone."""
     guard: Name | None = None
     """The guard's policy for it."""
     rates: RatesConfig = RatesConfig()
@@ -142,7 +142,7 @@ class TenantConfig(ConfigSection):
     @field_validator("keys", "models", "pools", mode="before")
     @classmethod
     def _from_environment(cls, value: Any) -> Any:
-        """There, lists are JSON; pydantic decodes it only where it knows the fields' names beforehand."""
+        """Decode JSON lists from the environment; pydantic does so only for fields that it knows."""
         try:
             return json.loads(value) if isinstance(value, str) else value
         except ValueError:
@@ -155,7 +155,7 @@ class UsageConfig(ConfigSection):
     persist: bool = False
     """Keep it in a SQLite file, so that quotas outlive a restart."""
     path: Path | None = None
-    """That file; by default usage.sqlite in RADIXWAY_HOME."""
+    """Path of the file; by default usage.sqlite in RADIXWAY_HOME."""
     flush_s: float = Field(default=1.0, gt=0)
     """How long what was counted is gathered before it is written."""
     keep_days: int = Field(default=400, ge=31)

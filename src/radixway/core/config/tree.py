@@ -80,7 +80,7 @@ class Config(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Only what `load_config` merged: it decides the order of the sources."""
+        """Use only what `load_config` merged: it decides the order of the sources."""
         return (init_settings,)
 
 

@@ -12,7 +12,7 @@ from radixway.core.config.base import Bearer, ConfigSection, Port, ZmqEndpoint, 
 
 
 class KvEventsConfig(ConfigSection):
-    """One worker's publisher. Its data-parallel ranks count their ports up from these."""
+    """A worker's publisher. Its data-parallel ranks count their ports up from these."""
 
     endpoint: ZmqEndpoint
     """Where it publishes: `tcp://HOST:5557` and `ipc://PATH` are connected to; `tcp://*:5557` is bound here,
@@ -21,7 +21,7 @@ class KvEventsConfig(ConfigSection):
     """Where it answers for what was missed. Without it a gateway that starts after its engine, or misses
     a message, cannot know what the engine holds until that is restarted or cleared."""
     topic: str = ""
-    """What the first frame of its messages begins with."""
+    """Prefix of its messages' first frame."""
     ranks: int = Field(default=1, ge=1, le=1024)
     """Its data-parallel ranks."""
 
@@ -38,7 +38,7 @@ class KvEventsConfig(ConfigSection):
 
 
 def _parse_events(value: Any) -> Any:
-    """One mistake is told, not one for each of the forms that it is none of."""
+    """Parse events; report one mistake instead of one per form."""
     value = parse_off(value)
     if value in ("auto", "off") or isinstance(value, KvEventsConfig):
         return value
@@ -61,9 +61,9 @@ class TransferConfig(ConfigSection):
     """The protocol by which a worker hands KV on to another. `vllm` alone is short for `{dialect: vllm}`."""
 
     dialect: Literal["vllm", "sglang"]
-    """Whose requests carry it: vLLM's `kv_transfer_params` or SGLang's `bootstrap_room`."""
+    """Dialect: vLLM's `kv_transfer_params` or SGLang's `bootstrap_room`."""
     bootstrap_port: Port = 8998
-    """Where an SGLang prefill worker is met: its `--disaggregation-bootstrap-port`."""
+    """Port of an SGLang prefill worker: its `--disaggregation-bootstrap-port`."""
 
 
 def _spell_out(value: Any) -> Any:
@@ -73,7 +73,7 @@ def _spell_out(value: Any) -> Any:
 Transfer = Annotated[TransferConfig, BeforeValidator(_spell_out)]
 
 _NUMERIC_HOST = re.compile(r"([^:]*\.)?(\d+|0x[\da-f]*)\.?")
-"""What resolvers take for an IPv4 address, in its many spellings."""
+"""Host names that resolvers read as an IPv4 address."""
 
 
 def check_worker_url(text: str) -> str:
@@ -111,7 +111,7 @@ class WorkerTraits(ConfigSection):
     """Traits of workers known beforehand; models and capacity are read from the worker where not given."""
 
     models: tuple[str, ...] = ()
-    """What it serves; by default what it says itself."""
+    """Served models; by default what the worker reports."""
     role: Role = "any"
     """One that only prefills or only decodes is used in pairs (docs/routing.md)."""
     disaggregation: Transfer | None = None
@@ -125,7 +125,7 @@ class WorkerTraits(ConfigSection):
     api_key: Bearer | None = None
     """Sent to the worker as `Authorization: Bearer KEY`."""
     pools: tuple[PoolName, ...] = ()
-    """What it belongs to: tenants may be confined to workers of some pools (docs/tenants.md)."""
+    """Pools of the worker, to which tenants may be confined (docs/tenants.md)."""
     kv_events: KvEventsSetting = "auto"
     """`auto`: where the worker itself says that it publishes. SGLang and our engine do; vLLM does not."""
 
@@ -137,10 +137,10 @@ class WorkerTraits(ConfigSection):
 
 
 class WorkerSettings(WorkerTraits):
-    """One worker known from the start, or found."""
+    """A worker, configured or discovered."""
 
     url: WorkerUrl
-    """Where it answers: `http(s)://HOST[:PORT][/PATH]`."""
+    """URL of the worker: `http(s)://HOST[:PORT][/PATH]`."""
 
 
 PortName = Annotated[str, Field(pattern=r"^[a-z0-9-]{1,63}$")]
@@ -187,13 +187,13 @@ class DnsConfig(ConfigSection):
     """A name of which every address is a worker, as of Kubernetes' headless services. Needs radixway[dns]."""
 
     name: Annotated[str, AfterValidator(_check_name)]
-    """With SRV records, which say the ports too, it begins with `_`: `_http._tcp.vllm-svc.ai`."""
+    """DNS name. With SRV records, which have ports, it begins with `_`: `_http._tcp.vllm-svc.ai`."""
     port: Port | None = None
-    """Of all workers; needed unless SRV records say it."""
+    """Port of all workers; needed without SRV records."""
     scheme: Literal["http", "https"] = "http"
     """How its workers are called."""
     family: Literal["any", "ipv4", "ipv6"] = "any"
-    """Which addresses are asked for. A worker with one of each kind is two workers, unless this is set."""
+    """Address family. A worker with one of each kind is two workers, unless this is set."""
     servers: tuple[Annotated[str, AfterValidator(_check_server)], ...] = ()
     """Name servers; those of /etc/resolv.conf where none are given."""
     timeout_s: float = Field(default=5.0, gt=0)
@@ -203,7 +203,7 @@ class DnsConfig(ConfigSection):
     most_s: float = Field(default=300.0, gt=0)
     """A longer one for this."""
     keep_s: float = Field(default=600.0, ge=0)
-    """How long what was known holds when the name is gone, or nobody answers for it."""
+    """Seconds for which workers are kept when the name is gone or the server does not answer."""
     worker: FoundTraits = FoundTraits()
 
     @model_validator(mode="after")
@@ -236,7 +236,7 @@ class KubernetesConfig(ConfigSection):
     namespace: str | None = Field(default=None, pattern=r"^(\*|[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)$")
     """None: the gateway's own. `*`: all, which needs a ClusterRole."""
     port: Port | PortName | None = None
-    """Of the pods, or its name in the service. None: the only one, or that named `http`."""
+    """The pods' port, or its name in the service. None: the only one, or the one named `http`."""
     scheme: Literal["http", "https"] = "http"
     """How its workers are called."""
     server: Annotated[str, AfterValidator(_check_server_url)] | None = None
@@ -244,9 +244,9 @@ class KubernetesConfig(ConfigSection):
     token_file: Path | None = None
     """Read again for each call. None: the service account's."""
     ca_file: Path | None = None
-    """Of the API server's certificate. None: the service account's in the cluster, the system's elsewhere."""
+    """CA of the API server. None: the service account's in the cluster, the system's elsewhere."""
     watch_s: float = Field(default=120.0, ge=1, le=3600)
-    """After so long a watch is begun anew where the last one ended; a dead connection is noticed then."""
+    """Longest watch; it is then restarted where it ended, so that a dead connection is noticed."""
     worker: FoundTraits = FoundTraits()
 
     @model_validator(mode="after")

@@ -13,18 +13,18 @@ from yaml.constructor import ConstructorError
 from radixway.core.config.base import ConfigError
 
 Place = tuple[str | int, ...]
-"""Where in a tree: keys and indexes from the root."""
+"""Path in a tree: keys and indexes from the root."""
 
 _MAX_REPORTED_MISTAKES = 100
 _MAX_MERGED_KEYS = 10_000
-"""Keys that `<<` may bring into a mapping: mappings merged into each other grow without an end."""
+"""Keys that `<<` may merge into a mapping, or merges could grow without end."""
 _IN_WORDS = {
     "extra_forbidden": "there is no such key",
     "model_type": "this must be a mapping of keys",
     "dict_type": "this must be a mapping of keys",
     "tuple_type": "this must be a list",
 }
-"""Kinds of mistakes that pydantic tells in Python's words."""
+"""Pydantic's error kinds in plain words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def has_node(at: Place, node: yaml.Node | None) -> bool:
 
 
 def _nodes_along(at: Place, node: yaml.Node | None) -> list[yaml.Node]:
-    """What names each part of `at` in the file, as far as it is there."""
+    """Return the nodes of `at`, as far as they exist."""
     found: list[yaml.Node] = []
     for part in at:
         if isinstance(node, yaml.MappingNode):
@@ -135,7 +135,7 @@ def places_of_mistakes(error: ValidationError) -> list[tuple[Place, str]]:
 
 
 class _Loader(yaml.SafeLoader):
-    """Tells two more mistakes by their line: a key that comes twice, and a scalar that is not of its type."""
+    """Also reports duplicate keys and scalars of the wrong type with their line."""
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         node = super().compose_mapping_node(anchor)

@@ -15,11 +15,11 @@ from radixway.core.http.asgi import Scope
 from radixway.core.http.errors import HttpError
 
 _COUNTED = "radixway.wrong_key"
-"""Where a scope says that its key was counted: one request is looked at in several places."""
+"""Scope key that marks a wrong key as counted: one request is checked in several places."""
 _WINDOW_S = 60.0
 """How long a window is, from its first failure."""
 _IPV6_SITE_BITS = 64
-"""Of an IPv6 address, what a site is given: the rest is everybody's own to choose."""
+"""Prefix length that a site gets; the rest is its own choice."""
 
 
 @dataclass(slots=True)
@@ -95,7 +95,7 @@ class AttemptLimiter:
 
 
 def _address_block(address: str) -> str:
-    """What one party is likely to have all addresses of: an IPv4 address, a /64 of IPv6."""
+    """Return the block that one party controls: an IPv4 address, or a /64 of IPv6."""
     try:
         parsed = ip_address(address)
     except ValueError:

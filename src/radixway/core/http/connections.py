@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _OWN_FILES = 64
-"""Files that a process needs beside its connections: databases, logs, pipes, what it follows."""
+"""Descriptors beside the connections: databases, logs, pipes."""
 _MAX_CONNECTIONS = 16_384
-"""By default, however many files may be open."""
+"""Default, however many files may be open."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,12 +77,12 @@ def raise_file_limit() -> None:
 
 
 _STATE = "radixway.connections"
-"""Where a scope holds the state of the server that it came to."""
+"""Scope key of the server's connection state."""
 _LOG_EVERY_S = 10.0
 _MAX_REFUSALS = 32
-"""Refused clients that are given time to read why; others are cut off."""
+"""Refused clients that get time to read the reason; others are cut off."""
 FREE_BODY_BYTES = 64 * 2**10
-"""Of each body; the number of connections bounds these."""
+"""Bytes of each body that are not counted; the number of connections bounds these."""
 
 
 class ServerStoppingError(HttpError):
@@ -115,7 +115,7 @@ class ConnectionState:
         self.refused = 0
         """Clients that are being told that there are too many."""
         self.body_bytes = 0
-        """Of bodies being read, beyond the first `FREE_BODY_BYTES` of each."""
+        """Bytes of bodies being read, beyond the first `FREE_BODY_BYTES` of each."""
         self.is_ending = False
         """The time for finishing requests is over; whatever is cancelled now is cancelled for that."""
         self._warned_at = -_LOG_EVERY_S
@@ -152,7 +152,7 @@ class ConnectionState:
         self.body_bytes -= size
 
     def warn_of_file_limit(self) -> None:
-        """No more files can be opened: new clients are cut off before anybody hears of them."""
+        """Warn that no more files can be opened, so that new clients are cut off."""
         self.counts.files_exhausted += 1
         if self._may_warn():
             log.warning(

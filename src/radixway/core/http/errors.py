@@ -6,7 +6,7 @@ from radixway.core.http.asgi import Scope, Send, choose_request_id
 from radixway.core.http.server_sent_events import write_event
 
 _MAX_MESSAGE_CHARS = 1000
-"""Characters. A message may quote what the client sent; it does not send all of it back."""
+"""Characters of a message, which may quote the client's input."""
 
 _TYPES = {401: "authentication_error", 429: "rate_limit_error"}
 
@@ -19,7 +19,7 @@ class HttpError(Exception):
     param: str | None = None
     """The request's field at fault, when one is: `messages[0].content`."""
     retry_after_s: int | None = None
-    """When it makes sense to try again, when it does."""
+    """Seconds after which to try again, if that makes sense."""
     quotes = True
     """The message may repeat what was sent or answered: it is for the client alone, and kept nowhere."""
 
@@ -63,7 +63,7 @@ class HttpError(Exception):
 
 
 class ReshapedError(HttpError):
-    """Another error in the shape of another protocol: its status and headers, with a body of one's own."""
+    """An error in the shape of another protocol: the same status and headers with its own body."""
 
     def __init__(self, error: HttpError, body: bytes, event: bytes | None = None) -> None:
         """`event`: the last one of a stream; None: as `error` writes it."""

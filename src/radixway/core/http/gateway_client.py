@@ -14,7 +14,7 @@ from radixway.core.http.server_sent_events import iterate_data, read_events
 AnswerT = TypeVar("AnswerT")
 
 _LARGEST_BYTES = 64 << 20
-"""Of an answer. A fleet's metrics have some megabytes; what does not end is no gateway's."""
+"""A fleet's metrics have some megabytes."""
 
 _READ_BUFFER_BYTES = 4 << 20
 """Lines of a recorded trace may be long."""
@@ -43,7 +43,7 @@ class ChatCompletionInfo:
     completion_tokens: int = 0
 
     def summary(self) -> str:
-        """One line for people."""
+        """Return one line for people."""
         return (
             f"{self.model} on {self.worker}"
             f" · {self.cached_tokens} of {self.prompt_tokens} prompt tokens cached"
@@ -131,7 +131,7 @@ async def call_gateway(
     body: dict[str, Any] | None = None,
     key: str | None = None,
 ) -> AnswerT:
-    """One JSON call whose answer has the shape of `answer`. Raises GatewayCallError."""
+    """Call with JSON and decode an answer of the shape `answer`. Raises GatewayCallError."""
     return _decode_answer(await fetch_bytes(url, method, path, body, key), answer, url)
 
 

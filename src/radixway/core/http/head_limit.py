@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import httptools
 
 _AROUND_HEADER = 4
-"""Bytes of a header line beside name and value: a colon, a space, a line end."""
+"""Bytes of a header line beside name and value: colon, space, line end."""
 
 
 class HeadTooLargeError(httptools.HttpParserError):
@@ -42,7 +42,7 @@ class HeadLimit:
         self._unfinished_bytes = 0
         self._piece_bytes = 0
         self.error: HeadTooLargeError | None = None
-        """What was raised. httptools raises an error of its own in place of one that a callback raises."""
+        """The raised error: httptools replaces what a callback raises."""
 
     def feed_parser(
         self, parser: httptools.HttpRequestParser | httptools.HttpResponseParser, data: bytes

@@ -15,17 +15,18 @@ from radixway.core.http.request_body import IncomingBody
 
 _MAX_PIPELINED = 16
 _MAX_PIPELINED_BODY_BYTES = 64 * 2**10
-"""Of requests that wait for the answer before theirs. Who sends more ahead asks again on a new connection."""
+"""Limit for pipelined requests; more is not answered on this connection."""
 _DRAIN_BYTES = 2**20
 _DRAIN_S = 2.0
-"""How much, and for how long, is read and thrown away of what a client still sends after its answer. Closing
-at once would reset the connection, and some clients would never read what they were told."""
+"""Input that is read and discarded after an answer, and for how long: closing at once would reset the
+connection, and some clients would never read the answer.
+"""
 _FLUSH_S = 10.0
-"""How long a client may take then to read the rest of its answer."""
+"""Time for a client to read the rest of its answer then."""
 
 
 class HttpProtocol(HttpToolsProtocol):
-    """One connection.
+    """Serves a connection.
 
     - A head is bounded while it is parsed (431), and in time (408); bodies by `IncomingBody`.
     - A client that reads nothing of its answers for too long is cut off.
@@ -41,20 +42,20 @@ class HttpProtocol(HttpToolsProtocol):
         self._state = state
         self._head = HeadLimit(state.limits.max_header_bytes, state.limits.max_header_count)
         self._in_head = False
-        """Something of a request's head has come, and not its end."""
+        """A request's head has begun and not ended."""
         self._running: RequestResponseCycle | None = None
-        """The request being answered; those behind it are in `pipeline`, and `cycle` is the last of all."""
+        """The request being answered; later ones are in `pipeline`, and `cycle` is the last of all."""
         self._unfinished: IncomingBody | None = None
-        """Its body, where that was not there at the beginning."""
+        """Its body, if it was not complete at the start."""
         self._discards_input = False
-        """What still comes is thrown away, and the connection ends with the answer under way, if any."""
+        """Further input is discarded, and the connection ends with the present answer."""
         self._thrown_away = 0
         self._unread_bytes = 0
-        """Of what was written, when `_reading_timer` began."""
+        """Bytes unread when `_reading_timer` started."""
         self._reading_timer: asyncio.TimerHandle | None = None
         self._is_refused = False
         self._timer: asyncio.TimerHandle | None = None
-        """For a head that does not come, and for the end of a connection that is closing."""
+        """Timer of a head that does not come, and of closing."""
 
     # The connection.
 
@@ -95,7 +96,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._unset_keepalive_if_required()
 
     def close_idle(self) -> None:
-        """No request is under way: make place for another connection, now, even if an answer is not read."""
+        """Close the connection unless a request is in flight, even if an answer is unread."""
         self._discards_input = True
         if self.transport.get_write_buffer_size():
             self.transport.abort()
@@ -194,7 +195,7 @@ class HttpProtocol(HttpToolsProtocol):
     async def _run_application(
         self, cycle: RequestResponseCycle, app: App, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        """Run the application; what it lets through that is meant for the client is its answer."""
+        """Run the application; answer with an exception that is meant for the client."""
         body = None
         if cycle.more_body:
             self._unfinished = body = IncomingBody(cycle, self._state)
@@ -240,7 +241,7 @@ class HttpProtocol(HttpToolsProtocol):
     # What is refused.
 
     def _refuse_input(self) -> None:
-        """The parser cannot go on: refuse the request that it was reading, if that is not under way."""
+        """Refuse the request being read after a parse error, unless it is being answered."""
         running = self._running
         if running is not None and not (running.more_body and running is self.cycle):
             self._stop_reading_requests()
@@ -258,7 +259,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._reply_and_close(error)
 
     def _stop_reading_requests(self) -> None:
-        """The connection ends with the answer under way; what comes after its request is not answered."""
+        """Answer no further requests; the connection ends with the present answer."""
         self._discards_input = True
         self.pipeline.clear()
         if self._running is not None:
@@ -266,7 +267,7 @@ class HttpProtocol(HttpToolsProtocol):
         self.flow.resume_reading()
 
     def _start_send_timer(self) -> None:
-        """Cut the client off if it reads nothing for too long: a transport that is closed waits for it."""
+        """Disconnect a client that reads nothing for too long, since a closing transport waits for it."""
         self._cancel_send_timer()
         self._unread_bytes = self.transport.get_write_buffer_size()
         self._reading_timer = self.loop.call_later(self._state.limits.send_timeout_s, self._on_send_timeout)
@@ -302,7 +303,7 @@ class HttpProtocol(HttpToolsProtocol):
         )
 
     def _reply_and_close(self, error: HttpError) -> None:
-        """Answer what never became a request."""
+        """Answer input that never became a request."""
         body = error.body()
         headers = [
             *self.server_state.default_headers,
@@ -315,7 +316,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._close_when_read()
 
     def _close_when_read(self) -> None:
-        """Say that nothing follows, and close when the client has, or has had time to read that."""
+        """Send EOF and close when the client has read it or had time to."""
         self._discards_input = True
         self._state.idle.pop(self, None)
         self._cancel_timer()
@@ -343,11 +344,11 @@ class HttpProtocol(HttpToolsProtocol):
     # Offers to upgrade.
 
     def _opens_websocket(self) -> bool:
-        """With GET alone: what has a body is a request."""
+        """Return whether the request opens a WebSocket: a GET without a body."""
         return self.parser.get_method() == b"GET" and bool(self._should_upgrade())
 
     def _restart_parser(self, rest: bytes) -> None:
-        """The parser stopped at the offer, before the body: give a new one the same request without it."""
+        """Give a new parser the request without its upgrade offer: the old one stopped before the body."""
         method = self.parser.get_method()
         if method == b"CONNECT":
             self._reply_and_close(HttpError("this server is no proxy", status=400, code="invalid_request"))

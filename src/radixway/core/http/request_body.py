@@ -26,8 +26,9 @@ _PLACE = re.compile(r" - at (?:`key` in )?`\$\.?(?P<field>[^`]*)`$")
 _NAMED = re.compile(r"(?:missing required|unknown) field `(?P<field>[^`]*)`")
 
 _MAX_DRAIN_FACTOR = 2
-"""Times the limit: how much of a body too large is read and thrown away. Simple clients read no answer before
-they have sent all; whoever announces more than this is answered at once."""
+"""Multiple of the limit up to which a too large body is discarded, because simple clients read no answer
+before they have sent all; a larger announced length is answered at once.
+"""
 
 
 class ClientDisconnectedError(Exception):
@@ -126,7 +127,7 @@ def _body_too_large_error(limit: int) -> BadBodyError:
 
 
 def _field_error(text: str) -> BadBodyError:
-    """msgspec's words about a wrong value, with the field's name at the front and in `param`."""
+    """Return msgspec's message with the field's name in front and in `param`."""
     place = _PLACE.search(text)
     field = place["field"] if place else ""
     named = _NAMED.search(text)
@@ -191,7 +192,7 @@ class IncomingBody:
         cycle.keep_alive = True  # else it closes at once; its protocol waits until the answer can be read
 
     def release_memory(self) -> None:
-        """Nobody reads it any more."""
+        """Release the memory of an unread body."""
         self._state.release_body(self._held)
         self._held = 0
 

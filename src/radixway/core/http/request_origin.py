@@ -24,9 +24,9 @@ from radixway.core.http.errors import HttpError
 
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _CHANGED_BY_GET = frozenset({"/flush_cache"})
-"""Paths at which even a GET changes something, as SGLang has it."""
+"""Paths at which a GET has effects, as in SGLang."""
 _KEYS = (b"authorization", b"x-api-key", b"trustedclient")
-"""No page can have a browser send one of these to another site, unless that allows it (CORS)."""
+"""Headers that pages cannot send to other sites without CORS."""
 _PROXY_HEADERS = (
     *(b"x-forwarded-for", b"forwarded", b"x-real-ip", b"x-forwarded-host", b"x-forwarded-proto"),
     *(b"x-client-ip", b"true-client-ip", b"cf-connecting-ip", b"x-envoy-external-address"),
@@ -37,7 +37,7 @@ _MAX_CACHED_HOSTS = 1024
 
 
 class ForeignHostError(HttpError):
-    """It came under a name that another site may have."""
+    """The request came under a name that another site may own."""
 
     status = 403
     code = "foreign_host"
@@ -156,7 +156,7 @@ def _host_header(scope: Scope) -> bytes:
 
 @lru_cache(_MAX_CACHED_HOSTS)
 def _may_be_foreign(host: bytes) -> bool:
-    """No other site has a name without a dot, this machine's own, or an address."""
+    """Return whether another site could own this host: not names without a dot, this machine's, or addresses."""
     name = host_name(host.decode("latin-1"))
     if "." not in name or name.endswith(".localhost") or name == socket.gethostname().lower():
         return False
@@ -183,7 +183,7 @@ class LoopDetectedError(HttpError):
 
 
 class LoopGuard:
-    """One gateway's mark."""
+    """The mark that lets a gateway recognise its own requests."""
 
     def __init__(self) -> None:
         self._name = f"radixway-{secrets.token_hex(6)}".encode("ascii")

@@ -13,7 +13,7 @@ from codecs import BOM_UTF8
 from collections.abc import AsyncGenerator, AsyncIterable, Iterator
 
 MAX_EVENT_BYTES = 64 * 2**20
-"""Of one event, which has to be held in memory until it is whole."""
+"""Bytes of one event, which is held in memory until it is whole."""
 DONE_DATA = b"[DONE]"
 """The data of the last event of OpenAI's and SGLang's streams."""
 DONE_EVENT = b"data: [DONE]\n\n"
@@ -33,7 +33,7 @@ class EventBuffer:
         self.max_event_bytes = MAX_EVENT_BYTES if max_event_bytes is None else max_event_bytes
         self._held = bytearray()
         self._searched = 0
-        """No blank line ends before this place in what is held."""
+        """No event ends before this position of the buffer."""
 
     @property
     def too_large(self) -> bool:

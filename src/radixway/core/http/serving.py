@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 LEAVE_WITHIN_S = 15.0
-"""For what is left when nothing is served any more: threads that still work, the interpreter's own end."""
+"""Time to end after serving, for threads and the interpreter."""
 _WRITE_WITHIN_S = 2.0
 
 
@@ -66,11 +66,11 @@ def run_until_exit(serving: Coroutine[Any, Any, _T], leave_within_s: float = LEA
 
 
 _SHUTDOWN_REPLY_S = 5.0
-"""How long requests that are ended because the server ends may take to say so."""
+"""Time for requests that are ended at shutdown to say so."""
 _HURRIED_WORDS_S = 0.5
 """The same after a second signal."""
 _CLOSE_WITHIN_S = 30.0
-"""After a signal, for all but the drain: a start that is broken off, and whatever is closed at the end."""
+"""Time after a signal for all but the drain."""
 
 
 class CannotListenError(Exception):
@@ -143,7 +143,7 @@ class AppServer:
         self._on_stop = on_stop
         self._drain_s = drain_s
         self._starting: asyncio.Task[Any] | None = None
-        """Who prepares what is to be served, from `stopped_by_signals` to `serve`."""
+        """The task that starts the application, until `serve`."""
         state = ConnectionState(limits or ServerLimits(), counts or ServerCounts())
         self.url = listener_url(listener)
         self._listener = listener
@@ -218,14 +218,14 @@ class AppServer:
 
 
 def _create_websocket(**given: Any) -> asyncio.Protocol:
-    """uvicorn's, imported with the first connection that wants it."""
+    """Create uvicorn's WebSocket protocol, imported with the first use."""
     from radixway.core.http.websocket_protocol import WebSocketProtocol
 
     return WebSocketProtocol(**given)
 
 
 class _Server(uvicorn.Server):
-    """uvicorn that leaves signals to us: its own handling raises them again after a clean end."""
+    """uvicorn's server without its signal handling, which raises signals again after a clean end."""
 
     on_ready: Callable[[], None] = staticmethod(lambda: None)
 
@@ -257,7 +257,7 @@ class _Server(uvicorn.Server):
         return await super().on_tick(counter)
 
     async def _wait_tasks_to_complete(self) -> None:
-        """Let requests finish for `drain_s`; then end them, and let them say so."""
+        """Let requests finish for `drain_s`, then end them with a reply."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._drain_s):
                 await super()._wait_tasks_to_complete()

@@ -19,7 +19,7 @@ Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
 _UNICAST = IPv6Network("2000::/3")
-"""What IPv6 has assigned for the public so far."""
+"""The public part of IPv6."""
 _NAT64 = IPv6Network("64:ff9b::/96")
 
 
@@ -70,11 +70,11 @@ _MAX_CONCURRENT_CALLS = 64
 
 
 class FetchError(Exception):
-    """Nothing was fetched; the text says why, and may be told to whoever asked."""
+    """Nothing was fetched; the text says why and may be shown to the caller."""
 
 
 class TooManyRedirectsError(FetchError):
-    """It leads from one address to the next."""
+    """Too many redirects."""
 
 
 class _BlockedAddressError(OSError):
@@ -86,18 +86,18 @@ class FetchedResource:
     """An answer, or the beginning of one."""
 
     url: str
-    """Where it came from, after redirects."""
+    """URL after redirects."""
     status: int
     content_type: str
-    """Such as `text/html`; `application/octet-stream` where nothing is said."""
+    """Content type, such as `text/html`; `application/octet-stream` by default."""
     charset: str | None
     body: bytes
     """Decompressed."""
     whole: bool
-    """Whether all of it is there: not where it is larger than was asked for."""
+    """Whether the body is complete, not cut at the limit."""
 
     def decode_text(self) -> str:
-        """In the character set that it says, else UTF-8; what cannot be read is replaced."""
+        """Decode in the named character set, else UTF-8; invalid bytes are replaced."""
         try:
             return self.body.decode(self.charset or "utf-8", "replace")
         except LookupError:

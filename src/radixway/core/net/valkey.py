@@ -6,7 +6,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 ERRORS: tuple[type[Exception], ...] = (RedisError, OSError, TimeoutError)
-"""What a server that is away, or not itself, raises."""
+"""Errors of an unavailable or failing server."""
 _CONNECT_S = 2.0
 _ANSWER_S = 5.0
 

@@ -7,7 +7,7 @@ from typing import Literal, Protocol, TypeAlias
 
 @dataclass(slots=True, frozen=True)
 class ThinkingPart:
-    """More of what the model thinks before it answers."""
+    """More of the model's reasoning."""
 
     text: str
 
@@ -28,7 +28,7 @@ class ToolCallStart:
 
 @dataclass(slots=True, frozen=True)
 class ArgumentsPart:
-    """More of the arguments (JSON) of the call that began last."""
+    """More of the JSON arguments of the latest call."""
 
     text: str
 
@@ -85,7 +85,7 @@ def partial_match_start(text: str, stop: str) -> int:
 OPENS, CLOSES = "<think>", "</think>"
 
 ThinkingPlace = Literal["before", "inside", "after"]
-"""Where a text is: thinking may begin, has begun, or is over."""
+"""Position of a text: before, inside or after reasoning."""
 
 
 class ReasoningSplitter:
@@ -140,7 +140,7 @@ class ReasoningSplitter:
         return thought, rest
 
     def _without_start(self, text: str) -> str:
-        """The thinking from its first word on: without space, and the tag that some models repeat."""
+        """Strip leading space and a repeated start tag."""
         text, self._held = self._held + text, ""
         start = text.lstrip()
         if not self._opened and start != OPENS and OPENS.startswith(start):

@@ -32,7 +32,7 @@ MARKERS: dict[ToolFamily, tuple[str, ...]] = {
     "mistral": ("[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"),
     "pythonic": (),
 }
-"""What must be in the text for the parser to see it, even where it is a special token."""
+"""Strings that must be in the text for the parser, even where they are special tokens."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -215,5 +215,5 @@ class AnswerTextReader:
             read.append(CallDelta(self._begun - 1, arguments=part.text))
 
     def _new_call_id(self) -> str:
-        """Mistral's templates take ids of nine characters only."""
+        """Return nine characters, as Mistral's templates demand."""
         return uuid.uuid4().hex[:9] if self._short_ids else f"call_{uuid.uuid4().hex[:24]}"

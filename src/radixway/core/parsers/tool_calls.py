@@ -52,7 +52,7 @@ class CallObjectReader:
 
     def __init__(self, *, needs_arguments: bool = False) -> None:
         self.failed: str | None = None
-        """What was read, once it has turned out not to be a call."""
+        """The text, once it has turned out not to be a call."""
         self._needs_arguments = needs_arguments
         self._value = JsonValueScanner()
         self._text = ""
@@ -79,7 +79,7 @@ class CallObjectReader:
         return (parts, self._text[end:]) if self._begun else self._read_complete_object(end)
 
     def end_text(self) -> None:
-        """No more text will come: what had not begun as a call is none."""
+        """End the text: what had not begun as a call is none."""
         if not self._begun:
             self._reject_text(len(self._text))
 
@@ -145,7 +145,7 @@ class MarkedCallParser:
         self._state: State = self._read_prose
         self._parts: list[Part] = []
         self._raw = ""
-        """What was read since the prose ended and has not become a call: text, if it never does."""
+        """Text since the prose ended that may still become a call."""
         self._call = CallObjectReader()
         self._called = False
 
@@ -181,7 +181,7 @@ class MarkedCallParser:
         return rest
 
     def _after_marker(self, text: str) -> str:
-        """One call as an object."""
+        """Parse one call after its marker."""
         self._start_call()
         return text
 
@@ -205,7 +205,7 @@ class MarkedCallParser:
         return text
 
     def _treat_as_text(self, read: str) -> None:
-        """What was announced is no call: then it is text."""
+        """Turn what was read back to text."""
         self._add_text(self._raw + read)
         self._raw = ""
         self._state = self._read_prose
@@ -240,7 +240,7 @@ class Llama3CallParser(MarkedCallParser):
         return self._bare_object(text, " \t\r\n;")
 
     def _bare_object(self, text: str, skipped: str) -> str:
-        """A call without a marker, if an object comes next; else text."""
+        """Parse a call without a marker, or return text."""
         text = self._raw + text
         start = len(text) - len(text.lstrip(skipped))
         self._raw = text[:start]
@@ -277,7 +277,7 @@ class MistralCallParser(MarkedCallParser):
         return text
 
     def _read_head(self, text: str) -> str:
-        """A list, an object, or a name before an object."""
+        """Read a list, an object, or a name before an object."""
         text, self._head = self._head + text, ""
         at = next((i for i, character in enumerate(text) if not character.isspace()), None)
         if at is not None and text[at] == "[":
@@ -359,7 +359,7 @@ class PythonicCallParser:
 
 
 def _parse_calls(text: str) -> list[Part]:
-    """The calls that `text` lists; none if it is anything else."""
+    """Return the calls that `text` lists, or none."""
     if len(text) > _MAX_CHARS:
         return []
     try:

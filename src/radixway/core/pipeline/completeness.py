@@ -23,9 +23,9 @@ from radixway.core.http.server_sent_events import DONE_DATA, event_data, split_e
 from radixway.core.pipeline.endpoints import ReplyForm
 
 _LAST_CHUNKS = 16
-"""Behind the last text may come usage, comments and `[DONE]`, each in a chunk of its own."""
+"""Usage, comments and `[DONE]` may follow the last text, each in its own chunk."""
 _MAX_ANSWERS = 4096
-"""In one stream, whose ends are kept apart."""
+"""Answers of one stream that are followed."""
 
 _skip = msgspec.json.Decoder(msgspec.Raw).decode
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -57,7 +57,7 @@ class _TgiEvent(msgspec.Struct):
 
 
 Marks = Iterable[tuple[int, bool]] | None
-"""Of the answers in one event: index, and whether it is finished. None: the event ends the whole stream."""
+"""Index and completion of each answer in an event. None: the event ends the whole stream."""
 
 _completion = msgspec.json.Decoder(_CompletionMarks).decode
 _generated = msgspec.json.Decoder(_GenerateMarks).decode
@@ -85,7 +85,7 @@ _READERS: dict[ReplyForm, Callable[[bytes], Marks]] = {
     ReplyForm.GENERATE: _read_generated,
     ReplyForm.TGI: _read_tgi_event,
 }
-"""By the form of the worker's reply; all others have OpenAI's `choices`."""
+"""Readers by the worker's reply form; others have OpenAI's `choices`."""
 
 
 def check_complete_reply(body: bytes) -> None:
@@ -160,7 +160,7 @@ class StreamEndDetector:
                 self._finished[index] = finished or self._finished.get(index, False)
 
     def _marks_of(self, event: bytes) -> Marks:
-        """Implement `Marks`; there are none in what cannot be read."""
+        """Implement `Marks`; unreadable events have none."""
         data = event_data(event)
         if data == DONE_DATA:
             return None

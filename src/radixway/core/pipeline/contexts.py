@@ -16,12 +16,12 @@ class TenantPolicy(SharedObject):
 
     name: str
     models: re.Pattern[str] | None = None
-    """What the models' names that it may use look like (`model_pattern`); None: all."""
+    """Pattern of the models that it may use (`model_pattern`); None: all."""
     pools: frozenset[str] = frozenset()
     """Its workers belong to one of these; empty: all workers."""
     cache_namespace: str = ""
     cache_salt: str | None = None
-    """What keeps its prefixes apart in engines' caches."""
+    """Separates its prefixes in engines' caches."""
     guard: str | None = None
 
     def explain(self) -> dict[str, str]:
@@ -52,11 +52,11 @@ class Caller(NamedTuple):
     """The identity that authentication gives a request."""
 
     tenant: str = "default"
-    """What one tenant was answered, another never sees."""
+    """Tenants never share answers."""
     user: str | None = None
     """The tenant's user, where the gateway knows it better than the body."""
     policy: TenantPolicy | None = None
-    """What the tenant may do; None where no tenants are configured."""
+    """Policy of the tenant; None without tenants."""
 
     @property
     def cache_namespace(self) -> str:

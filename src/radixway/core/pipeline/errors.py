@@ -36,7 +36,7 @@ class ForbiddenError(GatewayError):
 
 
 class ModelNotServedError(GatewayError):
-    """No worker serves the model that was asked for, or none that the tenant may use."""
+    """No worker serves the requested model, or none that the tenant may use."""
 
     status = 404
     code = "model_not_found"

@@ -14,9 +14,9 @@ class RunningRequest:
 
     def __init__(self, rids: Sequence[str], request_id: str | None) -> None:
         self.rids = rids
-        """What workers know it by."""
+        """Ids of the request at workers."""
         self.request_id = request_id
-        """What the gateway knows it by, as do workers that read `x-request-id`."""
+        """Id of the request at the gateway, and at workers that read `x-request-id`."""
         self._asked = asyncio.Event()
 
     def has_id_prefix(self, rid: str) -> bool:

@@ -11,12 +11,12 @@ class GuardUnavailableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PersonalDataSpan:
-    """One stretch of a text that is personal data."""
+    """A span of a text that is personal data."""
 
     type: str
     """`PERSON`, `EMAIL_ADDRESS` …"""
     begin: int
-    """In characters."""
+    """Start in characters."""
     end: int
     confidence: float
 
@@ -26,7 +26,7 @@ class AttackAssessment:
     """The likelihood that a text attacks the prompt that it will be part of."""
 
     risk: float
-    """That it is an attack of any kind: the highest of any part of the text, in [0, 1]."""
+    """Risk of an attack of any kind: the highest of any part of the text, in [0, 1]."""
     kinds: Mapping[str, float]
     """The same by kind."""
     patterns: tuple[str, ...] = ()

@@ -136,14 +136,14 @@ Next = Callable[[Request], Awaitable[Reply]]
 
 
 class Middleware(Protocol):
-    """One step of the pipeline: look at the request, ask `call_next` (once, never, or again), look at the
+    """A step of the pipeline: look at the request, call `call_next` (once, never, or again), look at the
+    reply.
     reply.
 
     A middleware may have `applies_to(endpoint) -> bool`, asked once per endpoint: it is then in the chains of
     those alone whose capabilities it wants. It never goes by names, of which it would not know the next one.
     Metrics and spans call it by its class's name, or by its class attribute `step_name`.
-    A class named in `pipeline.middlewares` is called once, with the gateway's `Services`, to build it.
-    """
+    A class named in `pipeline.middlewares` is called once, with the gateway's `Services`, to build it."""
 
     async def __call__(self, request: Request, call_next: Next) -> Reply: ...
 

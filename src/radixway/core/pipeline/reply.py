@@ -37,7 +37,7 @@ class TokenUsage:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cached_tokens: int = 0
-    """Of the prompt's, those that the worker had cached."""
+    """Prompt tokens that the worker had cached."""
     estimated: bool = False
     """The worker reported no figures, or not all."""
     tells_cached: bool = field(default=False, compare=False)
@@ -83,7 +83,7 @@ class Reply:
 
 
 _Count = Annotated[int, msgspec.Meta(ge=0, le=10**12)] | None
-"""More than that is no figure of sense, and would not fit where usage is kept."""
+"""An upper bound for plausible counts."""
 
 
 class _UsageDetails(msgspec.Struct):
@@ -91,7 +91,7 @@ class _UsageDetails(msgspec.Struct):
 
 
 class _UsageCounts(msgspec.Struct):
-    """OpenAI's `usage`, SGLang's `meta_info`."""
+    """OpenAI's `usage` or SGLang's `meta_info`."""
 
     prompt_tokens: _Count = None
     completion_tokens: _Count = None
@@ -118,10 +118,10 @@ _read = msgspec.json.Decoder(_UsageAnswer | list[_UsageAnswer]).decode
 _read_pooled = msgspec.json.Decoder(_Pooled).decode
 
 _LAST_CHUNKS = 3
-"""Figures come in a stream's last event but one, or in every event."""
+"""Usage comes in a stream's last event but one, or in every event."""
 _NEEDLE = b'"completion_tokens"'
 _TEXT = re.compile(rb'"(?:content|reasoning_content|text|arguments)"\s*:\s*"(?!")')
-"""An event that brings text; engines that stream send one for each token."""
+"""Matches an event with text; streaming engines send one per token."""
 
 
 def read_usage(body: bytes, *, generates: bool = True) -> TokenUsage | None:
@@ -159,7 +159,8 @@ def _usage_of_answer(answer: _UsageAnswer) -> TokenUsage | None:
 
 
 def _used_by_prompt(body: bytes) -> TokenUsage | None:
-    """Of vectors and scores, whose usage has no `completion_tokens` and, of some, only a total."""
+    """Return the usage of embeddings and scores, which have no `completion_tokens` and sometimes only a
+    total."""
     try:
         usage = _read_pooled(body).usage
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -181,11 +182,11 @@ class MeteredChunks(Chunks):
         self._first: bytes | None = None
         self._last: deque[bytes] = deque(maxlen=_LAST_CHUNKS)
         self._events = 0
-        """Of all chunks: those between are taken for such that bring text, as looking would cost too much."""
+        """Events of all chunks: middle ones are assumed to hold text, since parsing them costs too much."""
         self._many = 0
-        """Chunks, the first not counted."""
+        """Chunks after the first."""
         self._by_answer: dict[int, bytes] = {}
-        """The last event of each answer that held figures."""
+        """Last event with usage by answer."""
 
     def __aiter__(self) -> Self:
         return self

@@ -59,7 +59,7 @@ class Request:
     claimed_user: str | None = None
     """The user that the body names."""
     priority: int = 0
-    """As the client gave it; the queue says which sense it has and how far it reaches."""
+    """Priority of the client, interpreted by the queue."""
     ttft_s: float | None = None
     """The client's objective for its first token."""
     max_staleness: int | None = None

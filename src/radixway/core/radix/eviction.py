@@ -35,7 +35,7 @@ def priority(node: RadixNode[Any, Any]) -> int:
 
 
 class EvictionQueue(Generic[K, P]):
-    """All unpinned nodes, each in its segment, there in the order of their last use.
+    """Orders unpinned nodes by segment, then by last use.
 
     A use of a path renews its nodes from the bottom up, so that a parent always stands behind its children:
 

@@ -40,7 +40,7 @@ class RadixNode(Generic[K, P]):
     end: int
     """Strides from the root to the end of this edge; 0 on a root only."""
     payload: P = field(init=False)
-    """What the edge carries. A root has none: the attribute is unset."""
+    """Payload of the edge. A root has none: the attribute is unset."""
     children: dict[K, RadixNode[K, P]] = field(default_factory=dict)
     """By the first stride on their edges."""
     pins: int = 0
@@ -50,7 +50,7 @@ class RadixNode(Generic[K, P]):
     priority: int = 0
     """The highest of the insertions, and of the locks that had one, that ended here or below."""
     segment: int | None = None
-    """Where the eviction queue keeps this node; None while it is pinned."""
+    """Segment in the eviction queue; None while the node is pinned."""
 
     @property
     def start(self) -> int:
@@ -144,7 +144,7 @@ class InsertResult(PrefixMatch[K, P]):
 
 
 def _excerpt(key: str | bytes, longest: int = 8) -> str:
-    """The beginning of `key` for people: text as it is, bytes as the token ids that they are."""
+    """Return the beginning of `key` for display: text, or token ids."""
     if isinstance(key, str):
         return repr(key if len(key) <= 5 * longest else key[: 5 * longest] + "…")
     tokens = [int.from_bytes(key[i : i + 4], "little") for i in range(0, min(len(key), 4 * longest), 4)]

@@ -17,7 +17,7 @@ class OutlineNode(Generic[K, P]):
 
     node: RadixNode[K, P]
     parent: int | None
-    """Which of those shown is above it; None: it begins its namespace's sequences."""
+    """Shown parent; None: it begins its namespace's sequences."""
     level: int
     """Nodes above it."""
     hidden: int = 0
@@ -73,7 +73,7 @@ def root_of(node: RadixNode[K, P]) -> RadixRoot[K, P]:
 
 
 def _strides_below(node: RadixNode[K, P]) -> int:
-    """On the edges of its children, of so many as are looked at in any case."""
+    """Count strides on the edges of `node`'s children, up to a limit."""
     return sum(
         child.size for child, _ in zip(node.children.values(), range(_MAX_CHILDREN_COUNTED), strict=False)
     )

@@ -173,7 +173,7 @@ class RadixTree(Generic[K, P]):
         return self._remove(node for root in roots for node in _depth_first(root))
 
     def nodes(self) -> Iterator[RadixNode[K, P]]:
-        """Every node but the roots, parents before their children. The tree must not change meanwhile."""
+        """Yield every node but the roots, parents before children. The tree must not change meanwhile."""
         for root in self._roots.values():
             for child in root.children.values():
                 yield from _depth_first(child)
@@ -285,7 +285,7 @@ class RadixTree(Generic[K, P]):
         return inserted
 
     def _raise_priority(self, node: RadixNode[K, P], priority: int) -> None:
-        """Give the path to the locked `node` at least this priority. None above has a lower one than it."""
+        """Raise the priorities on the path to the locked `node`; none above is lower."""
         while (parent := node.parent) is not None and node.priority < priority:
             node.priority = priority
             node = parent
@@ -308,7 +308,7 @@ class RadixTree(Generic[K, P]):
         return upper
 
     def _remove(self, nodes: Iterable[RadixNode[K, P]]) -> list[P]:
-        """Take out `nodes`, given parents before children, but for roots, which go when they are empty."""
+        """Remove `nodes`, parents before children; roots only when empty."""
         gone = [node for node in nodes if node.parent is not None]
         if any(node.pins for node in gone):
             raise ValueError("part of this is locked: unlock it first")
@@ -347,7 +347,7 @@ def common_prefix(edge: K, key: K, at: int, width: int) -> int:
 
 
 def _depth_first(top: RadixNode[K, P]) -> Iterator[RadixNode[K, P]]:
-    """`top` and every node below it, parents before their children."""
+    """Yield `top` and its descendants, parents first."""
     stack = [top]
     while stack:
         node = stack.pop()

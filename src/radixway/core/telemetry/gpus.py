@@ -15,16 +15,16 @@ _PROGRAM_TIMEOUT_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class GpuStatus:
-    """One of them, as it was a moment ago. None: it does not tell, as a MIG slice's load."""
+    """A GPU as it was a moment ago. None: not reported, as a MIG slice's load."""
 
     driver: str
     name: str
     total_mb: float | None
     used_mb: float | None
     busy: float | None
-    """In per cent."""
+    """Load in per cent."""
     uuid: str
-    """What the driver calls it."""
+    """The driver's name."""
 
     def hardware_info(self) -> dict[str, Any]:
         """`WorkerGPUInfo`."""
@@ -50,7 +50,7 @@ class GpuMonitor:
         self._asking = asyncio.Lock()
 
     async def read_gpus(self) -> list[GpuStatus]:
-        """In the order of their numbers."""
+        """Return the GPUs by number."""
         async with self._asking:
             if self._program is not None and self._clock() >= self._asked_at + _GOOD_FOR_S:
                 self._known = parse_nvidia_smi(await _run_program(self._program))

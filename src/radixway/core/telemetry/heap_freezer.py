@@ -4,7 +4,7 @@ import gc
 from time import thread_time
 
 _THRESHOLDS = (10_000, 10, 10)
-"""So many objects more, or collections of the younger generation, until each generation is collected."""
+"""Allocations, and collections of the younger generation, that start a collection of each generation."""
 _LONG_COLLECTION_S = 0.02
 _MAX_LATE_FREEZES = 8
 

@@ -16,14 +16,14 @@ from radixway.core.telemetry.journal_pages import JournalPage
 from radixway.core.telemetry.trace_record import TraceRecord
 
 JournalKey = tuple[str | None, str]
-"""Of a journal: its tenant, and the request's id."""
+"""Key of a journal: its tenant, and the request's id."""
 
 
 class ExplainableDecision(Protocol):
     """A decision that puts itself into words when it is read, not for every request."""
 
     def explain(self) -> dict[str, Any]:
-        """Its fields: JSON values, never prompt text."""
+        """Return the fields: JSON values, never prompt text."""
 
 
 class Journal:
@@ -47,7 +47,7 @@ class Journal:
         self.began_at = time()
         self._origin = perf_counter()
         self.tenant: str | None = None
-        """Whose request it was, like the next two: so that it is found when they are to be forgotten."""
+        """Owner of the request, like the next two, by which erasure finds it."""
         self.user: str | None = None
         self.session: str | None = None
         self.trace: TraceRecord | None = None
@@ -56,7 +56,7 @@ class Journal:
         self.number = 0
         """The how manieth its book has kept."""
         self._book: JournalStore | None = None
-        """Told of what is added once the request is over."""
+        """Notified of entries that are added after the request."""
 
     def add(self, step: str, decision: ExplainableDecision | None = None, **fields: Any) -> None:
         """Append what `step` decided: a decision, or fields of JSON values. Never prompt text."""
@@ -87,7 +87,7 @@ class Journal:
 
     @property
     def trace_id(self) -> str | None:
-        """Of the trace that is kept of it, if one is."""
+        """Id of its trace, if one is kept."""
         return self.trace.id if self.trace is not None and self.trace.sampled else None
 
     def elapsed_s(self) -> float:
@@ -95,14 +95,14 @@ class Journal:
         return perf_counter() - self._origin
 
     def __getstate__(self) -> tuple[Any, ...]:
-        """For pages: its book is not part of it."""
+        """Return the state for pages, without the store."""
         return (
             *(self.request_id, self.began_at, self._origin, self.number, self.entries),
             *(self.tenant, self.user, self.session, self.trace),
         )
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        """As it was, for whoever reads it."""
+        """Restore the state for a reader."""
         self.request_id, self.began_at, self._origin, self.number, self.entries = state[:5]
         self.tenant, self.user, self.session, self.trace = state[5:]
         self._book = None
@@ -121,7 +121,7 @@ class Journal:
 
 
 _JOURNALS_PER_BLOCK = 16
-"""Journals that are packed together: fewer share less, and more take longer than a turn of the loop may."""
+"""Journals packed together: fewer share less, more take longer than an event-loop turn may."""
 _MAX_BYTES = 256 * 2**20
 
 
@@ -168,7 +168,7 @@ class JournalStore(Component):
             self._pack_open()
 
     def update_journal(self, journal: Journal) -> None:
-        """Something was added to a journal that was kept."""
+        """Update a stored journal."""
         if self._oldest <= journal.number < self._open_from:
             page = self._page_of(journal.number)
             if page.keys[journal.number - page.first] is not None:
@@ -253,7 +253,7 @@ class JournalStore(Component):
         return self._numbers.get(journal.key) == journal.number
 
     def _neighbors_of(self, number: int) -> tuple[int, list[Journal | None]]:
-        """The journals that are kept beside that one, and the number of the first."""
+        """Return the block of a journal, and its first number."""
         if number >= self._open_from:
             return self._open_from, self._open
         page = self._page_of(number)
@@ -272,7 +272,7 @@ class JournalStore(Component):
             self._forget_oldest()
 
     def _forget_oldest(self) -> None:
-        """One journal; its page with the last of it."""
+        """Forget one journal, and its page with the last."""
         number, self._oldest = self._oldest, self._oldest + 1
         if number >= self._open_from:
             journal = self._open[number - self._open_from]
@@ -290,14 +290,14 @@ class JournalStore(Component):
             self._pages.popleft()
 
     def _forget_key(self, key: JournalKey, number: int) -> int:
-        """1, for whoever counts."""
+        """Forget a key; return 1 for the caller's count."""
         if self._numbers.get(key) == number:
             del self._numbers[key]
         return 1
 
 
 class _JournalBlock:
-    """Journals of numbers that follow one another, packed."""
+    """Packed journals of consecutive numbers."""
 
     __slots__ = ("_packed", "amended", "first", "keys")
 
@@ -314,7 +314,7 @@ class _JournalBlock:
         """By number, those to which something was added later."""
 
     def unpack(self) -> list[Journal | None]:
-        """All of them, None for one that is forgotten."""
+        """Unpack all journals; None for a forgotten one."""
         journals: list[Journal | None] = self._packed.unpack()
         for number, page in self.amended.copy().items():
             (journals[number - self.first],) = page.unpack()
@@ -322,7 +322,7 @@ class _JournalBlock:
 
     @property
     def size_bytes(self) -> int:
-        """Of what is packed."""
+        """Return the packed bytes."""
         return self._packed.size_bytes + sum(each.size_bytes for each in self.amended.values())
 
 

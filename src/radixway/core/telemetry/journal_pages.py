@@ -30,23 +30,23 @@ _SHARED = (
 NOT_PACKED = {"packed": False}
 """Metadata of a dataclass's field that no journal tells of: a page leaves it at its default."""
 _KNOWN_PACKAGES = ("builtins", "collections", "datetime", "radixway")
-"""Whose classes can be taken apart, and what comes of them made one again. Of others' nobody knows."""
+"""Packages whose classes are known to survive packing."""
 _Values = Callable[[Any], tuple[Any, ...]]
 
 
 class _Treatment(Enum):
-    """What becomes of an object whose values are not read one by one."""
+    """How an object is packed whose values are not read one by one."""
 
     REFER = auto()
     """A page refers to it."""
     PICKLE = auto()
     """pickle knows how to take it apart."""
     KEEP_WHOLE = auto()
-    """It may fail at being taken apart: its journal is kept as it is."""
+    """Keep the object: packing might fail."""
 
 
 _known: dict[type, _Values | _Treatment] = {}
-"""By type: see `_treatment_of`."""
+"""By type; see `_treatment_of`."""
 
 
 class JournalPage:
@@ -68,7 +68,7 @@ class JournalPage:
 
     @property
     def size_bytes(self) -> int:
-        """Of what is packed, without what it refers to."""
+        """Return the packed bytes, without shared objects."""
         return len(self._packed)
 
 

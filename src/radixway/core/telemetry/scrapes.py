@@ -18,7 +18,7 @@ Series = Mapping[Labels, float]
 _NONE: Series = {}
 
 _MAX_VALUE = 1e18
-"""What is larger, or no number, nobody counted: such samples are left out, so that sums stay numbers."""
+"""Larger samples and non-numbers are left out, so that sums stay finite."""
 
 
 class InvalidMetricsError(ValueError):
@@ -27,7 +27,7 @@ class InvalidMetricsError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class MetricsScrape:
-    """One reading of all metrics."""
+    """A reading of all metrics."""
 
     at: float
     """By the reader's monotonic clock, in seconds."""
@@ -133,7 +133,8 @@ class ScrapeHistory:
         return self._kept[-1] if self._kept else None
 
     def delta_over_window(self) -> ScrapeDelta | None:
-        """From the newest scrape back over the window, or what there is of it; None before the second."""
+        """Return the change from the newest scrape back over the window, or as far as there is; None before
+        the second."""
         return ScrapeDelta(self._kept[0], self._kept[-1]) if len(self._kept) > 1 else None
 
 
@@ -155,7 +156,7 @@ def _sum_by_label(label: str, series: Iterator[tuple[Labels, float]]) -> dict[st
 
 
 def _histogram_quantile(q: float, buckets: list[tuple[float, float]]) -> float | None:
-    """`buckets`: upper bounds and how many were at most that, in order, the last one's bound infinite."""
+    """Return quantile `q`; `buckets`: upper bound and cumulative count in order, the last bound infinite."""
     if len(buckets) < 2 or buckets[-1][0] != inf or not buckets[-1][1]:
         return None
     rank = q * buckets[-1][1]
@@ -181,7 +182,7 @@ class GatewayStats:
     """A gateway over a time. None: nothing happened that could be measured."""
 
     at: float
-    """When the time ended, by the reader's monotonic clock."""
+    """End of the time, by the reader's monotonic clock."""
     requests_per_s: float
     errors_per_s: float
     """Answered with a status of 500 and more."""
@@ -209,7 +210,7 @@ class GatewayStats:
 
 @dataclass(frozen=True, slots=True)
 class WorkerStats:
-    """One worker over the same time."""
+    """A worker's figures over the same time."""
 
     requests_per_s: float
     completion_tokens_per_s: float

@@ -21,7 +21,7 @@ class ServerConsole(Console):
 
 _GAP = 2
 _MIN_TEXT_WIDTH = 12
-"""A text column is folded down to it."""
+"""Narrowest text column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class TableColumn:
     is_id: bool = False
     """Never folded, so that it can be copied."""
     drop_order: int = 0
-    """Of the columns that may be left out, the one with the highest number goes first; 0 stays."""
+    """Order of leaving out columns, highest first; 0 stays."""
 
 
 class FittedTable:
@@ -140,7 +140,7 @@ class FittedTable:
 
 
 def printable(text: str) -> str:
-    """Somebody else's `text` in one line, without anything that a terminal would obey."""
+    """Return foreign `text` in one line without control characters."""
     return "".join(each if each.isprintable() else "·" for each in text)
 
 

@@ -19,7 +19,7 @@ _MEMBER = re.compile(
 _MAX_TRACESTATE_BYTES = 512
 """Bytes, and …"""
 _MAX_TRACESTATE_MEMBERS = 32
-"""… members of a `tracestate` that travel on; of a larger one nothing does."""
+"""… members of a `tracestate` that is passed on; larger ones are dropped."""
 
 
 class CallerSpan(NamedTuple):
@@ -81,13 +81,13 @@ class TimedStage(NamedTuple):
     """None: it lasted as long as the answer did."""
     fields: dict[str, Any]
     holds: bool
-    """What happened meanwhile is part of it."""
+    """The span contains what happened meanwhile."""
     number: int
-    """How the worker that was asked knows it; 0 where nobody was."""
+    """Number of the worker's attempt; 0 without one."""
 
 
 class TraceRecord:
-    """One request's place in a trace. Only one that is `sampled` collects anything."""
+    """A request's place in a trace. Only a `sampled` one collects anything."""
 
     __slots__ = ("caller", "sampled", "span_id", "stretches", "trace_id", "unbelieved")
 
@@ -105,7 +105,7 @@ class TraceRecord:
 
     @property
     def id(self) -> str:
-        """As logs and backends write it."""
+        """Return the id as logs and backends write it."""
         return f"{self.trace_id:032x}"
 
     def span_id_of(self, number: int) -> int:

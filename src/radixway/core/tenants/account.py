@@ -77,7 +77,7 @@ class PeriodUsage:
     """Tokens and cost within one day or month."""
 
     until: float = 0.0
-    """When it ends, seconds since the epoch."""
+    """End, seconds since the epoch."""
     tokens: int = 0
     cost: float = 0.0
 
@@ -102,7 +102,7 @@ class TenantAccount:
     refused: dict[str, int] = field(default_factory=dict)
     """Requests that were not let in, by limit."""
     estimates: bool = field(init=False)
-    """Whether it matters what a request is expected to use."""
+    """Whether a request's expected usage matters."""
     _has_rates: bool = field(init=False)
     _has_quotas: bool = field(init=False)
     _requests: SlidingWindow = field(default_factory=SlidingWindow)
@@ -176,7 +176,7 @@ class TenantAccount:
             spent.cost += cost
 
     def describe_limits(self, now: float) -> list[dict[str, Any]]:
-        """Every limit there is: how much of it is used, reservations aside, and when it begins anew."""
+        """Return every limit: how much is used, reservations aside, and when it is reset."""
         self._roll_periods(now)
         rates, quotas = self.rates, self.quotas
         minute: dict[str, Any] = {"window_s": 60}

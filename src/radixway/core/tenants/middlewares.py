@@ -88,7 +88,7 @@ class TenantLimits:
     def _settle_request(
         self, request: Request, account: TenantAccount, estimate: UsageEstimate, used: TokenUsage | None
     ) -> None:
-        """The request is over. `used` None: it has failed, and cost nothing."""
+        """Settle a finished request; `used` None: it failed and costs nothing."""
         now, routing = self._clock(), request.routing
         kept = not routing.attempted_workers
         model = (not kept and routing.resolved_model) or routing.metrics_model
@@ -132,7 +132,7 @@ def _usage_of_reply(request: Request, reply: Reply) -> TokenUsage | None:
 
 
 def _complete_usage(request: Request, used: TokenUsage) -> TokenUsage:
-    """What a stream used; where it reported nothing, its prompt has to be estimated too."""
+    """Complete a stream's usage; estimate the prompt if none was reported."""
     if not used.estimated or used.prompt_tokens:
         return used
     return TokenUsage(count_prompt_tokens(request), used.completion_tokens, estimated=True)
@@ -158,7 +158,7 @@ class CacheSalting:
 
 
 def _combine_salt(salt: str, own: Any, field: str) -> str | list[str]:
-    """The tenant's salt, and within its bounds the client's own; a batch may bring one for each prompt."""
+    """Combine the tenant's salt with the client's own; a batch may have one per prompt."""
     if own is None:
         return salt
     if isinstance(own, str):

@@ -20,7 +20,7 @@ class TokenCost(NamedTuple):
 
 
 class PriceList:
-    """By the model's name or a pattern of it, the first that fits; else what the semantic layer was told."""
+    """Prices by model name or pattern, the first that matches; else the semantic layer's."""
 
     def __init__(self, given: Mapping[str, ModelPricing], beside: PricingOf = lambda model: None) -> None:
         self._given = given
@@ -39,12 +39,12 @@ class PriceList:
 
 BYTES_PER_TOKEN = 4
 USUAL_COMPLETION_TOKENS = 256
-"""Of an answer that the request does not limit."""
+"""Assumed tokens of an unlimited answer."""
 _MAX_PROMPT_TOKENS = 32_768
-"""Bodies may carry images, whose bytes say nothing of tokens."""
+"""Bodies may hold images, whose bytes say nothing of tokens."""
 
 _MAX_TOKENS = 10**12
-"""Whatever a request asks for: more than any limit, and small enough to be multiplied by a price."""
+"""Above any limit, and safe to multiply by a price."""
 
 
 class _RequestedLimits(msgspec.Struct):
@@ -63,7 +63,7 @@ _read = msgspec.json.Decoder(_RequestedLimits).decode
 
 
 def estimate_usage(raw: bytes, *, generates: bool = True) -> TokenUsage:
-    """Of a body: its prompts by their bytes, and as many tokens of answers as it asks for at most.
+    """Estimate a body's usage: prompts by bytes, and as many output tokens as it asks for at most.
 
     `generates`: whether a model writes the reply; else there are no tokens of answers.
     """
@@ -91,7 +91,7 @@ def estimate_usage(raw: bytes, *, generates: bool = True) -> TokenUsage:
 
 
 def estimate_usage_by_size(request: Request, answer_bytes: int) -> TokenUsage:
-    """Of a request whose worker reported nothing: the prompt as routing counted it, the rest by bytes."""
+    """Estimate a request whose worker reported nothing: the prompt as routing counted it, the rest by bytes."""
     answer = answer_bytes // BYTES_PER_TOKEN if request.endpoint.generates else 0
     return TokenUsage(count_prompt_tokens(request), answer, estimated=True)
 
@@ -107,11 +107,11 @@ def _estimate_prompt_tokens(raw: bytes) -> int:
 
 
 def _count_prompts(prompts: Any) -> int:
-    """Several prompts in one request are told from one that is a list of token ids."""
+    """Count prompts; a list of token ids is one."""
     several = isinstance(prompts, list) and prompts and not isinstance(prompts[0], int)
     return len(prompts) if several else 1
 
 
 def _bounded_count(value: Any) -> int:
-    """A count that a body gives, at a bearable size; 0 for what is none. It never lowers what is reserved."""
+    """Return a bounded count of a body's field, 0 if it is none."""
     return int(min(max(value, 0), _MAX_TOKENS)) if isinstance(value, int | float) else 0

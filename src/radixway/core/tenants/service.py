@@ -122,7 +122,7 @@ class TenantService(Component):
         )
 
     def _restore_usage(self) -> None:
-        """Quotas go on from what the book has of this day and month."""
+        """Restore today's and this month's usage from the ledger."""
         now = time()
         today = day_of(now)
         for key, figures in self.book.rows.items():
@@ -166,7 +166,7 @@ def _build_tenant_policy(name: str, section: TenantConfig) -> TenantPolicy:
 
 
 def _check_currencies(section: TenantsConfig) -> None:
-    """Raises ConfigError: costs in one currency cannot be held against a quota in another."""
+    """Check that costs and quotas have one currency. Raises ConfigError."""
     for name, tenant in section.named.items():
         for model, pricing in section.pricing.items():
             if tenant.quotas.has_cost_quota and pricing.currency != tenant.quotas.currency:

@@ -29,7 +29,7 @@ LIMITS = (
     "tokens_per_month",
     "cost_per_month",
 )
-"""In the order in which they are judged."""
+"""Limits in the order of checks."""
 
 STEP = read_text("tenant_limits.lua")
 
@@ -95,11 +95,11 @@ class BatchedLimiter:
         self._limits = limit_arguments(account.rates, account.quotas)
         self._waiting: list[_WaitingRequest] = []
         self._owed = UsageEstimate()
-        """What was used, and is in no portion yet."""
+        """Usage that is in no reservation yet."""
         self._portion = UsageEstimate()
         self._number = 0
         self._changed = False
-        """Places were given back that the server does not know of."""
+        """Reservations were returned that the server does not know of."""
         self._one = asyncio.Lock()
         self._stepping: asyncio.Task[None] | None = None
 
@@ -191,7 +191,7 @@ def _fail_waiting(waiting: Iterable[_WaitingRequest], error: Exception) -> None:
 
 
 _PAUSE_S = 1.0
-"""For how long a server that did not answer is left alone."""
+"""Pause after a server did not answer."""
 _FINAL_STEP_TIMEOUT_S = 0.5
 
 
@@ -297,7 +297,7 @@ class SharedLimits(Component, LimitsBackend):
         self._away_until = asyncio.get_running_loop().time() + _PAUSE_S
 
     async def _renew_reservations(self) -> None:
-        """What is in hand, before the server lets go of it; and what could not be told when it was used."""
+        """Renew reservations before they expire, and report late usage."""
         while True:
             try:
                 for lane in self._lanes.values():

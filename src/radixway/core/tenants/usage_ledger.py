@@ -16,7 +16,7 @@ from radixway.core.storage import open_sqlite
 log = logging.getLogger(__name__)
 
 OTHER = "other"
-"""The model of what there is no more room to tell apart."""
+"""Model of usage beyond the row limit."""
 _DAY_S = 86_400
 T = TypeVar("T")
 
@@ -40,11 +40,11 @@ class UsageTotals:
 
     requests: int = 0
     failed: int = 0
-    """Of the requests, those without a successful answer; they cost nothing."""
+    """Requests without a successful answer; they cost nothing."""
     kept_answers: int = 0
-    """Of the requests, those that no worker was asked for; they cost nothing."""
+    """Requests answered without a worker; they cost nothing."""
     estimated: int = 0
-    """Of the requests, those whose tokens no worker reported."""
+    """Requests whose tokens no worker reported."""
     prompt_tokens: int = 0
     cached_tokens: int = 0
     completion_tokens: int = 0
@@ -91,7 +91,7 @@ class UsageLedger:
         self._deltas: dict[UsageKey, UsageTotals] | None = {} if keeps_deltas else None
         self._today = (0, "")
         self.on_delta: Callable[[], None] = lambda: None
-        """Told when there is something to take that was not there before."""
+        """Called when new usage is there to take."""
 
     def record_usage(
         self, now: float, tenant: str, model: str, category: str, currency: str, figures: UsageTotals
@@ -134,7 +134,7 @@ class UsageLedger:
         assert len(self.rows) <= self._most_rows + folded or len(days) == 1, len(self.rows)
 
     def _evict_rows(self, key: UsageKey) -> UsageKey:
-        """Forget the oldest day; within a single one, new rows of a tenant become one."""
+        """Forget the oldest day; within one day, merge a tenant's new rows."""
         oldest = min(each.day for each in self.rows)
         if oldest < key.day:
             for each in [each for each in self.rows if each.day == oldest]:
@@ -197,7 +197,7 @@ ON CONFLICT ({_KEY}) DO UPDATE SET {", ".join(f"{name} = {name} + excluded.{name
 
 
 class UsageFile:
-    """One file. Every method blocks; it belongs to one thread at a time. Several gateways may share it."""
+    """A usage file. Every method blocks; it belongs to one thread at a time. Several gateways may share it."""
 
     def __init__(self, path: Path) -> None:
         """Open or make the file at `path`. Raises OSError, sqlite3.Error, ValueError (another version's)."""

@@ -98,7 +98,7 @@ class ChatTemplate:
         return _cut_at_mark(text, final_text) if continue_final_message else text
 
     def _prepare(self, message: Message) -> Message:
-        """A copy without null fields (templates print them), flat content, reasoning under each name."""
+        """Return a copy for templates: no null fields, flat content, reasoning under each name."""
         message = {name: value for name, value in message.items() if value is not None}
         if isinstance(parts := message.get("content"), list):
             message["content"] = (

@@ -85,7 +85,7 @@ def _parse_arguments(text: str, place: str) -> Any:
 
 
 def _require_object(value: Any, place: str) -> dict[str, Any]:
-    """An object; null, as some agents write, is one with nothing in it."""
+    """Return an object; null, which some agents write, is an empty one."""
     if not isinstance(value, dict | None):
         raise _field_error(place, "must be a JSON object")
     return value or {}
@@ -166,7 +166,7 @@ def _same_content(known: Message, sent: Message) -> bool:
 
 
 def _normalized_content(content: Any) -> str | tuple[str, ...]:
-    """The text, when there is nothing but text; else the parts, each in one spelling."""
+    """Return the text if there is only text, else the parts in one spelling."""
     if content is None or isinstance(content, str):
         return content or ""
     parts = content if isinstance(content, list) else [content]
@@ -216,7 +216,7 @@ def _reasoning_text(message: Message) -> str:
 
 
 def _normalized_arguments(arguments: Any) -> str:
-    """Arguments in one spelling, whether they came as JSON text or as an object; none are an empty object."""
+    """Return arguments in one spelling, from JSON text or an object; none are an empty object."""
     if not isinstance(arguments, str):
         return _canonical_json(arguments or {})
     try:
@@ -237,6 +237,6 @@ def _sorted_json(value: Any) -> str:
 
 
 def _parse_float(text: str) -> float | int:
-    """`2.0` is the number 2, as whoever writes JSON from JavaScript has it."""
+    """Parse `2.0` as 2, as JavaScript's JSON means it."""
     number = float(text)
     return int(number) if number.is_integer() else number

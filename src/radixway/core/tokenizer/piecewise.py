@@ -27,7 +27,7 @@ from xxhash import xxh3_128_digest
 from radixway.core.tokenizer.tokenizer import Tokenizer, TokenizerError
 
 _BELONGS_BEFORE = re.compile(r"[\s\w]")
-"""Beginnings that a token in front may reach for, or look at to see whether it is a word of its own."""
+"""Characters at a token's beginning that the token before may merge with."""
 
 
 class SpecialTokenSplitter:
@@ -53,7 +53,7 @@ class SpecialTokenSplitter:
 
 
 def _splittable_tokens(raw: list[AddedToken]) -> Iterator[str]:
-    """The tokens in front of which to cut, of all that are looked for in raw text."""
+    """Return the tokens in front of which raw text may be cut."""
     tails = "\0".join(token.content[1:] for token in raw)
     overhangs = {token.content[at:] for token in raw for at in range(1, len(token.content))}
     fussy = [token.content for token in raw if token.lstrip or token.single_word]
@@ -84,7 +84,7 @@ class PartialEncoding:
     parts: list[bytes | str]
     """Ids as little-endian uint32, or a piece that is still text."""
     characters: int
-    """Of the text to tokenize."""
+    """Characters to tokenize."""
 
 
 class PiecewiseEncoder:
@@ -132,7 +132,7 @@ class PiecewiseEncoder:
 
 
 def _special_frame(tokenizer: Tokenizer) -> tuple[bytes, bytes]:
-    """The special tokens that go before and after every text, as little-endian uint32."""
+    """Return the special tokens before and after every text, as little-endian uint32."""
     bare = tokenizer.encode("a", add_special_tokens=False)
     framed = tokenizer.encode("a", add_special_tokens=True)
     starts = range(len(framed) - len(bare) + 1)

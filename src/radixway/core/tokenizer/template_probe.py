@@ -40,11 +40,11 @@ class TurnEnding:
     """How a template ends an answer after which a conversation goes on, wherever that happens."""
 
     closing: str
-    """What it writes after an answer that is the last message; after a call, from its last argument on."""
+    """What the template writes after a final answer; after a call, from its last argument on."""
     dropped: str
-    """What it opens an answer with but no longer shows once it is an earlier one: a block of thinking."""
+    """What opens an answer but is left out of earlier ones: a block of reasoning."""
     arguments_as_text: bool
-    """It takes a call's arguments as JSON text, not as an object."""
+    """The template takes a call's arguments as JSON text, not as an object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class TemplateProbe:
     def _compare_renderings(
         self, head: list[Message], roles: Sequence[Message], mark: str
     ) -> tuple[str, str]:
-        """What of the generation prompt is dropped, and what follows the answer."""
+        """Return what of the generation prompt is dropped, and what follows the answer."""
         prompt = self.render(head[:-1])
         shown = prompt[: common_length(prompt, self.render(head[:-1], prompting=False))]
         whole = self.render([*head, *roles])
@@ -175,7 +175,7 @@ def _stand_in_call(call: dict[str, Any], arguments: Any) -> dict[str, Any]:
 
 
 def _as_earlier_turn(answer: Message, mark: str) -> list[Message]:
-    """An answer like this one, and what may follow it before the next."""
+    """Return an answer like this one, and what may follow it before the next."""
     earlier: Message = json.loads(json.dumps(answer).replace(mark, _EARLIER))
     if calls := tool_calls_of(earlier):
         return [earlier, *(_stand_in_result(call) for call in calls)]

@@ -45,7 +45,7 @@ class TurnContinuation:
     """So many of the first ids only end the reply's turn (a newline, a stop token it did not reach); the
     others are the new messages and the generation prompt."""
     deviations: tuple[str, ...] = ()
-    """In words, what the ids before show that the template would not show there."""
+    """Differences of earlier ids from the template, in words."""
 
 
 class TurnRenderer:
@@ -105,7 +105,7 @@ class TurnRenderer:
     def _cached_ending(
         self, probe: TemplateProbe, history: Sequence[Message], roles: Sequence[Message], mark: str
     ) -> TurnEnding:
-        """How the template ends an answer like the last one, from memory where it was asked before."""
+        """Return how the template ends such an answer, cached by shape."""
         asked = (
             probe.tools,
             probe.arguments,
@@ -130,7 +130,7 @@ class TurnRenderer:
     def _append_missing(
         self, reply_ids: Sequence[int], tail: str, ending: TurnEnding, *, has_calls: bool
     ) -> TurnContinuation:
-        """What of `tail` is missing after `reply_ids`, which may have ended anywhere in the turn's end."""
+        """Return what of `tail` is missing after `reply_ids`, which may end anywhere in the turn's end."""
         start, end = self._turn_end(tail, ending.closing, has_calls=has_calls)
         deviations = [f"{ending.dropped!r} before the answer"] if ending.dropped else []
         if not has_calls and start:
@@ -164,10 +164,8 @@ class TurnRenderer:
     def _ends_of_calls(
         self, specials: list[tuple[int, str]], closing: str, messages_at: int | None
     ) -> list[tuple[int, str]]:
-        """Of the special tokens after a call's arguments, the one or more that may end the turn, in order.
-
-        Stop tokens of the model where there are any, else the token that `closing` ends in, else the one that
-        new messages begin with.
+        """Return the special tokens after a call's arguments that may end the turn, in order: the model's
+        stop tokens, else the token that `closing` ends in, else the one that new messages begin with.
         """
         if messages_at is None:
             return [special for special in specials if special[1] in self._stops]

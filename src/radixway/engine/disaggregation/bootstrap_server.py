@@ -126,7 +126,7 @@ class BootstrapServer:
             self._on_poll()
 
     def _back_off(self, error: OSError) -> None:
-        """Who came may have left already. But while the process has no descriptors, they go on knocking."""
+        """Pause after an error: the peer may be gone, but without descriptors it goes on connecting."""
         if error.errno not in (errno.ECONNABORTED, errno.EAGAIN):
             self._stopped.wait(_BACKOFF_S)
 

@@ -29,7 +29,7 @@ SLOTS = 4
 """Pieces that may be on their way at a time: one being filled, one being emptied, and some ease between."""
 
 LOCAL_SOCKET_PREFIX = "radixway-kv-"
-"""What the names of Unix sockets begin with behind which there is a prefill engine."""
+"""Prefix of prefill engines' Unix sockets."""
 
 _PEER = struct.Struct("3i")  # SO_PEERCRED: pid, uid, gid
 
@@ -147,7 +147,7 @@ class StreamChunkReader:
         return payload
 
     def release_payload(self, header: FrameHeader) -> None:
-        """Nothing to do for `header`: the buffer is the reader's own."""
+        """Do nothing for `header`: the buffer is the reader's own."""
 
 
 class SharedMemoryChunkWriter:

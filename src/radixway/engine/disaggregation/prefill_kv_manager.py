@@ -34,7 +34,7 @@ class PrefillKVManager:
         self.identity = identity
         self.store = store
         self.timeout_s = timeout_s
-        """How long computed KV is kept for somebody who does not come, or is slow."""
+        """Time for which unfetched KV is kept."""
         self.wake: Callable[[], None] = lambda: None
         self.tally = TransferCounter()
         self._announced = threading.Condition()

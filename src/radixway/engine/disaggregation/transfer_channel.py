@@ -65,11 +65,11 @@ class TransferRequest(msgspec.Struct, tag="Ask", frozen=True):
 
 
 class TransferDone(msgspec.Struct, tag="Done", frozen=True):
-    """All that was asked for has been sent."""
+    """All requested KV has been sent."""
 
 
 class TransferFailure(msgspec.Struct, tag="Failed", frozen=True):
-    """No more will be sent."""
+    """No more KV will be sent."""
 
     reason: str
 
@@ -138,7 +138,7 @@ class TransferChannel:
 
     def __init__(self, connection: socket.socket, timeout_s: float) -> None:
         self.timeout_s = timeout_s
-        """For one frame, from its first byte waited for to its last."""
+        """Timeout of one frame."""
         self._socket = connection
 
     def __enter__(self) -> "TransferChannel":
@@ -216,7 +216,7 @@ class TransferChannel:
 
 
 def _to_one_line(reason: str) -> str:
-    """For the log and the counts: what others say is cut and has nothing in it that ends a line."""
+    """Cut a peer's words to one line for logs and counters."""
     return "".join(each if each.isprintable() else " " for each in reason[:_MAX_REASON_CHARACTERS])
 
 

@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 _MAX_REASONS = 64
-"""Told apart: the other engine words some of them."""
+"""Distinct reasons; the other engine words some of them."""
 
 
 @dataclass(slots=True, frozen=True)

@@ -90,7 +90,7 @@ class TierEventRecorder:
         self._page_size = page_size
         self._step = step
         self._digests: dict[int, bytes] = {}
-        """By number, of every page that is here and that later requests can find."""
+        """By page number, of pages that later requests can find."""
 
     def on_stored(
         self, namespace: str, parent: int | None, pages: "array[int]", tokens: "array[int]"
@@ -126,7 +126,7 @@ class TierEventRecorder:
         )
 
     def __contains__(self, page: int) -> bool:
-        """Whether `page` was told to be here."""
+        """Return whether `page` was reported as cached."""
         return page in self._digests
 
     def on_removed(self, pages: Iterable[int]) -> None:

@@ -103,7 +103,7 @@ class PublisherInfo:
     topic: str
     format: EventsFormat
     binds: bool
-    """Subscribers connect to `endpoint`; otherwise the publisher does, and somebody has to listen there."""
+    """Subscribers connect to `endpoint`; otherwise the publisher does, and a subscriber must bind there."""
     published_batches: int
     dropped_batches: int
 

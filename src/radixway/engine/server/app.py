@@ -103,7 +103,7 @@ _ROUTES: dict[str, dict[str, EndpointHandler]] = {
 }
 _TRACED = frozenset({"/v1/chat/completions", "/v1/completions", "/generate"})
 _FOR_PROBES = frozenset({"/health", "/ready"})
-"""Asked under all kinds of names, and by who has no key."""
+"""Probes use all kinds of host names and have no key."""
 _MODEL_ROUTE: dict[str, EndpointHandler] = {"GET": status.model}
 
 

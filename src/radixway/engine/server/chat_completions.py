@@ -186,7 +186,7 @@ class ChatReplies:
 
 
 def _make_tool_call(call: CallDelta, *, in_stream: bool = False) -> ToolCall:
-    """A whole call, or what is added to one: its id, type and name come once."""
+    """Return a whole tool call, or a delta: id, type and name come once."""
     first = call.name is not None
     return ToolCall(
         index=call.index if in_stream else UNSET,
@@ -251,7 +251,7 @@ def _make_reading(
 def _wrap_reasoner_grammar(
     tokenizer: Tokenizer, grammar: StructuredOutputGrammar | None, reading: AnswerFormat
 ) -> StructuredOutputGrammar | None:
-    """The grammar for what follows the thinking, where the model may or does think first."""
+    """Return the grammar for what follows the reasoning, where the model may reason first."""
     opens = tokenizer.backend.token_to_id(OPENS) if reading.place == "before" else None
     if grammar is None or (reading.place != "inside" and opens is None):
         return grammar
@@ -266,6 +266,6 @@ def _wrap_reasoner_grammar(
 
 
 def _reads_special_tokens(tokenizer: Tokenizer, reading: AnswerFormat) -> bool:
-    """Whether what the answers are divided by is special tokens, which are left out of text by default."""
+    """Return whether answers are parsed by special tokens, which text leaves out by default."""
     special_ids = tokenizer.special_ids
     return any(tokenizer.backend.token_to_id(marker) in special_ids for marker in reading.markers)

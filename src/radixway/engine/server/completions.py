@@ -97,7 +97,7 @@ def _make_job(
 
 
 def _prompt_logprob_count(body: TextCompletionBody) -> int | None:
-    """How many alternatives to the prompt's tokens are needed; None if no log-probabilities of it are."""
+    """Return the number of alternatives wanted for prompt tokens; None without prompt log-probabilities."""
     wanted = [body.prompt_logprobs, body.logprobs if body.echo else None]
     return max((count for count in wanted if count is not None), default=None)
 
@@ -169,7 +169,7 @@ class TextReplies:
         )
 
     def _make_text_logprobs(self, index: int, part: RequestOutput) -> dict[str, Any] | None:
-        """The `logprobs` of a part, the echoed prompt's before the first."""
+        """Return the `logprobs` of a delta; the echoed prompt's come before the first."""
         first = index not in self._offsets
         offset = self._offsets.setdefault(index, 0)
         if self._logprobs is None:

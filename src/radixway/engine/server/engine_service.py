@@ -35,24 +35,24 @@ from radixway.engine.server.sampling import SamplingDefaults
 T = TypeVar("T")
 
 DEFAULT_MODEL = "default"
-"""What SGLang's clients call the model of a server that has one."""
+"""SGLang clients' name of a single model."""
 _MAX_INLINE_CHARACTERS = 8_192  # characters: tokenizing that many takes some 5 ms
 _NUM_TEXT_THREADS = 2  # a thread's work may take seconds of a core and, while it lasts, 200 bytes a character
 
 
 @dataclass(slots=True, frozen=True)
 class GenerationJob:
-    """One generation to run."""
+    """A generation to run."""
 
     prompt_ids: list[int]
     params: SamplingParams
     request_id: str
-    """What its answer calls it, and `abort_request` knows it by; several jobs may share one."""
+    """Id in its answer and for `abort_request`; several jobs may share one."""
 
 
 @dataclass(slots=True)
 class EngineService:
-    """One model being served."""
+    """A served model."""
 
     engine: Engine
     tokenizer: Tokenizer
@@ -75,7 +75,7 @@ class EngineService:
     longest_prompt: int = field(init=False)
     """Characters; a longer text does not fit the context, whatever its tokens."""
     _running: dict[str, set[str]] = field(default_factory=dict)
-    """The engine's ids of the generations of each request."""
+    """Generation ids by request."""
     _threads: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(_NUM_TEXT_THREADS, "radixway-text")
     )

@@ -91,7 +91,7 @@ class GenerateRequestBody(msgspec.Struct, kw_only=True):
 
 @dataclass(slots=True, frozen=True)
 class LogprobOptions:
-    """Which log-probabilities one prompt's answer carries, under SGLang's names."""
+    """The log-probabilities that one prompt's answer carries, under SGLang's names."""
 
     start_len: int
     """The prompt's tokens are scored from here on; -1: only the answer's."""
@@ -101,7 +101,7 @@ class LogprobOptions:
 
 @dataclass(slots=True, frozen=True)
 class GenerateItem:
-    """One prompt of the request."""
+    """A prompt of the request."""
 
     prompt: str | list[int]
     rid: str
@@ -112,7 +112,7 @@ class GenerateItem:
 
     @property
     def wants_all_that_fits(self) -> bool:
-        """Its answer may be of any length."""
+        """Return whether its answer may be of any length."""
         return self.sampling.max_tokens is None
 
     def make_sampling_params(
@@ -193,7 +193,7 @@ def _logprob_options(body: GenerateRequestBody, count: int) -> list[LogprobOptio
 
 
 def _token_ids_by_prompt(given: list[int | list[int] | None], count: int) -> list[tuple[int, ...]]:
-    """`token_ids_logprob` of each prompt: a list of ids is for all of them."""
+    """Return `token_ids_logprob` of each prompt; a list of ids is for all."""
     param = "token_ids_logprob"
     lists = [tuple(item) if isinstance(item, list) else () for item in given if not isinstance(item, int)]
     ids = tuple(item for item in given if isinstance(item, int))
@@ -230,7 +230,7 @@ LogprobEntry = tuple[float | None, int, str | None]
 
 
 class LogprobLists:
-    """One answer's lists, one entry a token; the first of a prompt is of the token before those scored.
+    """An answer's lists, one entry a token; the first of a prompt is of the token before those scored.
 
     They grow with the answer: each event of a stream repeats them all, and must not make them all anew.
     """
@@ -304,7 +304,7 @@ async def generate(service: EngineService, exchange: HttpExchange, body: Generat
 
 
 class _GenerateReplies:
-    """Makes the reply for each answer, whole or so far."""
+    """Builds the replies, whole or so far."""
 
     def __init__(
         self,

@@ -40,7 +40,7 @@ class GenerationGroup:
                 yield arrived
 
     def _is_finished(self) -> bool:
-        """Whether every generation has; raises what ended one before its time."""
+        """Return whether all generations are finished. Raises what ended one early."""
         done = [pump for pump in self._pumps if pump.done()]
         for pump in done:
             pump.result()

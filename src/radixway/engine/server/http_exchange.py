@@ -33,7 +33,7 @@ encode = msgspec.json.Encoder().encode
 
 @dataclass(slots=True)
 class TracedRequest:
-    """One HTTP request while it is answered, for its trace."""
+    """An HTTP request while it is answered, for its trace."""
 
     trace: TraceRecord
     generations: Sequence[GenerationStream] = ()
@@ -56,9 +56,9 @@ class HttpExchange:
         self.body_bytes = 0
         self.started = False
         self.status = 499
-        """What was answered; 499 (client closed request) while nothing was."""
+        """Status of the answer; 499 (client closed request) before it."""
         self.ended_at = 0.0
-        """When the last of the answer was there to be sent, as `perf_counter` reads; 0 before that."""
+        """End of the answer, as `perf_counter` reads; 0 before that."""
         self._scope = scope
         self._receive = receive
         self._send = send

@@ -116,7 +116,7 @@ class _LoadCancelledError(Exception):
 async def _load_engine(
     config: EngineConfig, progress: LoadProgress, stop: asyncio.Event
 ) -> tuple[Engine, Tokenizer] | None:
-    """Load model and tokenizer in a thread; None when `stop` was set meanwhile. Raises EngineError."""
+    """Load model and tokenizer in a thread; None if `stop` is set meanwhile. Raises EngineError."""
 
     def told(what: str, share: float) -> None:
         if stop.is_set():
@@ -141,9 +141,9 @@ async def _load_engine(
 
 @contextmanager
 def _signal_handlers(stop: asyncio.Event, drain_s: float) -> Iterator[None]:
-    """The first SIGINT or SIGTERM sets `stop`, in the main thread; a second one ends the process.
+    """Handle signals: the first SIGINT or SIGTERM sets `stop`, a second ends the process.
 
-    So does the time, where something hangs: `drain_s` is only for requests.
+    A hanging stop ends, too: `drain_s` is for requests only.
     """
     loop = asyncio.get_running_loop()
     signals = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
@@ -170,7 +170,7 @@ def _signal_handlers(stop: asyncio.Event, drain_s: float) -> Iterator[None]:
 
 
 class _ProgressLog:
-    """Logs each stage of loading when it begins and at every further quarter."""
+    """Logs each loading stage at its start and at each quarter."""
 
     def __init__(self) -> None:
         self._next_share: dict[str, float] = {}

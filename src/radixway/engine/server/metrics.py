@@ -49,11 +49,11 @@ _WHOLE_S = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 
 
 class ServerMetrics:
-    """One server's metrics in a registry of their own."""
+    """A server's metrics in a registry of their own."""
 
     def __init__(self, stats: Callable[[], EngineStats]) -> None:
         self.gpu_utilisation: Mapping[str, float] = {}
-        """Of the GPU that the engine runs on, by number; set before each scrape."""
+        """Load of the engine's GPU, by number; set before each scrape."""
         self._registry = CollectorRegistry()
         self._registry.register(_EngineCollector(stats, lambda: self.gpu_utilisation))
         self.first_token_s = Histogram(
@@ -151,7 +151,7 @@ def _tier_metrics(tiers: Mapping[str, TierStats]) -> Iterator[Metric]:
 
 
 def _transfer_metrics(transfers: TransferStats | None) -> Iterator[Metric]:
-    """KV sent by a prefill engine, or received by a decode engine; no figures where it is neither."""
+    """Return the KV sent by a prefill engine or received by a decode engine; empty for others."""
     ended = CounterMetricFamily(
         "radixway_engine_kv_transfers", "Transfers of KV between engines that have ended", labels=["outcome"]
     )

@@ -45,7 +45,7 @@ class SamplingBody(CommonSamplingFields, kw_only=True):
 
     model: str | None = None
     rid: str | list[str] | None = None
-    """What `/abort_request` may call it: SGLang's, one for all prompts or one for each."""
+    """SGLang's id for `/abort_request`, one for all prompts or one for each."""
     stream: bool | None = None
     stream_options: StreamOptionFields | None = None
     max_tokens: int | None = None

@@ -62,7 +62,7 @@ class ChatMessage(msgspec.Struct, omit_defaults=True):
 
 
 class ChatChoice(msgspec.Struct, kw_only=True):
-    """One answer of a chat completion; `delta` in a stream, `message` in a whole reply."""
+    """An answer of a chat completion; `delta` in a stream, `message` in a whole reply."""
 
     index: int
     message: ChatMessage | UnsetType = UNSET
@@ -74,7 +74,7 @@ class ChatChoice(msgspec.Struct, kw_only=True):
 
 
 class TextChoice(msgspec.Struct, kw_only=True):
-    """One answer of a completion."""
+    """An answer of a completion."""
 
     index: int
     text: str

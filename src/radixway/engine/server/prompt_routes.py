@@ -54,7 +54,8 @@ async def prefetch(service: EngineService, exchange: HttpExchange, body: Prefetc
 
 
 async def _prefix_ids(service: EngineService, body: PrefetchBody, given: str, body_bytes: int) -> list[int]:
-    """A conversation is taken without the beginning of the answer: another message may follow."""
+    """Return the prompt's ids; a conversation without the beginning of the answer, since another message may
+    follow."""
     if given == "messages":
         if body.add_generation_prompt is None:
             body.add_generation_prompt = False

@@ -77,10 +77,10 @@ class SamplingDefaults:
 
 
 def broadcast_values(param: str, given: T | list[T] | None, count: int, default: T) -> list[T]:
-    """One value for each of `count` prompts, from one for all or a list of as many; `default` without any.
+    """Return a value for each of `count` prompts, from one for all or a list of as many; `default` without
+    any.
 
-    Raises BadBodyError (400) naming `param` for a list of another length.
-    """
+    Raises BadBodyError (400) naming `param` for a list of another length."""
     if not isinstance(given, list):
         return [default if given is None else given] * count
     if len(given) != count:

@@ -53,7 +53,7 @@ async def models(service: EngineService, exchange: HttpExchange, raw: bytes) -> 
 
 
 async def model(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
-    """One of the models, by the rest of the path."""
+    """Describe a model, by the rest of the path."""
     name = exchange.path.removeprefix("/v1/models/")
     service.check_model(name)
     await exchange.send_json(_model_card(service, name if name in service.names else service.names[0]))

@@ -86,7 +86,7 @@ def _quote_text(text: str) -> str:
 
 
 def _literal_terminals(text: str, markers: Sequence[str], tokenizer: Tokenizer) -> list[str]:
-    """The text as literals; a marker that is a special token is not written by its letters, but as that."""
+    """Return the text as literals; markers that are special tokens stand as such."""
     for marker in markers:
         before, found, after = text.partition(marker)
         token_id = tokenizer.backend.token_to_id(marker)
@@ -101,11 +101,11 @@ class ToolUse:
     """A request's tools, and whether it forces a call."""
 
     shown: list[ToolSchema] | None = None
-    """What the template is given."""
+    """Tools that the template gets."""
     forced: list[ToolSchema] = field(default_factory=list)
     """The answer must be a call of one of these; none: it may be anything."""
     parallel: bool = True
-    """Whether it may be several calls."""
+    """Whether several calls are allowed."""
 
     def call_family(self, known: ToolFamily | None) -> ToolFamily | None:
         """The family whose form calls have: the `known` one, or Hermes for forced calls of none."""

@@ -57,9 +57,9 @@ class SlabFile:
 
     def __init__(self, path: Path, page_bytes: int, slots: int, fingerprint: bytes) -> None:
         self.kept = False
-        """Whether the file was there and was written with the same `fingerprint` and page size."""
+        """Whether the file existed with the same `fingerprint` and page size."""
         self.found = False
-        """Whether there was a file at all."""
+        """Whether a file existed."""
         self.slot_bytes = slot_size_bytes(page_bytes)
         self._page_bytes = page_bytes
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -90,7 +90,7 @@ class SlabFile:
         os.pwrite(self._file, _make_header(fingerprint, self._page_bytes), 0)
 
     def close_file(self) -> None:
-        """No more reads and writes."""
+        """Close the file after the last use."""
         os.close(self._file)
 
 
@@ -137,7 +137,7 @@ class SlabIndex:
         self.damaged = 0
         """Records that could not be read."""
         self.foreign = False
-        """Whether the file that was there is not an index of `fingerprint`."""
+        """Whether the existing file is not an index of `fingerprint`."""
         self._path = path
         self._record = _record_struct(token_bytes)
         self._slots = slots
@@ -163,7 +163,7 @@ class SlabIndex:
         self._compact_file()
 
     def close_file(self) -> None:
-        """No more records."""
+        """Close the file after the last record."""
         os.close(self._file)
 
     def _read_records(self) -> None:
@@ -190,7 +190,7 @@ class SlabIndex:
         os.close(old)
 
     def _write_compacted(self) -> int:
-        """A file with the latest record of each slot takes the place of the old one; opened for appending."""
+        """Replace the file by one with each slot's latest record; return it opened for appending."""
         new = self._path.with_suffix(".new")
         content = _INDEX_MAGIC + self._fingerprint + b"".join(map(self._pack_record, self.records.values()))
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
@@ -246,12 +246,12 @@ class DiskTier:
 
     def __init__(self, slab: SlabFile, index: SlabIndex, slots: int, lock: int) -> None:
         self.failed: OSError | None = None
-        """What ended the use of the files; after it nothing is read or written."""
+        """The error that ended the use of the files; after it nothing is read or written."""
         self._slab = slab
         self._index = index
         self._lock = lock
         self.found = collect_chains(index.records.values())
-        """What an earlier run left: the pages of each prefix, from the first on."""
+        """Pages of each prefix that an earlier run left, in order."""
         self.tier = TierIndex(slots, DIGEST_BYTES, {page.slot for prefix in self.found for page in prefix})
         for prefix in self.found:
             digests = b"".join(page.digest for page in prefix)

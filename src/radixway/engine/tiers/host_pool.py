@@ -99,7 +99,7 @@ class TierLoad:
     host: "array[int]"
     disk: "array[int]"
     digests: bytes
-    """Of all its pages, if `disk` is not empty."""
+    """Digests of all its pages, if `disk` is not empty."""
     from_host: int = 0
     """Pages that have arrived, in their order."""
     from_disk: int = 0
@@ -164,7 +164,7 @@ class HostKVPool:
             self._arrived.put(load)
 
     def _load_from_disk(self, load: TierLoad, disk: DiskTier, pages: "array[int]", at: int) -> bool:
-        """Load the next few pages; False if one of them is not to be had."""
+        """Load the next few pages; return False if one is missing."""
         slots = load.disk[at : at + _PAGES_PER_READ]
         rows = torch.empty(len(slots), self._store.page_bytes, dtype=torch.uint8)
         first = load.start + len(load.host) + at
@@ -185,7 +185,7 @@ class HostKVPool:
 
 
 def _allocate_host_memory(rows: int, size: int, device: torch.device) -> Tensor:
-    """Bytes [rows, size]; pinned where the device copies faster from that."""
+    """Allocate bytes [rows, size], pinned where the device copies faster from that."""
     return torch.empty(rows, size, dtype=torch.uint8, pin_memory=device.type == "cuda")
 
 

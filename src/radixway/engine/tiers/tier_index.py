@@ -20,9 +20,9 @@ class TierIndex:
         self.pool = PagePool(slots, held)
         self.width = width
         self.leaving: Callable[[Iterable[int]], None] = lambda slots: None
-        """Is told the slots whose pages have to go, but for `clear_index`."""
+        """Called with slots that are evicted, but not by `clear_index`."""
         self.evicted = 0
-        """Pages that had to make room."""
+        """Evicted pages."""
         self._tree: RadixTree[bytes, PageSpan] = RadixTree(width=width)
 
     @property

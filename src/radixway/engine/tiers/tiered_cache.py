@@ -34,7 +34,7 @@ MIN_LOAD_TOKENS = 32
 """Tokens below which a prefix is computed rather than fetched: waiting costs at least a step."""
 
 BACKLOG_BYTES = 2**27
-"""What may wait to be copied down: more is dropped. Bounds memory, and how long a load waits in line."""
+"""Bytes that may wait to be copied down; more is dropped. Bounds memory, and the delay of loads."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -42,7 +42,7 @@ class TierStats:
     """The account of one tier, in tokens."""
 
     total: int
-    """Tokens it has room for."""
+    """Capacity in tokens."""
     cached: int
     hit_tokens: int
     """Prompt tokens that were found here (and in no tier above it)."""
@@ -161,7 +161,7 @@ class TieredKVCache:
             self._disk.close_files()
 
     def stats(self) -> dict[str, TierStats]:
-        """By the name of the tier; hits are counted by who admits requests."""
+        """Return figures by tier; hits are counted by the scheduler."""
         tiers = {"host": self._host}
         if self._disk is not None:
             tiers["disk"] = self._disk.tier
@@ -191,7 +191,7 @@ class TieredKVCache:
     def _find_slots(
         self, request: EngineRequest, *, touch: bool = False
     ) -> "tuple[array[int], array[int], bytes]":
-        """Slots on host and on disk of what of a request may be reused, and the digests of its pages."""
+        """Return slots on host and disk that a request may reuse, and its pages' digests."""
         key = request.tokens[: request.num_reusable_tokens].tobytes()
         host = self._host.find_slots(key, request.namespace, touch=touch)
         if self._disk is None or len(host) >= len(key) // self._width or not self._disk.tier.num_pages:
@@ -203,7 +203,7 @@ class TieredKVCache:
         return host, self._disk.tier.find_slots(digests, touch=touch), digests
 
     def _save_on_disk(self, disk: DiskTier, key: bytes, namespace: Hashable) -> None:
-        """Have `key`, all of which is in host memory, written to disk as far as it is not there."""
+        """Write `key`, all in host memory, to disk as far as it is missing there."""
         digests = chain_page_digests(self._chain_seed, str(namespace), key, self._width)
         start, slots = disk.tier.store_pages(digests)
         each = [digests[at : at + DIGEST_BYTES] for at in range(0, len(digests), DIGEST_BYTES)]
@@ -233,14 +233,14 @@ class TieredKVCache:
         start: int,
         slots: "array[int]",
     ) -> None:
-        """`slots` of a tier hold the pages of `key` from `start` on."""
+        """Report that `slots` of a tier hold the pages of `key` from `start` on."""
         if (told := self._events.get(tier)) is not None:
             tokens = array("i")
             tokens.frombytes(key[start * self._width : (start + len(slots)) * self._width])
             told.on_stored(str(namespace), parent, slots, tokens)
 
     def _notify_restored(self, disk: DiskTier) -> None:
-        """What an earlier run left on disk, as far as its tokens are known: not what has a salt."""
+        """Report what an earlier run left on disk, if its tokens are known: nothing with a salt."""
         found, disk.found = disk.found, []
         if (told := self._events.get(disk.tier)) is None:
             return

@@ -92,7 +92,8 @@ class AsyncRadixway:
         return tree
 
     async def call(self, method: str, path: str, body: Any = None, headers: Headers = None) -> Answer:
-        """Any call that the gateway has over HTTP (docs/http.md); `body` becomes JSON, unless it is bytes."""
+        """Send any call that the gateway has over HTTP (docs/http.md); `body` becomes JSON, unless it is
+        bytes."""
         exchange = self._exchange(method, path, body, headers)
         await self._in_flight.start_exchange(exchange)
         try:
@@ -124,7 +125,7 @@ class Stream:
         self._in_flight = in_flight
         self._buffer = EventBuffer()
         self._events: deque[bytes] = deque()
-        """The data of events that have come and were not read yet."""
+        """Data of events not read yet."""
         self._ended = False
 
     async def __aenter__(self) -> Self:

@@ -34,15 +34,15 @@ class RadixwayError(Exception):
     ) -> None:
         super().__init__(message)
         self.status = status
-        """As over HTTP. A stream that has begun had said 200; what ends it is 502."""
+        """HTTP's status; 502 for an error within a stream, which began with 200."""
         self.code = code
-        """For programs: `model_not_found`, `queue_full` …"""
+        """Code for programs: `model_not_found`, `queue_full` …"""
         self.field = field
         """The request's field at fault, when one is: `messages[0].content`."""
         self.retry_after_s = retry_after_s
-        """When it makes sense to try again, when it does."""
+        """Seconds after which to try again, if that makes sense."""
         self.request_id = request_id
-        """For `explain`."""
+        """Id for `explain`."""
         self.body = body
         """All that was said, as it was: a worker may have its own words."""
 
@@ -100,7 +100,7 @@ class Answer:
     headers: Mapping[str, str]
     """Names in lower case; of several with one name, the last."""
     body: bytes
-    """As the worker wrote it."""
+    """Body as the worker wrote it."""
 
     @property
     def request_id(self) -> str:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from radixway.gateway.embedded.sync_client import SyncRadixway
 
 _BELOW: dict[str, Any] = {"chat": {"enabled": False}}
-"""In place of defaults: chats are a service with pages and accounts, for those who configure it."""
+"""Different defaults: chats are a service with pages and accounts, and must be configured."""
 
 
 class Radixway:

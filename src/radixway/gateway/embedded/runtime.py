@@ -128,7 +128,7 @@ async def _supervised_engine(engine: EngineProcess, registry: WorkerRegistry) ->
 
 
 async def _wait_for_workers(registry: WorkerRegistry) -> None:
-    """Wait until every worker has answered once, or failed to."""
+    """Wait until each worker has answered or failed once."""
     changed = asyncio.Event()
 
     def note(_: Worker) -> None:

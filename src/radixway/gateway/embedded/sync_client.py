@@ -158,7 +158,7 @@ class SyncStream:
 
     @property
     def request_id(self) -> str:
-        """For `explain`."""
+        """Id for `explain`."""
         return self._stream.request_id
 
     @property

@@ -30,9 +30,9 @@ from radixway.core.config.scale import GATEWAY_NAME, ReplicasConfig
 from radixway.gateway.ray_serve.gateway_replica import GatewayReplica
 
 _FAREWELL_S = 20.0
-"""How much longer than it may drain a replica may take to end, before Ray kills it."""
+"""Time beyond its drain before Ray kills a replica."""
 _HEALTH_EVERY_S = 2.0
-"""How soon Ray replaces a replica whose server has ended."""
+"""Interval at which Ray checks replicas."""
 
 
 class BuildArguments(BaseModel):
@@ -102,7 +102,7 @@ def _build_engines(section: RayEngineConfig, common: EngineConfig) -> Applicatio
 
 
 def _replica_options(section: ReplicasConfig, autoscaling: AutoscalingConfig | None) -> dict[str, Any]:
-    """How many replicas there are, and what Ray keeps for each."""
+    """Return the number of replicas and their resources."""
     options = {"num_cpus": section.num_cpus, "num_gpus": section.num_gpus, "resources": section.resources}
     if autoscaling is not None:
         return {"ray_actor_options": options, "autoscaling_config": autoscaling, "num_replicas": "auto"}
@@ -121,19 +121,19 @@ def _autoscaling_config(section: RayAutoscalingConfig) -> AutoscalingConfig:
 
 
 def _with_version(deployment: Deployment, how: str, *made_of: BaseModel) -> Deployment:
-    """Ray gives a deployment without a version a new one each time, which restarts all of its replicas."""
+    """Give the deployment a version: without one Ray makes a new one each time and restarts all replicas."""
     parts = json.dumps([part.model_dump() for part in made_of], default=_encode_secret, sort_keys=True)
     version = hashlib.sha256(f"{__version__} {how} {parts}".encode()).hexdigest()[:16]
     return deployment.options(version=version, _internal=True)
 
 
 def _encode_secret(value: Any) -> str:
-    """A secret that is another one is a reason to restart; of the digest it cannot be read."""
+    """Return a digest, so that a changed secret restarts replicas without being readable."""
     return value.get_secret_value() if isinstance(value, SecretStr) else str(value)
 
 
 class RayUnreachableError(Exception):
-    """There is no Ray to be reached; the message says where one was looked for."""
+    """No Ray cluster can be reached; the message says where one was looked for."""
 
 
 class NotDeployedError(Exception):

@@ -46,7 +46,7 @@ class ServeGatewayApp:
 
 
 def _without_request_id(send: Send) -> Send:
-    """Ray's proxy gave the request its id, unless the client did, and names it in the answer itself."""
+    """Drop the request id, which Ray's proxy adds to the answer itself."""
 
     async def send_on(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -75,5 +75,5 @@ class GatewayReplica:
         return ServeGatewayApp(Gateway(self._config, sources=sources, load_transport=self._peers))
 
     def record_replica_metadata(self) -> dict[str, Any]:
-        """For the other replicas; asked once the gateway runs."""
+        """Return the metadata for the other replicas; called once the gateway runs."""
         return {} if self._peers is None else {GATEWAY: self._peers.endpoint}

@@ -37,11 +37,11 @@ class BatchSequencer:
         self.reason: str | None = None
         """Why it is degraded; or what else is to be known of it."""
         self.exact = False
-        """What is known is what the engine held at the last batch applied."""
+        """The known state equals the engine's at the last applied batch."""
         self.asked: int | None = None
         """A replay is wanted that begins with this batch."""
         self.attempt = 0
-        """Which replay that is: answers to earlier ones come too late."""
+        """Number of the present replay; answers to earlier ones are ignored."""
         self.worth_retrying = False
         """It is degraded, but another replay may help."""
         self.last = -1
@@ -50,18 +50,18 @@ class BatchSequencer:
         self._counts = counts
         self._rank: int | None = None
         self._heard = -1
-        """The latest live batch."""
+        """Number of the latest live batch."""
         self._prints: dict[int, int] = {}
-        """Of the last batch applied, and of those that were replayed before they were heard live."""
+        """Fingerprints of the last applied batch and of replayed ones ahead of the live stream."""
         self._kept: dict[int, bytes] = {}
         self._kept_to = -1
-        """The latest batch that was kept when the replay was asked for."""
+        """The latest kept batch when the replay was requested."""
         self._replayed_to = -1
-        """The latest batch of the replay."""
+        """The latest replayed batch."""
         self._joined = False
         """The replay continues what was applied."""
         self._must = False
-        """Without the replay, what is known is not certain."""
+        """Without the replay the state is uncertain."""
 
     # What is heard.
 
@@ -75,7 +75,7 @@ class BatchSequencer:
             )
 
     def verify_position(self) -> None:
-        """Nothing has been heard for a while, which a lost message explains as well as an idle engine."""
+        """Verify the position after silence, which a lost message explains as well as an idle engine."""
         if self._can_replay and self.exact and self.asked is None:
             self._request_replay(must=False)
 
@@ -157,7 +157,7 @@ class BatchSequencer:
             self._request_replay(must=True)
 
     def on_replay_failed(self, attempt: int, reason: str) -> None:
-        """No answer, or not all of it."""
+        """Handle a failed or partial replay."""
         if attempt != self.attempt or self.asked is None:
             return
         self._counts.replays_failed += 1
@@ -197,7 +197,7 @@ class BatchSequencer:
                 return
 
     def _apply_batch(self, number: int, payload: bytes) -> bool:
-        """False if it could not be, and the follower is degraded now."""
+        """Apply a batch; return False if it cannot be, and degrade."""
         try:
             batch = decode_batch(payload)
         except UnreadableBatchError as error:
@@ -222,7 +222,7 @@ class BatchSequencer:
         return True
 
     def _apply_after_clear(self, number: int, payload: bytes) -> bool:
-        """What the engine holds after it has dropped everything is known, whatever came before."""
+        """Apply a batch after a clear, from which on the state is known."""
         cleared = self._counts.cleared
         self.blocks.clear_blocks()
         if self._apply_batch(number, payload) and self._counts.cleared > cleared:
@@ -234,7 +234,7 @@ class BatchSequencer:
         return False
 
     def _resume_at_clear(self) -> bool:
-        """The history begins too late, but the engine has dropped everything since."""
+        """Resume at a clear after a gap: earlier batches no longer matter."""
         numbers = sorted(self._kept)
         for number in reversed(numbers):
             if may_contain_clear(self._kept[number]):
@@ -259,7 +259,7 @@ class BatchSequencer:
         self.state, self.reason, self.worth_retrying = KvEventsState.DEGRADED, reason, worth_retrying
 
     def _restart(self) -> None:
-        """It is another run of the publisher, whose engine began with nothing."""
+        """Restart: another run of the publisher began with an empty cache."""
         self._counts.restarts += 1
         self._reset_position()
         self.state, self.reason, self._heard, self._rank = KvEventsState.CONNECTING, None, -1, None

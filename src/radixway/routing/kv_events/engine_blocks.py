@@ -32,11 +32,11 @@ MAX_ORPHANS = 16_384
 _TOKEN_BYTES = 4
 _PLAIN_SEED = namespace_seed()
 _ONE_ON_DEVICE = 1
-"""Two bits a tier count a block's copies there, up to two; those of most blocks are not written down."""
+"""Two bits per tier count copies up to two; the commonest count is not stored."""
 
 
 class _UnalignedBlock(NamedTuple):
-    """An engine block that does not just complete one index block."""
+    """An engine block that does not end with an index block."""
 
     names: tuple[int, ...]
     """The index blocks it completes."""
@@ -47,19 +47,19 @@ class _UnalignedBlock(NamedTuple):
 
 
 _BlockNames: TypeAlias = int | _UnalignedBlock
-"""Of most engine blocks a single name: there may be a million of them."""
+"""A single name for most engine blocks: there may be a million."""
 
 
 @dataclass(slots=True, eq=False)
 class _OrphanedBlocks:
-    """Blocks whose parent is not known, and which of them went away meanwhile."""
+    """Blocks of an unknown parent, and those removed meanwhile."""
 
     event: BlocksStored
     gone: list[int] = field(default_factory=list)
 
 
 class EngineBlockTracker:
-    """One engine's blocks, by its events. Tells the index of them while `told` is set."""
+    """An engine's blocks, by its events. Updates the index while `told` is set."""
 
     def __init__(
         self,
@@ -84,11 +84,11 @@ class EngineBlockTracker:
     def _reset(self) -> None:
         self._names: dict[int, _BlockNames] = {}
         self._seeds: dict[int, int] = {}
-        """Of blocks in a namespace of their own."""
+        """Seeds of blocks in namespaces."""
         self._copies: dict[int, int] = {}
-        """Of blocks that are not once on the device."""
+        """Copies of blocks that are not exactly once on the device."""
         self._orphans: dict[int, list[_OrphanedBlocks]] = {}
-        """By the parent that they wait for."""
+        """By parent."""
         self._orphaned: dict[tuple[int, StorageTier], _OrphanedBlocks] = {}
 
     def __len__(self) -> int:
@@ -101,7 +101,7 @@ class EngineBlockTracker:
         return len(self._orphaned)
 
     def apply_event(self, event: KvCacheEvent) -> None:
-        """One event, in the order in which they were sent."""
+        """Apply one event, in the order in which they were sent."""
         match event:
             case BlocksStored():
                 self._apply_stored(event)
@@ -115,7 +115,7 @@ class EngineBlockTracker:
                 self.clear_blocks()
 
     def clear_blocks(self) -> None:
-        """Nothing is held, or nothing is known of what is."""
+        """Clear all blocks: none is held, or what is held is unknown."""
         if self._names or self._orphaned:
             self._reset()
         self._on_clear(self)
@@ -166,7 +166,7 @@ class EngineBlockTracker:
             self._remove_blocks([name], tier)
 
     def _add_copies(self, event: BlocksStored) -> None:
-        """Blocks that are known are in one more tier; of others nothing can be said without their tokens."""
+        """Count known blocks in one more tier; unknown ones have no tokens to name them by."""
         if event.block_size not in (0, self._engine_block_size):  # chunks of several blocks under one hash
             self._counts.ignored += 1
             return
@@ -174,7 +174,7 @@ class EngineBlockTracker:
         self._index_blocks(added, event.tier)
 
     def _attach_to_parent(self, event: BlocksStored) -> bool:
-        """Name the event's blocks; False if their parent is unknown."""
+        """Name the event's blocks; return False if the parent is unknown."""
         if event.parent is None:
             seed, before, rest = namespace_seed(event.lora, event.salt), None, b""
         elif (parent := self._names.get(event.parent)) is not None:
@@ -202,7 +202,7 @@ class EngineBlockTracker:
     def _name_blocks(
         self, event: BlocksStored, seed: int, before: int | None, rest: bytes
     ) -> Iterator[tuple[int, _BlockNames, int]]:
-        """Each engine block with its names and its seed, which changes where there is more than tokens."""
+        """Yield each engine block's names and seed, which changes with extra keys."""
         starts = sorted({0, *event.marks})
         width = event.block_size * _TOKEN_BYTES
         for start, stop in zip(starts, [*starts[1:], len(event.hashes)], strict=True):
@@ -243,7 +243,7 @@ class EngineBlockTracker:
     # Copies.
 
     def _add_copy(self, name: int, tier: StorageTier) -> bool:
-        """One copy more; True if it is the first in that tier."""
+        """Count a copy; return True for the first in that tier."""
         copies = self._copies.get(name, _ONE_ON_DEVICE)
         there = copies >> 2 * tier & 3
         if there < 2:
@@ -251,7 +251,7 @@ class EngineBlockTracker:
         return not there
 
     def _drop_copy(self, name: int, tier: StorageTier) -> bool:
-        """One copy less; True if it was the last in that tier. A block without any is forgotten."""
+        """Drop a copy; return True for the last in that tier. A block without copies is forgotten."""
         copies = self._copies.pop(name, _ONE_ON_DEVICE)
         there = copies >> 2 * tier & 3
         if there:

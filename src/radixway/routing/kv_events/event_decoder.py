@@ -30,10 +30,10 @@ _TIERS = {
     "NVME": StorageTier.DISK,
     "STORAGE": StorageTier.DISK,
 }
-"""Media that belong to one worker. What several share (`EXTERNAL`, `REMOTE` …) says nothing of any."""
+"""Media of one worker; shared ones (`EXTERNAL`, `REMOTE` …) say nothing of it."""
 
 _MAIN_ATTENTION = (None, "full_attention", "mla_attention", "sink_full_attention")
-"""Kinds of KV cache groups whose blocks are a prefix; those of the others are windows or states."""
+"""KV cache groups with prefix blocks; others hold windows or states."""
 
 NumberOrBytes: TypeAlias = int | bytes
 
@@ -56,14 +56,14 @@ class BlocksStored:
     group: int | None = None
     lora: str | None = None
     salt: str | None = None
-    """Of a sequence's beginning; later blocks inherit it along their parents."""
+    """Salt at a sequence's beginning; later blocks inherit it along their parents."""
     marks: dict[int, bytes] = field(default_factory=dict)
     """By block, whatever else its hash was made from: images, for instance."""
 
 
 @dataclass(slots=True)
 class BlocksRemoved:
-    """One copy of each of these blocks is gone from a tier."""
+    """A copy of each of these blocks is gone from a tier."""
 
     hashes: list[int]
     tier: StorageTier
@@ -171,7 +171,7 @@ def may_contain_clear(payload: bytes) -> bool:
 
 
 def _decode_event(raw: bytes) -> KvCacheEvent | None:
-    """None: nothing that concerns the worker's own prefixes."""
+    """Decode an event; None for one that does not concern the worker's own prefixes."""
     is_map = raw[0] & 0xF0 == 0x80 or raw[0] in (0xDE, 0xDF)
     told = _read_map(raw) if is_map else _read_array(raw)
     if isinstance(told, _Cleared):
@@ -212,7 +212,7 @@ def _to_stored_event(
 
 
 def _read_extra_keys(event: BlocksStored, extra_keys: list[list[Any] | None]) -> None:
-    """By block, what beside tokens and parent its hash was made from: adapter, salt, whatever else."""
+    """Return, by block, what its hash covers beside tokens and parent: adapter, salt, and so on."""
     for at, keys in enumerate(extra_keys):
         others = [key for key in keys or () if key != event.lora]
         if at == 0 and event.parent is None:
@@ -224,7 +224,7 @@ def _read_extra_keys(event: BlocksStored, extra_keys: list[list[Any] | None]) ->
 
 
 def _lora_name(told: _Stored, extras: Mapping[str, Any]) -> str | None:
-    """The adapter's name; old engines tell only a number, which no request's adapter is called."""
+    """Return the adapter's name; old engines report a number, which no request uses."""
     name = _nonempty_text(told.lora_name) or _nonempty_text(extras.get("lora_name"))
     return name or (f"adapter {told.lora_id}" if told.lora_id else None)
 
@@ -234,7 +234,7 @@ def _nonempty_text(value: Any) -> str | None:
 
 
 def _low_64_bits(name: NumberOrBytes) -> int:
-    """Signed, unsigned or 32 bytes: the low 64 bits, as vLLM shortens its own."""
+    """Return the low 64 bits of a signed, unsigned or 32-byte hash, as vLLM shortens its own."""
     if isinstance(name, bytes):
         return int.from_bytes(name[-8:], "big")
     return name & _LOW_64_BITS
@@ -242,7 +242,7 @@ def _low_64_bits(name: NumberOrBytes) -> int:
 
 @dataclass(slots=True)
 class KvEventCounts:
-    """Of all workers together, since the start. Only ever grow."""
+    """Counts of all workers since the start; they only grow."""
 
     batches: int = 0
     stored: int = 0

@@ -34,7 +34,7 @@ _WORST_FIRST = (
 
 
 class WorkerKvFeed:
-    """One worker's followers, a data-parallel rank each, and its slot in the index.
+    """A worker's followers, a data-parallel rank each, and its slot in the index.
 
     While any of them is in doubt the index is told that the worker is not followed, knows none of its blocks,
     and goes by our own decisions; the others go on, and the index hears of all they know when it is over.
@@ -64,7 +64,7 @@ class WorkerKvFeed:
         ]
 
     def sync_index(self) -> KvEventsStatus:
-        """To be called after a follower was told something: tells the index what follows from it."""
+        """Update the index after a follower changed."""
         exact = all(follower.exact for follower in self.sequencers)
         if exact != self._followed:
             self._followed = exact
@@ -89,7 +89,7 @@ class WorkerKvFeed:
             self._index.set_followed(self._slot, False)
 
     def _on_rank_cleared(self, which: EngineBlockTracker) -> None:
-        """One rank holds nothing any more; the index knows blocks by worker."""
+        """Clear the worker once all of its ranks are cleared: the index knows no ranks."""
         if not which.told:
             return
         self._index.clear_slot(self._slot)
@@ -123,7 +123,7 @@ class KvEventService:
         """`block_size`: tokens of the index's blocks. Workers must be enrolled before this hears of them."""
         self.counts = counts
         self.on_change: list[Callable[[Worker], None]] = []
-        """Called whenever something was heard from a worker's publishers."""
+        """Called with every message of a worker's publishers."""
         self._index = index
         self._block_size = block_size
         self._timing = timing
@@ -198,7 +198,8 @@ class KvEventService:
             tell(worker)
 
     def _verify_position(self, worker: Worker) -> None:
-        """A worker that is back may be another process, and an idle one sends nothing that would tell."""
+        """Verify the position of a returning worker: it may be another process, and an idle one sends
+        nothing."""
         if worker.state is WorkerState.READY and (feed := self._feeds.get(worker)) is not None:
             for subscriber in feed.subscribers:
                 subscriber.verify_position()

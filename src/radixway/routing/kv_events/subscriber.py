@@ -19,8 +19,7 @@ log = logging.getLogger(__name__)
 
 _END = b"\xff" * 8
 _TURN_S = 0.002
-"""How long batches are taken before others in the process get their turn. Sockets that have something to
-read give it without a wait, so that a loop over them would never yield by itself."""
+"""Time for batches before the loop yields: sockets with data never block."""
 _UNREAD_BATCHES = 100_000
 _MAX_MESSAGE_BYTES = 256 * 2**20  # whoever sends more is cut off, and what it said is asked for again
 _HEARTBEAT_MS = 5_000
@@ -29,7 +28,7 @@ _RETRY_MOST_S = 60.0
 
 
 class KvEventSubscriber:
-    """One publisher's sockets, from `run` to its cancellation."""
+    """A publisher's sockets, from `run` to its cancellation."""
 
     def __init__(
         self,
@@ -126,7 +125,7 @@ class KvEventSubscriber:
             await asyncio.sleep(0)
 
     def _handle_frames(self, frames: list[bytes]) -> None:
-        """`[topic][number, 8 bytes big-endian][payload]`."""
+        """Handle `[topic][number, 8 bytes big-endian][payload]`."""
         if len(frames) < 2 or len(frames[-2]) != 8:
             log.warning("a message at %s is no batch of KV events", self._address.endpoint)
             return
@@ -180,7 +179,8 @@ class KvEventSubscriber:
                     follower.on_replay_failed(attempt, f"no replay from {endpoint}: {what}")
 
     def _handle_replay_frames(self, attempt: int, answer: list[Any]) -> bool:
-        """`[envelope …][number][payload]`, with or without a topic before the number; True at the end."""
+        """Handle `[envelope …][number][payload]`, with or without a topic before the number; return True at
+        the end."""
         if len(answer) < 2 or len(answer[-2]) != 8:
             log.warning("an answer from %s is no batch of KV events", self._address.replay_endpoint)
             return False

@@ -29,7 +29,7 @@ class PublisherAddress:
 
 
 def publisher_addresses(section: KvEventsConfig) -> list[PublisherAddress]:
-    """One for each data-parallel rank."""
+    """Return an address for each data-parallel rank."""
     return [
         PublisherAddress(
             endpoint=_offset_port(section.endpoint, rank),
@@ -80,7 +80,7 @@ def read_publisher_config(info: Mapping[str, Any], worker_url: str) -> KvEventsC
 
 
 def _parse_sglang_config(config: Any) -> dict[str, Any] | None:
-    """SGLang repeats its option, which is JSON."""
+    """Parse SGLang's JSON option, which may repeat."""
     if isinstance(config, str):
         try:
             config = msgspec.json.decode(config)
@@ -106,7 +106,7 @@ def _resolve_endpoint(endpoint: str, worker_url: str) -> str:
 
 
 def _is_bound_here(endpoint: str) -> bool:
-    """By vLLM's rule, which SGLang follows."""
+    """Return whether the publisher binds, by vLLM's rule, which SGLang follows."""
     return "*" in endpoint or "::" in endpoint or endpoint.startswith("ipc://")
 
 

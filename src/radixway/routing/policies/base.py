@@ -18,11 +18,11 @@ class Scores:
     costs: list[float]
     """The lowest wins; infinity leaves a candidate out."""
     terms: tuple[str, ...] = ()
-    """What the costs are made of: names, with units, for the explanation."""
+    """Names, with units, of the costs' terms, for the explanation."""
     parts: Sequence[Sequence[float]] = ()
     """A value for each of `terms`, per candidate."""
     reason: str | None = None
-    """Which rule of several decided."""
+    """The deciding rule, if there are several."""
 
 
 @dataclass(slots=True)
@@ -30,7 +30,7 @@ class View:
     """Facts that a policy may read beside the request and the workers."""
 
     matches: PrefixMatches
-    """What each candidate holds of the prompt; empty unless the policy `reads_blocks`."""
+    """Matches of the prompt per candidate; empty unless the policy `reads_blocks`."""
     now: float
     """Monotonic seconds."""
 
@@ -44,12 +44,12 @@ class Policy(Protocol):
 
     name: ClassVar[str]
     reads_blocks: ClassVar[bool] = False
-    """Whether it looks at the prompt's blocks, which then have to be hashed and matched."""
+    """Whether it reads the prompt's blocks, which then have to be hashed and matched."""
     reads_text: ClassVar[bool] = False
-    """Whether it looks at the prompt's text."""
+    """Whether it reads the prompt's text."""
     reads_session: ClassVar[bool] = False
     counts_blocks: ClassVar[bool] = False
-    """Whether it looks at the blocks in use by the requests in hand."""
+    """Whether it reads the blocks in use by requests in flight."""
     temperature: float = 0.0
     """Above 0 the selector draws from the costs instead of taking the lowest (see `Selector`)."""
 

@@ -54,7 +54,7 @@ class ExpectedTime(Policy):
         return Scores(costs, ("uncached_tokens", "queue_s", "prefill_s", "slowdown_s"), parts)
 
     def _cached_tokens(self, request: RoutingRequest, matches: PrefixMatches) -> dict[int, float]:
-        """By slot, for those that hold any; what lies in slower tiers counts for less."""
+        """Return cached tokens by slot; slower tiers count for less."""
         size = request.block_tokens
         if matches.disk is matches.device:
             return {slot: blocks * size for slot, blocks in matches.device.items()}

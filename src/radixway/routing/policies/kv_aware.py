@@ -44,6 +44,6 @@ class KvAware(Policy):
 
     @staticmethod
     def _new_blocks(request: RoutingRequest, worker: Worker) -> int:
-        """Blocks of the prompt that no request in hand there has in use."""
+        """Count prompt blocks that no request in flight there uses."""
         blocks = max(len(request.blocks), -(-request.tokens // request.block_tokens))
         return blocks - worker.load.shared_blocks(request.blocks)

@@ -23,7 +23,7 @@ class SessionBindings:
         self._ttl_s = ttl_s
         self._most = most
         self._bound: OrderedDict[bytes, tuple[Worker, float]] = OrderedDict()
-        """The one that ends first at the front."""
+        """By expiry, the first to expire in front."""
         self._sessions: Counter[Worker] = Counter()
 
     def __len__(self) -> int:

@@ -17,7 +17,7 @@ from radixway.routing.simulator.trace import RequestTrace
 _POLL_S = 0.1
 
 SimulationProgress = Callable[[int], None]
-"""Told how many requests have been sent, of all policies together."""
+"""Called with the number of requests sent, of all policies together."""
 
 
 def parse_policies(text: str) -> dict[str, AnyPolicy]:
@@ -78,7 +78,7 @@ def _compare_in_process(
 
 
 _given: tuple[RequestTrace, SimulationSettings, Any]
-"""In a process of the pool: the trace, the setting, and where to tell the progress."""
+"""Set in a process of the pool: the trace, the setting, and the progress queue."""
 
 
 def _init_process(trace: RequestTrace, setting: SimulationSettings, sent: Any) -> None:
@@ -89,7 +89,7 @@ def _init_process(trace: RequestTrace, setting: SimulationSettings, sent: Any) -
 
 
 def _exit_with_parent() -> None:
-    """Whoever started us may be ended without a chance to tell us."""
+    """Exit with the parent, which may be killed."""
     if (parent := parent_process()) is not None:
         parent.join()
     os._exit(1)

@@ -27,18 +27,18 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class EngineConstants:
-    """Of one engine. The defaults stand for a model of some 8 B parameters on one data-centre GPU."""
+    """Constants of an engine. The defaults stand for a model of some 8 B parameters on one data-centre GPU."""
 
     step_s: float = 0.008
-    """What a step costs that does nothing."""
+    """Seconds of an empty step."""
     prefill_s: float = 1 / 12_000
-    """For each token prefilled."""
+    """Seconds per prefilled token."""
     decode_s: float = 0.000_2
-    """For each request that decodes."""
+    """Seconds per decoding request."""
     context_s: float = 0.000_000_02
-    """For each token that a decoding request attends to."""
+    """Seconds per token that a decoding request attends to."""
     attention_s: float = 0.0
-    """For each token prefilled and each of the prompt's tokens before it, cached or not."""
+    """Seconds per prefilled token and prompt token before it, cached or not."""
     step_tokens: int = 2048
     """Tokens computed in a step at most."""
     max_running: int = 256
@@ -56,7 +56,7 @@ class EngineConstants:
 
     @classmethod
     def parse_constants(cls, text: str) -> EngineConstants:
-        """From `step_s=0.01,prefill_s=0.0001`; what is not named keeps its default. Raises ValueError."""
+        """Parse `step_s=0.01,prefill_s=0.0001`; missing names keep their default. Raises ValueError."""
         given: dict[str, Any] = {}
         kinds = {"step_tokens": int, "max_running": int}
         known = [field.name for field in fields(cls)]
@@ -175,7 +175,7 @@ class BlockCache:
 
 @dataclass(slots=True, eq=False)
 class SimulatedRequest:
-    """One request at one engine."""
+    """A request at an engine."""
 
     blocks: Sequence[int]
     input_tokens: int
@@ -184,7 +184,7 @@ class SimulatedRequest:
     cached_tokens: int = 0
     left_to_prefill: int = 0
     reserved_blocks: int = 0
-    """Of the cache, beside those of its prompt: the last, partial one and the answer's."""
+    """Blocks beside those of its prompt: the last, partial one and the answer's."""
     filled: int = 0
     first_token: float = 0.0
     finished: float = 0.0
@@ -200,7 +200,7 @@ class _EngineStep:
 
 
 class EngineModel:
-    """One engine. Whoever drives it calls `run_until` with times that never go back, then maybe `submit`."""
+    """Simulates an engine. Call `run_until` with times that never go back, then maybe `submit`."""
 
     def __init__(
         self, constants: EngineConstants, block_tokens: int, kv_tokens: int, on_change: OnBlocksChanged
@@ -210,18 +210,18 @@ class EngineModel:
         self._capacity = kv_tokens // block_tokens
         self.cache = BlockCache(self._capacity, on_change)
         self.now = 0.0
-        """When the step under way began."""
+        """Start of the present step."""
         self.busy_s = 0.0
-        """In steps. It grows with the time in which there is anything to do, not with how much there is."""
+        """Seconds in steps: the time with any work, however much."""
         self.work_s = 0.0
-        """Of `busy_s`, what came from tokens prefilled, requests decoding and their context."""
+        """Part of `busy_s` for tokens prefilled, requests decoding and their context."""
         self.prefilled_tokens = 0
         self._waiting: deque[SimulatedRequest] = deque()
         self._prefilling: deque[SimulatedRequest] = deque()
         self._decoding: list[tuple[int, int, SimulatedRequest]] = []
-        """A heap by the step in which the last token comes."""
+        """Heap by the step of the last token."""
         self._context = 0
-        """Tokens that the decoding requests attend to, in all."""
+        """Context tokens of all decoding requests."""
         self._steps = 0
         self._order = 0
         self._step: _EngineStep | None = None
@@ -302,7 +302,7 @@ class EngineModel:
             self._step = None
 
     def _attention_pairs(self, tokens: int) -> int:
-        """Pairs of one of the next `tokens` prefilled and one before it in its prompt."""
+        """Count pairs of each of the next `tokens` with those before it."""
         pairs = 0
         for job in self._prefilling:
             taken = min(tokens, job.left_to_prefill)
@@ -329,7 +329,7 @@ class EngineModel:
         step.times -= times
 
     def _prefill_tokens(self, tokens: int) -> Iterator[tuple[float, SimulatedRequest]]:
-        """Give the step's tokens to the requests in their order; who has all gets the first token."""
+        """Give the step's tokens to requests in order; complete ones get a first token."""
         self.prefilled_tokens += tokens
         while tokens and self._prefilling:
             job = self._prefilling[0]

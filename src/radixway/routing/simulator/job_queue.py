@@ -27,14 +27,14 @@ class SimulationTask(msgspec.Struct, kw_only=True):
     trace: str
     """A path; messages name it as it is written here."""
     policies: str
-    """As on a command line."""
+    """Policies as on a command line."""
     workers: int
     kv_tokens: int
     speedup: float
     events: bool
     event_delay_s: float
     engine: str
-    """As on a command line; empty for the usual constants."""
+    """Constants as on a command line; empty for the defaults."""
     block_tokens: int
     """A block, where the trace does not say."""
     limit: int | None
@@ -71,7 +71,7 @@ _said = msgspec.json.Decoder(SimulationMessage).decode
 
 
 class SimulationQueueFullError(Exception):
-    """So many simulations wait already that there is no place for another."""
+    """Too many simulations wait already."""
 
 
 @dataclass(slots=True, eq=False)
@@ -80,7 +80,7 @@ class SimulationJob:
 
     id: str
     name: str
-    """What whoever asked for it calls it."""
+    """The caller's name for it."""
     task: SimulationTask
     folder: TemporaryDirectory[str]
     """Holds the trace, until it is over."""
@@ -97,7 +97,7 @@ class SimulationJob:
 
     @property
     def is_over(self) -> bool:
-        """Nothing more will become of it."""
+        """Return whether it has ended."""
         return self.state in ("done", "failed", "cancelled")
 
 
@@ -109,9 +109,9 @@ class SimulationJobQueue(Component):
     def __init__(self, section: SimulationsConfig) -> None:
         self._section = section
         self._jobs: dict[str, SimulationJob] = {}
-        """By id, the oldest first."""
+        """By id, oldest first."""
         self._preparing = 0
-        """Jobs whose traces are on their way: they take places, too."""
+        """Jobs whose traces are being loaded; they count, too."""
         self._turn = asyncio.Lock()
 
     def __iter__(self) -> Iterator[SimulationJob]:

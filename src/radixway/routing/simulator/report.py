@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SimulationFigures:
-    """Of one policy. Seconds; rates and imbalances are ratios. None where nothing was observed."""
+    """Figures of a policy. Seconds; rates and imbalances are ratios. None where nothing was observed."""
 
     requests: int
     skipped: int
-    """Requests that no worker's cache has room for."""
+    """Requests too large for any worker's cache."""
     ttft_mean_s: float | None
     ttft_p50_s: float | None
     ttft_p99_s: float | None
@@ -79,7 +79,7 @@ def _ratio(part: float, whole: float) -> float | None:
 
 _QUANTILES = tuple(share / 100 for share in (*range(5, 95, 5), *range(95, 100), 99.9))
 _SLICES = 48
-"""Of the trace's time."""
+"""Slices of the trace's time."""
 
 
 def compute_curves(outcome: SimulationOutcome) -> dict[str, Any]:
@@ -97,7 +97,7 @@ def compute_curves(outcome: SimulationOutcome) -> dict[str, Any]:
 
 
 def _ttft_over_time(outcome: SimulationOutcome) -> list[list[float]]:
-    """`[from then on, mean time to first token of who arrived]`, without the slices in which nobody did."""
+    """Return `[start, mean TTFT of arrivals]` for slices with arrivals."""
     width = max(outcome.arrived_s, default=0.0) / _SLICES or 1.0
     sums: dict[int, list[float]] = {}
     for arrived, ttft in zip(outcome.arrived_s, outcome.ttft_s, strict=True):
@@ -161,7 +161,7 @@ def _draw_bars(axes: Axes, figures: Mapping[str, SimulationFigures]) -> None:
 
 
 def _draw_worker_load(axes: Axes, outcomes: Mapping[str, SimulationOutcome]) -> None:
-    """Each worker's work over the mean, busiest first."""
+    """Draw each worker's load over the mean, busiest first."""
     for outcome in outcomes.values():
         mean = fmean(outcome.work_s) or 1.0
         shares = sorted((work / mean for work in outcome.work_s), reverse=True)

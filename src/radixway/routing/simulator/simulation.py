@@ -25,7 +25,7 @@ from radixway.routing.simulator.trace import RequestTrace
 
 
 class SimulatedGateway:
-    """One gateway: a selector of its own, and the workers as it sees them."""
+    """A gateway: a selector of its own, and the workers as it sees them."""
 
     def __init__(
         self, policy: AnyPolicy, workers: int, kv_tokens: int, clock: Callable[[], float], seed: int
@@ -36,7 +36,7 @@ class SimulatedGateway:
             self.add_worker(kv_tokens)
 
     def add_worker(self, kv_tokens: int) -> Worker:
-        """One more worker."""
+        """Add a worker."""
         worker = Worker(WorkerSettings(url=f"http://worker-{len(self.workers)}", kv_tokens=kv_tokens))
         worker.state = WorkerState.READY
         self.selector.add_worker(worker)
@@ -54,9 +54,9 @@ class LoadExchange:
         self._delay_s = delay_s
         self._clock = clock
         self._on_the_way: deque[tuple[float, int, int, LoadShare]] = deque()
-        """When it arrives, whose share it is, at which worker."""
+        """Arrival time, gateway, worker, load."""
         self._heard = [[LoadShare()] * len(gateway.workers) for gateway in gateways]
-        """By gateway and worker: what arrived last."""
+        """By gateway and worker: the last load heard."""
         for number, gateway in enumerate(gateways):
             gateway.selector.ledger.on_step = self._listener(number, gateway)
 
@@ -83,7 +83,7 @@ class LoadExchange:
 
 
 _TEXT_OFFSET = 0xE000
-"""Blocks become characters for policies by text: from here on none is a surrogate."""
+"""Maps blocks to characters for text policies, beyond the surrogates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +96,14 @@ class SimulationSettings:
     speedup: float = 1.0
     """How much faster than in the trace the requests come."""
     events: bool = True
-    """Whether workers publish KV events; without, the selector goes by what it sent where."""
+    """Whether workers publish KV events; without, the selector predicts caches by what it sent."""
     event_delay_s: float = 0.01
-    """From a change of a cache to its event at the selector."""
+    """Seconds from a change of a cache to its event at the selector."""
     constants: EngineConstants = field(default_factory=EngineConstants)
     seed: int = 0
-    """Of the policies that draw lots."""
+    """Seed of policies that choose at random."""
     gateways: int = 1
-    """In front of the same workers; requests go to them in turn."""
+    """Gateways of the same workers; requests go to them in turn."""
     sync_delay_s: float | None = None
     """How late each gateway hears of the others' load; None: never."""
 
@@ -134,9 +134,9 @@ class SimulationOutcome:
     input_tokens: int = 0
     cached_tokens: int = 0
     expected_cached_tokens: int | None = None
-    """As the selector thought when it chose; None if its policy looks at no blocks."""
+    """The selector's prediction; None if its policy reads no blocks."""
     skipped: int = 0
-    """Requests that no worker's cache has room for; they were not sent."""
+    """Unsent requests, too large for any worker's cache."""
     arrived_s: list[float] = field(default_factory=list)
     work_s: list[float] = field(default_factory=list)
     """Per worker, the seconds that its tokens cost it (see `EngineModel.work_s`)."""
@@ -156,7 +156,7 @@ class _EventFeed:
 
 
 class TraceSimulation:
-    """One policy over one trace. Deterministic: the same arguments give the same outcome."""
+    """Runs one policy over one trace. Deterministic: the same arguments give the same outcome."""
 
     def __init__(self, trace: RequestTrace, policy: AnyPolicy, setting: SimulationSettings) -> None:
         self._trace = trace
@@ -220,7 +220,7 @@ class TraceSimulation:
         return self._outcome
 
     def check(self) -> None:
-        """Every account, here and in what takes part. Raises AssertionError in words."""
+        """Check every count, here and in the parts. Raises AssertionError in words."""
         for gateway in self._gateways:
             gateway.selector.index.check()
         for number, feed in enumerate(self._feeds):
@@ -260,7 +260,7 @@ class TraceSimulation:
         self._exchange_until(now)
 
     def _exchange_until(self, now: float) -> None:
-        """What gateways hear of each other by `now`."""
+        """Exchange loads between gateways until `now`."""
         exchange = self._exchange
         while exchange is not None and (at := exchange.next_delivery_at) is not None and at <= now:
             self._now = at

@@ -37,7 +37,7 @@ class TraceError(ValueError):
 
 
 class TraceLine(msgspec.Struct, omit_defaults=True):
-    """One line."""
+    """A line of a trace."""
 
     timestamp: Annotated[float, Meta(ge=0)]
     input_length: Annotated[int, Meta(ge=1)]
@@ -52,7 +52,7 @@ _decode = msgspec.json.Decoder(TraceLine).decode
 
 @dataclass(frozen=True, slots=True)
 class TraceRequest:
-    """One request of a trace."""
+    """A request of a trace."""
 
     at: float
     """Seconds since the trace began."""
@@ -61,7 +61,7 @@ class TraceRequest:
     blocks: tuple[int, ...]
     """Names of the prompt's whole blocks."""
     session: int | None = None
-    """What requests of one conversation have in common, where the trace tells."""
+    """Conversation of the request, if the trace has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ class TraceRecorder:
 
     @staticmethod
     def _resize_blocks(blocks: list[int], theirs: int, ours: int) -> list[tuple[int, int]]:
-        """The blocks of our size: which block of theirs, and which part of it."""
+        """Convert block sizes: yield which of their blocks, and which part, each of ours is."""
         if theirs > ours:
             return [(block, part) for block in blocks for part in range(theirs // ours)]
         step = ours // theirs
@@ -177,11 +177,11 @@ class TraceRecorder:
 
 
 _BLOCK = 64
-"""Tokens a block."""
+"""Tokens per block."""
 
 
 class _SamplePrompt:
-    """A prompt that others go on from. It grows by whole blocks, and no two grow alike."""
+    """A prompt that others extend, by whole blocks; no two grow alike."""
 
     def __init__(self, names: Iterator[int], blocks: list[int] | None = None) -> None:
         self._names = names
@@ -203,7 +203,7 @@ class _SamplePrompt:
 
 
 def _chat_trace(draw: Random) -> Iterator[TraceLine]:
-    """People who talk to six assistants, each of whom begins every conversation alike."""
+    """Return chats with six assistants, each with its own system prompt."""
     names = count()
     assistants = [_SamplePrompt(names).extend_prompt(draw.randint(600, 2400)) for _ in range(6)]
     for session in range(220):
@@ -217,7 +217,7 @@ def _chat_trace(draw: Random) -> Iterator[TraceLine]:
 
 
 def _agent_trace(draw: Random) -> Iterator[TraceLine]:
-    """Agents of three kinds with long instructions, who call again as soon as a tool has answered."""
+    """Return calls of three kinds of agents with long instructions, sent as soon as a tool has answered."""
     names = count()
     kinds = [_SamplePrompt(names).extend_prompt(draw.randint(6_000, 9_000)) for _ in range(3)]
     for session in range(70):
@@ -230,7 +230,7 @@ def _agent_trace(draw: Random) -> Iterator[TraceLine]:
 
 
 def _document_trace(draw: Random) -> Iterator[TraceLine]:
-    """Short questions about forty long documents, of which few are asked about often."""
+    """Return short questions about forty long documents, few of them popular."""
     names = count()
     documents = [_SamplePrompt(names).extend_prompt(draw.randint(6_000, 20_000)) for _ in range(40)]
     often = [1 / (rank + 1) for rank in range(len(documents))]

@@ -39,7 +39,7 @@ from radixway.routing.worker import ErrorKind
 from radixway.routing.worker_registry import WorkerLimits
 
 _COUNTED = ("ids", "tokenizer", "worker")
-"""Sources by which a prompt's length is no estimate."""
+"""Sources that give exact prompt lengths."""
 
 _KINDS: Mapping[ErrorKind, str] = {
     "certificate": "a TLS certificate that is not valid",
@@ -52,7 +52,7 @@ _KINDS: Mapping[ErrorKind, str] = {
     "unreachable": "a network error",
     "unwell": "a health check that fails",
 }
-"""In words for clients: no address is named."""
+"""Error kinds in words for clients, without addresses."""
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -89,7 +89,7 @@ class AdmissionController:
         self._pairing = PairAssigner(registry, selector, breakers, self._limits, metrics, config)
         self._queue: RequestQueue[_QueuedWaiter] = RequestQueue(config.queue)
         self._kept: set[Worker] = set()
-        """Workers whose next room is for whoever is first in a line, though others would fit in sooner."""
+        """Workers reserved for the first of a line, though others would fit sooner."""
         registry.on_add.append(self._on_fleet_change)
         registry.on_remove.append(self._on_fleet_change)
         registry.on_state.append(self._on_fleet_change)
@@ -131,7 +131,7 @@ class AdmissionController:
         return place
 
     def _candidates(self, request: Request) -> Sequence[Worker]:
-        """The ready workers of its model, as far as its tenant may use them."""
+        """Return ready workers of the model within the tenant's pools."""
         found, tenancy = self._registry.candidates(_candidate_model(request.model)), request.caller.policy
         if tenancy is None or not tenancy.restricts_workers:
             return found
@@ -155,7 +155,7 @@ class AdmissionController:
     def _read_prompt(
         self, request: Request, candidates: Sequence[Worker]
     ) -> RoutingRequest | Awaitable[RoutingRequest]:
-        """What there is to know of the prompt, if there is anything to choose by it."""
+        """Read the prompt if the choice depends on it."""
         alone = (
             len(candidates) == 1
             and not self._limits.on
@@ -209,7 +209,7 @@ class AdmissionController:
         )
 
     def _stale_weights_error(self, request: Request) -> GatewayError | None:
-        """What to say of workers whose weights are too old for the request, if it minds."""
+        """Return the error for workers whose weights are too old, if the request minds."""
         wanted = []
         if request.max_staleness is not None:
             newest = self._weights.current_version()
@@ -246,7 +246,7 @@ class AdmissionController:
     def _check_ttft_objective(
         self, request: Request, ttft_s: float, prompt: RoutingRequest, candidates: Sequence[Worker]
     ) -> None:
-        """Note, or refuse if so configured, a request whose first token is expected too late everywhere."""
+        """Note, or if so configured refuse, a request whose first token is late on every worker."""
         expected = min(self._selector.expected_ttft_s(prompt, candidates))
         if self._limits.on and not self._with_capacity(candidates, prompt):
             expected += self._queue.estimate_drain_s() or 0.0
@@ -259,7 +259,7 @@ class AdmissionController:
             raise self._refusal_error("ttft_unreachable", message, max(1, ceil(late)))
 
     async def _wait_in_queue(self, request: Request, prompt: RoutingRequest) -> WorkerAssignment:
-        """Stand in the queue until there is a place. A client that leaves makes room at once."""
+        """Wait in the queue for an assignment; a client that leaves frees its place."""
         loop, queue = asyncio.get_running_loop(), self._queue
         elapsed_s, now = request.journal.elapsed_s(), self._selector.ledger.clock()
         waiter = _QueuedWaiter(
@@ -346,7 +346,7 @@ class AdmissionController:
         return min(self._selector.uncached_tokens(prompt, candidates), default=prompt.tokens)
 
     def _on_fleet_change(self, _: Worker) -> None:
-        """Who waits for workers that are gone for good, or has a fallback to go to, waits no longer."""
+        """End waits for workers that are gone or whose model has a fallback."""
         self._limits.refresh_limits(self._registry)
         self._selector.ledger.on_release = self._serve_queue if self._limits.on or self._queue else None
         for waiter in tuple(self._queue):
@@ -355,7 +355,7 @@ class AdmissionController:
         self._serve_queue()
 
     def _may_return(self, request: Request) -> bool:
-        """A worker that this request could use is starting or may recover, and there is no fallback."""
+        """Return whether a worker for this request starts or may recover, without a fallback."""
         if request.model in self._config.fallbacks and request.pinned is None:
             return False
         model, pinned = _candidate_model(request.model), request.pinned
@@ -370,12 +370,12 @@ class AdmissionController:
 
 
 def _candidate_model(model: str | None) -> str | None:
-    """The model whose workers may answer; None for all of them."""
+    """Return the model whose workers may answer; None for all."""
     return None if model == ANY_MODEL else model
 
 
 def _explain_no_candidate(registry: WorkerRegistry, model: str | None) -> str:
-    """Why there is no candidate, as far as is known: an unknown model may be a silent worker's."""
+    """Explain why no worker is a candidate; an unknown model may be a silent worker's."""
     message = "no worker can answer now" + (f" for the model {model!r}" if model else "")
     for worker in registry:
         if worker.state is WorkerState.STALE and (model is None or model in worker.models):
@@ -391,7 +391,7 @@ def _explain_no_candidate(registry: WorkerRegistry, model: str | None) -> str:
 
 
 def _explain_unavailable(workers: Iterable[Worker]) -> str:
-    """What keeps them from answering, without saying which of them it is."""
+    """Explain why workers are unavailable without naming them."""
     kinds = Counter(worker.error_kind for worker in workers if worker.error_kind is not None)
     told = [f"{count} × {_KINDS[kind]}" for kind, count in sorted(kinds.items())]
     return f"; out of reach: {', '.join(told)}" if told else ""

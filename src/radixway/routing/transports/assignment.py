@@ -22,7 +22,7 @@ class WorkerAssignment:
     choice: WorkerChoice
     lease: WorkerLease
     prefill: WorkerAssignment | None = None
-    """Where its prompt is prefilled, if not there."""
+    """The prefill worker, if it is another one."""
 
     @property
     def worker(self) -> Worker:
@@ -65,7 +65,7 @@ class PairAssigner:
         *,
         tenancy: TenantPolicy | None = None,
     ) -> Sequence[Worker]:
-        """Those of `candidates` that need nobody, or whom somebody ready can prefill for.
+        """Return the `candidates` that need no pair, or for which a ready worker can prefill.
 
         With `prompt`: somebody who has room for it. With `tenancy`: somebody that the tenant may use.
         """
@@ -97,7 +97,7 @@ class PairAssigner:
         return WorkerAssignment(choice.answers, lease, prefill)
 
     def _prefillers(self, request: Request, prompt: RoutingRequest) -> Iterator[Sequence[Worker]]:
-        """Who may prefill: those against whom nothing speaks; else, for who cannot do without, any."""
+        """Return healthy prefill workers; if none, any, for requests that need one."""
         ready = _within_tenancy(self._registry.prefillers(None), request.caller.policy)
         untried = tuple(worker for worker in ready if worker.name not in request.routing.failed_workers)
         yield self._limits.filter_with_capacity(self._breakers.filter_admitted(untried), prompt)

@@ -34,11 +34,11 @@ AttemptCall = Callable[[Request, WorkerAssignment], Awaitable[Reply]]
 
 _MAX_CHUNK_TIMES = 256
 _AT_THE_END = 3
-"""Pieces of a stream that may bring no text: figures, and the mark of its end."""
+"""Chunks of a stream that may have no text: usage and the end mark."""
 
 
 class MeasuredAttempt:
-    """Around each attempt, below retry and hedge."""
+    """Measures each attempt, below retry and hedge."""
 
     def __init__(self, metrics: MetricsRegistry, carry: AttemptCall) -> None:
         self._attempts = metrics.attempts
@@ -78,7 +78,7 @@ class MeasuredAttempt:
 
 
 class _AttemptEnd(NamedTuple):
-    """Counts what an answer took, once it has ended."""
+    """Counts an attempt once it has ended."""
 
     answers: AttemptSeries
     choice: WorkerChoice
@@ -107,11 +107,11 @@ class MeasuredStream(MeteredChunks):
         """`prompt_tokens`: what it is believed to have, where the worker does not say."""
         super().__init__(chunks, self._on_usage, several=several)
         self.journal: Journal | None = None
-        """Told what the stream used, when it has ended."""
+        """Journal for the stream's usage at its end."""
         self._over = over
         self._prompt_tokens = prompt_tokens
         self._times: list[float] = []
-        """When the latest pieces came."""
+        """Arrival times of the latest chunks."""
         self._outcome: Outcome = "left"
 
     async def __anext__(self) -> bytes:
@@ -144,7 +144,7 @@ class MeasuredStream(MeteredChunks):
         MeteredChunks._note_chunk(self, chunk)
 
     def _count_gaps(self, but: int) -> None:
-        """Of the pieces that came, but for the latest ones."""
+        """Count gaps between chunks, except the latest `but`."""
         times, gaps = self._times, self._over.answers.gaps
         for before, after in pairwise(times[: len(times) - but]):
             gaps.observe_value(after - before)

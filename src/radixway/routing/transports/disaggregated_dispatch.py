@@ -34,7 +34,7 @@ from radixway.routing.transports.kv_transfer import (
 log = logging.getLogger(__name__)
 
 _LAST_WORDS_S = 5.0
-"""How long a prefill worker may go on once the KV that it made has been used."""
+"""Time for a prefill worker to finish once its KV was used."""
 
 
 class SendAttempt(Protocol):
@@ -51,9 +51,9 @@ class DisaggregatedDispatch:
     def __init__(self, carry: SendAttempt) -> None:
         self._carry = carry
         self._ending: set[asyncio.Task[Reply]] = set()
-        """Prefills whose KV has arrived, and whose answers nobody waits for."""
+        """Prefills whose KV has arrived and whose replies are discarded."""
         self._silent: set[str] = set()
-        """Workers that have been found to hand nothing on."""
+        """Workers that hand over no KV."""
 
     async def send_to_pair(
         self, request: Request, prefill: WorkerAssignment, decode: WorkerAssignment
@@ -75,7 +75,8 @@ class DisaggregatedDispatch:
     async def _send_sequential(
         self, request: Request, prefill: WorkerAssignment, decode: WorkerAssignment
     ) -> Reply:
-        """vLLM. A prefill that is refused, or hands nothing on, is left to the decode worker."""
+        """Send to vLLM workers: a prefill that is refused, or hands over nothing, is left to the decode
+        worker."""
         prefilled = await self._run_prefill(build_vllm_prefill(request), prefill)
         _raise_if_broken(prefilled)
         going_on = build_vllm_decode(request, prefilled.body) if prefilled.status == 200 else None
@@ -126,7 +127,7 @@ class DisaggregatedDispatch:
                 decode.lease.release()
 
     async def _run_prefill(self, request: Request, leg: WorkerAssignment) -> Reply:
-        """The prefill worker's answer, whole: it is short, however it comes."""
+        """Return the prefill worker's whole reply."""
         return await self._carry(request.copy(stream=False), leg.worker, leg.lease, prefill_only=True)
 
     def _journal_prefill(
@@ -135,7 +136,7 @@ class DisaggregatedDispatch:
         request.journal.add("prefill", worker=leg.worker.name, status=status, handed_on=handed_on)
 
     def _drain_prefill(self, prefilling: asyncio.Task[Reply], lease: WorkerLease) -> None:
-        """The KV has arrived. What the prefill worker still says is read and dropped, if it comes soon."""
+        """Discard the rest of a prefill's reply, if it comes soon."""
         self._ending.add(prefilling)
         patience = asyncio.get_running_loop().call_later(_LAST_WORDS_S, prefilling.cancel)
 
@@ -150,7 +151,7 @@ class DisaggregatedDispatch:
 
 
 async def _cancel_prefill(task: asyncio.Task[Reply]) -> None:
-    """Cancel it if it is under way; what it says of that is heard either way."""
+    """Cancel the prefill if it runs, and consume its result."""
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
@@ -163,7 +164,7 @@ def _prefill_outcome(prefilling: asyncio.Task[Reply]) -> Reply | WorkerFailedErr
 
 
 def _reply_or_raise(prefilled: Reply | WorkerFailedError) -> Reply:
-    """The reply, if it is one that a client can be given."""
+    """Return the reply if a client can have it, or raise."""
     if isinstance(prefilled, WorkerFailedError):
         raise prefilled
     _raise_if_broken(prefilled)
@@ -171,7 +172,7 @@ def _reply_or_raise(prefilled: Reply | WorkerFailedError) -> Reply:
 
 
 def _raise_if_broken(reply: Reply) -> None:
-    """A 5xx of one of two is no answer to the client's request: another pair may have one."""
+    """Raise for a 5xx of one of two: another pair may answer."""
     if reply.status >= 500:
         raise WorkerFailedError(reply.worker, "unavailable", f"it answered {reply.status}", said=reply)
 

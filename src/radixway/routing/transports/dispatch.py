@@ -131,7 +131,7 @@ class RequestDispatcher:
         return reply
 
     def _settle_model(self, request: Request, worker: Worker) -> None:
-        """Settle which of its models the worker is asked for: one that the tenant may use."""
+        """Set the model that the worker is asked for, within the tenant's."""
         tenancy, models = request.caller.policy, worker.models
         if tenancy is not None and tenancy.models is not None:
             models = tuple(model for model in models if tenancy.allows_model(model))
@@ -218,7 +218,7 @@ class RequestDispatcher:
         return reply
 
     def _note_stream_end(self, worker: Worker, is_whole: bool) -> None:
-        """A stream that begins well says little of its worker: it may be cut."""
+        """Note how a stream ended: one that begins well may still be cut."""
         if is_whole:
             self._breakers.record_answer(worker, 200)
         else:
@@ -241,7 +241,7 @@ def _may_fall_back(request: Request, model: str) -> bool:
 
 
 def _iter_fallbacks(model: str | None, fallbacks: Mapping[str, str]) -> Iterator[str | None]:
-    """A model, its fallback, that one's fallback …; the configuration has made sure that it ends."""
+    """Yield a model, its fallback, and so on; configuration has excluded cycles."""
     yield model
     while model is not None and (model := fallbacks.get(model)) is not None:
         yield model

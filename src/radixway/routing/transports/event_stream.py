@@ -50,7 +50,7 @@ class WorkerEventStream(Chunks):
         """What `begin` has found."""
         self._checked = False
         self._cut: TruncatedResponseError | None = None
-        """Why the answer, which has ended, is not whole."""
+        """Why the finished answer is incomplete."""
         self._slow: asyncio.Task[None] | None = None
         self._chunks = 0
 
@@ -111,7 +111,7 @@ class WorkerEventStream(Chunks):
         self._lease.release()
 
     def _take_events(self) -> bytes:
-        """The whole events that have arrived; at the end of the answer, what of the rest belongs to it."""
+        """Return whole events; at the end also a rest that belongs to the answer."""
         answer = self._answer
         chunk = answer.take_body()
         self._chunks += 1
@@ -131,7 +131,7 @@ class WorkerEventStream(Chunks):
         return taken
 
     def _finish_events(self) -> bytes:
-        """Nothing more comes: is it whole? Returns what belongs to it of what no blank line ends."""
+        """Check completeness at the end; return a rest without a blank line."""
         self._checked = True
         try:
             return self._end.check_complete(self._buffer.take_rest())
@@ -146,7 +146,7 @@ class WorkerEventStream(Chunks):
         )
 
     def _push_arrived(self) -> None:
-        """Something has arrived: send it now, unless an earlier chunk still waits for a slow client."""
+        """Send what arrived, unless an earlier chunk waits for a slow client."""
         if self._slow is not None or self._ended.done():
             return
         chunk = self._take_events()
@@ -172,7 +172,7 @@ class WorkerEventStream(Chunks):
             self._ended.set_exception(self._broken_error(lost))
 
     async def _finish_send(self, sending: Coroutine[Any, Any, None], waits_for: Any) -> None:
-        """Drive a `send` that had to wait to its end, then go on with what arrived meanwhile."""
+        """Finish a `send` that had to wait, then send what arrived meanwhile."""
         try:
             await _resume_coroutine(sending, waits_for)
         except Exception as error:  # noqa: BLE001 - as above

@@ -15,7 +15,7 @@ from radixway.routing import Worker, WorkerRegistry
 from radixway.routing.transports.http_transport import HttpTransport
 
 _MAX_TEXT_CHARACTERS = 2000
-"""Characters kept of an answer that is no JSON."""
+"""Characters kept of an answer that is not JSON."""
 _HAS_NO_SUCH_CALL = frozenset({404, 405, 501})
 
 
@@ -24,7 +24,7 @@ class FanOutCall:
     """A call that every worker is sent, byte for byte the same."""
 
     path: str
-    """With the query."""
+    """Path with the query."""
     body: bytes
     content_type: str = "application/json"
     via: str | None = None
@@ -51,7 +51,7 @@ class FanOutResult:
         return self.status is not None and 400 <= self.status < 500
 
     def describe(self) -> dict[str, Any]:
-        """For the client."""
+        """Return the fields for the client."""
         return {"done": self.is_done, "status": self.status, "answer": self.answer}
 
 

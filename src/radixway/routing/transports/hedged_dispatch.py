@@ -19,10 +19,10 @@ from radixway.routing.transports.assignment import WorkerAssignment
 
 _REMEMBERED = 256
 _MIN_SAMPLES = 20
-"""First bytes seen before their percentile is believed."""
+"""First-byte times needed before the percentile is used."""
 _RECOMPUTE_EVERY = 16
 _MAX_SAVED_COPIES = 10.0
-"""Copies in a row, however long none was needed: a slow fleet is not to be given double the work."""
+"""Largest burst of hedged copies, so that a slow fleet does not get double the work."""
 
 
 class _LatencyWindow:
@@ -84,7 +84,7 @@ _Running = dict[asyncio.Task[Reply], WorkerAssignment]
 
 
 class HedgedDispatch:
-    """Never more than one copy of a request, and no more copies in all than the budget allows.
+    """Sends at most one copy of a request, and no more copies in all than the budget allows.
 
     What workers are asked leaves nothing behind, whatever the endpoint, so a copy does no harm.
     """
@@ -157,7 +157,7 @@ class HedgedDispatch:
 
 
 async def _wait_first_answer(request: Request, running: _Running) -> asyncio.Task[Reply]:
-    """The attempt that answers first. Raises the last one's WorkerFailedError when all have failed."""
+    """Return the first attempt that answers. Raises the last WorkerFailedError if all fail."""
     pending = set(running)
     while True:
         done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
@@ -172,7 +172,7 @@ async def _wait_first_answer(request: Request, running: _Running) -> asyncio.Tas
 
 
 async def _cancel_losers(losers: _Running) -> None:
-    """Stop what is under way and let go of its workers, whether it had begun, answered or failed."""
+    """Cancel attempts and release their workers, however far they came."""
     for task in losers:
         task.cancel()
     outcomes = await asyncio.gather(*losers, return_exceptions=True)

@@ -76,7 +76,7 @@ class HttpProbe:
         )
 
     async def _fetch_weight_version(self, worker: Worker, info: dict[str, Any]) -> str | None:
-        """Where SGLang says it, newer versions first; None where nobody does."""
+        """Return the weight version from SGLang's endpoints, newest first, or None."""
         version = parse_version(info.get("weight_version"))
         for path in ("/model_info", "/get_weight_version"):
             if version is not None:
@@ -107,7 +107,7 @@ def _positive_int(value: Any) -> int | None:
 
 
 def _engine_role(info: dict[str, Any]) -> Role:
-    """What a worker was started for: our engine tells it under SGLang's name."""
+    """Return a worker's role; our engine reports it under SGLang's name."""
     match info.get("disaggregation_mode"):
         case "prefill":
             return "prefill"
@@ -120,7 +120,7 @@ def _engine_role(info: dict[str, Any]) -> Role:
 _GOOD_FOR_S = 2.0
 _PATIENCE = aiohttp.ClientTimeout(total=1.0)
 _MAX_PAGE_BYTES = 1 << 21
-"""Of a worker's page; engines' have some tens of kilobytes, and whoever reads it keeps requests waiting."""
+"""Engines' pages have some tens of kilobytes."""
 _ANSWERING = frozenset({WorkerState.READY, WorkerState.STALE, WorkerState.DRAINING})
 
 

@@ -60,16 +60,16 @@ class HttpTransport:
     """The connections to all workers, from `open` to `close`, inside one event loop."""
 
     session: aiohttp.ClientSession
-    """For what is rare. Each call opens a connection, so health checks see names and certificates new."""
+    """Session of rare calls. Each opens a connection, so health checks see new names and certificates."""
     kept_session: aiohttp.ClientSession
-    """For what may come with every request: its connections are used again."""
+    """Session of frequent calls, with connections that are reused."""
 
     def __init__(self, via: LoopGuard, limits: WorkerLimitsConfig) -> None:
         self._limits = limits
         self._via = via.value
         self._targets: dict[str, _WorkerTarget] = {}
         self.on_stream_end: Callable[[Worker, bool], None] = lambda worker, is_whole: None
-        """Told of a worker whether it has sent all of a stream, or broke it off after its first event."""
+        """Called with a worker and whether it sent a whole stream, or broke it off after its first event."""
 
     def open(self) -> None:
         """Make the clients for all but requests, which go over connections of our own."""
@@ -225,7 +225,7 @@ class HttpTransport:
 
 
 def _make_session(via: bytes, limits: WorkerLimitsConfig, *, is_rare: bool) -> aiohttp.ClientSession:
-    """Nothing is unpacked that workers pack, who are told not to: it could become of any size."""
+    """Create a session that does not decompress: packed replies could grow to any size."""
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, force_close=is_rare),
         cookie_jar=aiohttp.DummyCookieJar(),
@@ -236,7 +236,7 @@ def _make_session(via: bytes, limits: WorkerLimitsConfig, *, is_rare: bool) -> a
 
 
 def _check_complete(body: bytes) -> None:
-    """Raise TruncatedResponseError for a reply that is not whole, whatever length was promised."""
+    """Raise TruncatedResponseError for an incomplete reply."""
     try:
         check_complete_reply(body)
     except IncompleteReplyError as error:

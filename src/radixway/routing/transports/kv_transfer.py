@@ -36,11 +36,11 @@ _TO_PREFILL = {
 _FIELDS = ("kv_transfer_params", "bootstrap_host", "bootstrap_port", "bootstrap_room")
 
 _ROOMS = 2**63 - 2**20
-"""SGLang numbers the rooms of a batch upwards from the one it is given; they have to stay below 2**63."""
+"""SGLang numbers the rooms of a batch upwards from this one; all must be below 2**63."""
 
 
 class _TransferFields(msgspec.Struct):
-    """What only workers and their routers have to say to each other."""
+    """Fields that only workers and their routers exchange."""
 
     kv_transfer_params: Raw | UnsetType = UNSET
     bootstrap_host: Raw | UnsetType = UNSET
@@ -49,7 +49,7 @@ class _TransferFields(msgspec.Struct):
 
 
 class _SplitFields(msgspec.Struct):
-    """What decides whether a request can be split between two workers. Workers check the types."""
+    """Fields that decide whether a request can be split. Workers check the types."""
 
     n: Any = 1
     best_of: Any = 1
@@ -103,7 +103,7 @@ def explain_unsplit(request: Request, dialects: Container[str | None]) -> str | 
 
 
 def build_vllm_prefill(request: Request) -> Request:
-    """For the prefill worker: one token, and then keep the KV until it is fetched."""
+    """Build the prefill request: one token, and then keep the KV until it is fetched."""
     fields: dict[str, Any] = {
         "kv_transfer_params": _TO_PREFILL,
         "stream": False,
@@ -117,7 +117,7 @@ def build_vllm_prefill(request: Request) -> Request:
 
 
 def build_vllm_decode(request: Request, prefilled: bytes) -> Request | None:
-    """For the decode worker: fetch the KV as the prefill worker's answer says; None if it does not say."""
+    """Build the decode request: fetch the KV as the prefill worker's answer says; None if it does not say."""
     try:
         params = _read_transfer(prefilled).kv_transfer_params
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -128,7 +128,7 @@ def build_vllm_decode(request: Request, prefilled: bytes) -> Request | None:
 
 
 def build_sglang_pair(request: Request, prefill: Worker) -> Request:
-    """For both: meet in a fresh room at the prefill worker."""
+    """Build both requests: they meet in a fresh room at the prefill worker."""
     host = URL(prefill.url).raw_host or ""
     fields: dict[str, Any] = {
         "bootstrap_host": f"[{host}]" if ":" in host else host,
@@ -150,14 +150,14 @@ def _parse_split_fields(request: Request) -> _SplitFields:
 
 
 def _copy_with_fields(request: Request, **fields: Any) -> Request:
-    """A copy for one worker: what was asked stays as it is, for the next attempt."""
+    """Return a copy for one worker; the original stays for the next attempt."""
     copy = request.copy()
     copy.edit(**fields)
     return copy
 
 
 def _batch_size(shape: _SplitFields) -> int | None:
-    """How many prompts a body has in a list; None if it is one prompt."""
+    """Return the number of prompts in a body's list; None for one prompt."""
     for prompts in (shape.prompt, shape.text, shape.input_ids):
         if isinstance(prompts, list) and prompts and not isinstance(prompts[0], int):
             return len(prompts)

@@ -23,7 +23,7 @@ from radixway.routing import PromptReader, RoutingRequest, WorkerRegistry
 from radixway.routing.prompt_reader import PromptNeeds
 
 _UNREAD_LINES = 10_000
-"""Lines that a follower may be behind. Beyond that its stream ends: a trace must have no holes."""
+"""Lines that a follower may lag; then its stream ends, because a trace must have no gaps."""
 
 _WANTED = PromptNeeds(reads_blocks=True, reads_text=False, reads_session=True)
 _pack = Struct("<Q").pack
@@ -48,7 +48,7 @@ class TrafficFollower:
         return line
 
     def stop_following(self) -> None:
-        """No line comes after those that are still to be read."""
+        """Stop after the lines that are still to be read."""
         self._leave(self)
         self._lines.put_nowait(None)
 
@@ -83,11 +83,11 @@ class TrafficFeed:
 
     @property
     def has_followers(self) -> bool:
-        """There is at least one follower."""
+        """Return whether there is a follower."""
         return bool(self._followers)
 
     def add_follower(self) -> TrafficFollower:
-        """One more follower, told of requests that arrive from now on."""
+        """Add a follower of requests that arrive from now on."""
         follower = TrafficFollower(self._followers.discard)
         if self._closed:
             follower.stop_following()
@@ -108,7 +108,7 @@ class TrafficFeed:
 
 
 class TrafficTap:
-    """Around the dispatch: tells `traffic` of every request that was answered."""
+    """Reports every answered request to `traffic`, around the dispatch."""
 
     def __init__(
         self, dispatch: Next, registry: WorkerRegistry, prompts: PromptReader, traffic: TrafficFeed

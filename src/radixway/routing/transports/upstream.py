@@ -28,14 +28,14 @@ HIGH_WATER_BYTES = 256 * 1024
 
 
 _NEXT_ADDRESS_S = 0.25
-"""How long one address of a name may take before the next is tried beside it (RFC 8305)."""
+"""Head start of one address before the next is tried (RFC 8305)."""
 
 
 class UpstreamLostError(Exception):
     """The connection ended before the answer did, or what came over it is not HTTP."""
 
     kind: FailureReason = "disconnected"
-    """What an attempt fails for that ends with it."""
+    """Reason of an attempt that fails with it."""
 
 
 class TruncatedResponseError(UpstreamLostError):
@@ -83,9 +83,9 @@ class UpstreamResponse:
         """The last byte has arrived, taken or not."""
         self.error: UpstreamLostError | None = None
         self.moved = False
-        """Something has come since `UpstreamOrigin.abort_stalled` last looked."""
+        """Data has come since `UpstreamOrigin.abort_stalled` last looked."""
         self.listener: Callable[[], None] | None = None
-        """Called, instead of waking a waiter, whenever something has arrived."""
+        """Called, instead of waking a waiter, whenever data has arrived."""
 
     def take_body(self) -> bytes:
         """Everything of the body that has arrived since; empty if nothing has."""
@@ -124,13 +124,13 @@ class UpstreamResponse:
         raise ResponseTooLargeError(max_bytes, key="limits.workers.max_answer_bytes")
 
     def cancel_response(self) -> None:
-        """Nobody wants the rest: cut an unfinished answer's connection, which tells the worker to stop."""
+        """Cancel an unfinished answer by closing its connection, which tells the worker to stop."""
         if self._connection is not None:
             self._connection.transport.abort()
         self.error = None  # whoever it was raised to has this answer in its traceback
 
     def fail_response(self, error: UpstreamLostError) -> None:
-        """There is no use in waiting for the rest: it is lost by that error."""
+        """Fail the rest of an answer with `error`."""
         if self._connection is not None:
             self._connection.abort_connection(error)
 
@@ -147,7 +147,7 @@ class UpstreamResponse:
         self.complete = error is None
 
     def wake_reader(self) -> None:
-        """Something has arrived: tell whoever waits; if nobody does, do not let too much pile up."""
+        """Wake the reader of new data; without one, limit what piles up."""
         if self.listener is not None:
             self.listener()
         elif (waiter := self._waiter) is not None:
@@ -160,7 +160,7 @@ class UpstreamResponse:
 
 
 class UpstreamConnection(asyncio.Protocol):
-    """One connection to a worker, for one exchange at a time."""
+    """A connection to a worker, for one exchange at a time."""
 
     __slots__ = ("_answer", "_has_length", "_head", "_origin", "_parser", "_until", "idle_since", "transport")
 
@@ -306,14 +306,14 @@ class UpstreamOrigin:
         self._idle_s = idle_s
         self._connect_s = connect_s
         self.limits = limits
-        """What may come over each connection."""
+        """Limits of each connection's input."""
         self._max_age_s = inf if _is_address(host) else max_age_s
         self._turn = 0
-        """Connections opened: which of the addresses of the family preferred comes first at the next one."""
+        """Rotates the addresses of the preferred family."""
         self._idle: dict[UpstreamConnection, None] = {}  # in the order in which they became idle
         self._closed = False
         self.busy: set[UpstreamConnection] = set()
-        """Those with an answer under way."""
+        """Connections with an unfinished answer."""
 
     def abort_stalled(self, reason: str) -> None:
         """Break off every answer of which nothing has come since the last call."""
@@ -338,7 +338,7 @@ class UpstreamOrigin:
         return self._max_age_s * random.uniform(0.8, 1.0)
 
     async def _open_connection(self, loop: asyncio.AbstractEventLoop) -> UpstreamConnection:
-        """A fresh connection, to the next address of the name; to another one where that does not answer."""
+        """Open a connection to the name's next address that answers."""
         if self._max_age_s == inf:
             _, connection = await loop.create_connection(
                 lambda: UpstreamConnection(self), self._host, self._port, ssl=self._tls
@@ -363,7 +363,7 @@ class UpstreamOrigin:
         return connection
 
     def release_connection(self, connection: UpstreamConnection) -> None:
-        """Its exchange is over: use the connection again. Closes those that are too old or idle too long."""
+        """Release a connection for reuse. Closes those that are too old or idle too long."""
         now = asyncio.get_running_loop().time()
         if self._closed or connection.is_expired(now):
             connection.transport.close()
@@ -375,7 +375,7 @@ class UpstreamOrigin:
             oldest.transport.close()
 
     def remove_connection(self, connection: UpstreamConnection) -> None:
-        """It is closed."""
+        """Remove a closed connection."""
         self._idle.pop(connection, None)
 
     def close_idle(self) -> None:

@@ -55,7 +55,7 @@ log = logging.getLogger(__name__)
 
 _ABORT_S = 2.0
 _MAX_CONCURRENT_ABORTS = 256
-"""Under way at a time; what is beyond is left to the closed connection."""
+"""Concurrent abort calls; further aborts rely on the closed connection."""
 _ASK_S = 5.0
 _NO_SUCH_PATH = (404, 405)
 
@@ -157,7 +157,7 @@ class WorkerClient:
             self._cannot_abort.add(worker)
 
     async def _post_json(self, worker: Worker, path: str, question: dict[str, Any]) -> bytes:
-        """A worker's answer; empty if it gives none."""
+        """Return a worker's answer; empty if it gives none."""
         try:
             status, _, raw = await self._transport.call_worker(
                 worker, "POST", path, _encode(question), timeout_s=_ASK_S
@@ -167,7 +167,7 @@ class WorkerClient:
         return raw if status == 200 else b""
 
     def _askable_workers(self, worker: str, model: str | None) -> Iterator[Worker]:
-        """The worker of that name first, then one other of the model."""
+        """Yield the worker of that name, then another one of the model."""
         found = self._worker_named(worker)
         if found is not None:
             yield found

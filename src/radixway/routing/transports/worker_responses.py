@@ -50,7 +50,7 @@ _DROPPED_NAMES = frozenset(
     }
 )
 _DROPPED_PREFIXES = (b"access-control-", b"x-radixway-")
-"""What the gateway alone says: which pages may read its answers, and what became of a request."""
+"""Response headers that only the gateway sets."""
 
 
 _OF_THE_CONNECTION = (b"keep-alive", b"close")
@@ -62,7 +62,7 @@ def is_dropped_header(name: bytes) -> bool:
 
 
 def filter_reply_headers(headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Those of a worker's headers that reach the client; not what `Connection` names (RFC 9110, 7.6.1)."""
+    """Return the worker's headers that reach the client; not what `Connection` names (RFC 9110, 7.6.1)."""
     kept = [header for header in headers if not is_dropped_header(header[0])]
     for name, value in headers:
         if name == b"connection" and value.lower() not in _OF_THE_CONNECTION:
@@ -77,7 +77,7 @@ _VALUE = re.compile(rb'\s*:\s*(?:"([^"\\]{1,256})"|(\d{1,256})\b)')
 
 
 def find_weight_version(body: bytes) -> str | None:
-    """As in SGLang's `meta_info` and in its chat completions' `metadata`; the first one of a batch."""
+    """Find SGLang's weight version in `meta_info` or chat completions' `metadata`; of a batch the first."""
     at = body.find(_KEY)
     if at < 0:
         return None

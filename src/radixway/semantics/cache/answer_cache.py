@@ -29,7 +29,7 @@ class EmbeddingUnavailableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CacheLookup:
-    """What the cache has for a question."""
+    """The cache's answer to a question."""
 
     outcome: str
     """`exact`, `similar`, `miss`, or `encoder`: it could only look for literal repeats."""
@@ -191,9 +191,8 @@ class AnswerCache:
 
 
 def least_similarity(config: SemanticCacheConfig, text: str, least: float) -> float:
-    """What `least` means for a text: another language takes `ngram_threshold` where English takes
-    `similarity_threshold`; a `least` that is a category's own is as much nearer to 1, or further away.
-    """
+    """Return the threshold for a text: another language takes `ngram_threshold` where English takes
+    `similarity_threshold`; a `least` that is a category's own is as much nearer to 1, or further away."""
     if least >= 1 or not is_foreign(text):
         return least
     usual = config.similarity_threshold

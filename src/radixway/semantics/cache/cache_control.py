@@ -9,7 +9,7 @@ _LONGEST_S = 10**9
 
 @dataclass(frozen=True, slots=True)
 class CacheDirectives:
-    """By default everything is allowed."""
+    """Cache directives; by default everything is allowed."""
 
     may_answer: bool = True
     """A kept answer will do (not under `no-cache`, `no-store`, `bypass`)."""

@@ -65,5 +65,5 @@ class CacheMetrics:
         self._operations(self._backend, what, "error").inc()
 
     def describe(self) -> dict[str, Any]:
-        """All numbers, by name."""
+        """Return all figures by name."""
         return dict(sorted(self._tally.items()))

@@ -35,7 +35,7 @@ _WITHOUT_INFLUENCE = frozenset(
         "user",
     }
 )
-"""Fields that are looked at on their own, or that change how an answer is delivered but not what it says."""
+"""Fields handled separately, or that change the delivery of an answer but not its text."""
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 
@@ -56,7 +56,7 @@ class CacheQuestion:
     """The last user turn; for completions the prompt."""
     tenant: str
     user: str | None
-    """Whose entry it becomes, for purging; also where the whole tenant shares it."""
+    """Owner of the entry, for purging; also where the whole tenant shares it."""
     model: str
 
 
@@ -139,7 +139,7 @@ def _refuse_unrepeatable(body: dict[str, Any], max_temperature: float | None) ->
 
 
 def _last_turn(body: dict[str, Any]) -> tuple[list[Any], str]:
-    """What was said before, and the text of the last user turn."""
+    """Return the earlier messages, and the last user turn's text."""
     if "messages" not in body:
         prompt = body.get("prompt")
         if not isinstance(prompt, str):
@@ -160,7 +160,7 @@ def _last_turn(body: dict[str, Any]) -> tuple[list[Any], str]:
 
 
 def _flatten_content(message: dict[str, Any]) -> dict[str, Any]:
-    """The message with content that is only text as one string, however the client spelt it."""
+    """Return the message with text-only content as one string."""
     try:
         return (
             message | {"content": plain_content_text(message["content"])}

@@ -133,7 +133,7 @@ class MemoryStore(CacheStore):
         self._matrices: dict[str, VectorMatrix] = {}
         self._order = _EVICTION_ORDERS[eviction]()
         self._ends: list[tuple[float, str]] = []
-        """Times at which entries expire, a heap; entries that went before stay until their time."""
+        """Heap of expiry times; removed entries stay until theirs."""
         self.evicted = 0  # entries that had to make room
 
     def __len__(self) -> int:

@@ -21,10 +21,10 @@ from radixway.semantics.cache.stored_answers import NotStorableError
 log = logging.getLogger(__name__)
 
 WORKER = "semantic-cache"
-"""Who answered, in `x-radixway-worker`."""
+"""Value of `x-radixway-worker`."""
 
 _STREAM_OVERHEAD = 64
-"""Bytes of events for a byte of answer, at most; beyond that a stream is not overheard to its end."""
+"""Bytes of events per byte of answer; a larger stream is not recorded."""
 
 
 class SemanticCache:
@@ -39,7 +39,7 @@ class SemanticCache:
         self._keeping: set[asyncio.Task[None]] = set()
 
     def applies_to(self, endpoint: Endpoint) -> bool:
-        """Where answers may be kept."""
+        """Return whether the endpoint's answers may be cached."""
         return endpoint.is_cacheable
 
     async def __call__(self, request: Request, call_next: Next) -> Reply:
@@ -64,7 +64,7 @@ class SemanticCache:
         return reply
 
     def _least_similarity(self, request: Request) -> float:
-        """The least similarity: what the request's category says, else what is said for all."""
+        """Return the threshold of the request's category, or the default."""
         config = self._config
         usual = (
             config.similarity_threshold
@@ -169,7 +169,7 @@ class SemanticCache:
         body: bytes | None,
         allowed: CacheDirectives,
     ) -> None:
-        """The client does not wait for what follows."""
+        """Store in the background; the client does not wait."""
 
         async def keep() -> None:
             try:

@@ -34,16 +34,16 @@ T = TypeVar("T")
 
 _SIZE = 384
 _LONGEST = 65_535
-"""Bytes of a string in Milvus. An answer that is longer, deflated and in base64, is not kept there."""
+"""Bytes of a string in Milvus; a longer answer, deflated and in base64, is not stored."""
 _NEVER = 1e18
-"""Stands for no end: Milvus has no infinity."""
+"""Stands for no expiry: Milvus has no infinity."""
 _OPEN_S = 30.0
 _FIELDS = [name for name in ENTRY_FIELDS if name != "vector"]
 _HAS_VECTOR = "has_vector"
 
 
 class MilvusStore(CacheStore):
-    """One collection for all scopes; searches are filtered by scope and time.
+    """A collection for all scopes; searches are filtered by scope and time.
 
     pymilvus blocks, so it runs in a pool of threads of its own over one channel; what takes longer than the
     configured time counts as failed. Names of tenants, users and models are stored as digests: they are only
@@ -99,7 +99,7 @@ class MilvusStore(CacheStore):
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _run_in_thread(self, call: Callable[..., T], *args: Any, timeout_s: float | None = None) -> T:
-        """Do what blocks in a thread. Raises StoreFailedError."""
+        """Run a blocking call in a thread. Raises StoreFailedError."""
         timeout_s = self._config.timeout_s if timeout_s is None else timeout_s
         working = asyncio.get_running_loop().run_in_executor(self._threads, partial(call, *args))
         try:
@@ -229,6 +229,6 @@ def _quote_string(value: str) -> str:
 
 
 def _sanitize_error(error: Exception) -> str:
-    """What went wrong, without the addresses and tokens that messages of the client may carry."""
+    """Return the error without addresses and tokens, which client messages may contain."""
     code = getattr(error, "code", None)
     return type(error).__name__ + (f" (code {code})" if code is not None else "")

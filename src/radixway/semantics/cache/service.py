@@ -107,7 +107,7 @@ class CacheRoom(Component):
         return kept
 
     def describe(self) -> dict[str, Any]:
-        """For `/health`: the backend, and whether it works."""
+        """Return the backend and its state for `/health`."""
         said: dict[str, Any] = {"backend": self._config.backend, "entries_in_memory": len(self.memory)}
         if self.behind is not None:
             said["store"] = "ok" if self.behind.problem is None else self.behind.problem
@@ -115,7 +115,7 @@ class CacheRoom(Component):
         return said
 
     async def stats(self) -> dict[str, Any]:
-        """For `/cache/stats`: that, and what the cache did."""
+        """Return the backend and the cache's counts for `/cache/stats`."""
         counts = self.cache.counts.describe()
         asked = counts.get("hits", 0) + counts.get("misses", 0)
         return self.describe() | {

@@ -59,7 +59,7 @@ class EntryMatch:
 
 @dataclass(frozen=True, slots=True)
 class EntryFilter:
-    """Which entries: all that agree with every field that is given. Without any it means all."""
+    """Selects the entries that agree with every given field; without any, all."""
 
     id: str | None = None
     tenant: str | None = None

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _MOST_PENDING = 1000
-"""Removals that a store away still has to hear of; beyond them it is emptied when it comes back."""
+"""Removals kept for an unavailable store; beyond, it is emptied when it is back."""
 
 
 class FallbackStore(CacheStore):
@@ -98,7 +98,7 @@ class FallbackStore(CacheStore):
             log.warning("semantic cache: %s", error)
 
     async def _call_store(self, call: Callable[[], Awaitable[T]]) -> tuple[bool, T | None]:
-        """Whether the store answered, and what."""
+        """Return whether the store answered, and its answer."""
         if not self.breaker.admits(monotonic()):
             return False, None
         try:

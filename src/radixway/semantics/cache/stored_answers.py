@@ -130,7 +130,7 @@ def _assemble_reply(
 
 
 def _check_reply(form: ReplyForm, reply: dict[str, Any]) -> None:
-    """Raises NotStorableError unless the reply is one whole answer of text."""
+    """Check that the reply is one whole text answer. Raises NotStorableError."""
     choices = reply.get("choices")
     if "error" in reply or not isinstance(choices, list) or len(choices) != 1:
         raise NotStorableError("not_one_answer")

@@ -151,7 +151,7 @@ class ValkeyStore(CacheStore):
 
 
 async def _await_server(call: Awaitable[Any]) -> Any:
-    """The server's answer; the client types it for texts and bytes alike. Raises StoreFailedError."""
+    """Return the server's answer; the client types it for text and bytes alike. Raises StoreFailedError."""
     try:
         return await call
     except (RedisError, OSError, TimeoutError) as error:
@@ -175,7 +175,7 @@ def _encode_hash(entry: CacheEntry) -> dict[Any, Any]:
 
 
 def _decode_hash(row: dict[bytes, bytes]) -> CacheEntry | None:
-    """None where the server has let go of it meanwhile."""
+    """Decode a row, or None if the server evicted it meanwhile."""
     if any(name.encode() not in row for name in ENTRY_FIELDS):
         return None
     text = {

@@ -17,7 +17,7 @@ from radixway.semantics.cache.store import ENTRY_FIELDS, CacheEntry
 
 
 class KnownAnswer(msgspec.Struct, forbid_unknown_fields=True):
-    """One line of the file. Either `question` and `answer`, or the bodies themselves."""
+    """A line of the file: `question` and `answer`, or the bodies themselves."""
 
     model: str = ""
     question: str | None = None

@@ -45,7 +45,7 @@ class SecurityOptions(msgspec.Struct):
 
 
 class ClassificationOptions(msgspec.Struct, forbid_unknown_fields=True):
-    """Those of every task, under its name."""
+    """Options of every task, by task."""
 
     intent: IntentOptions = msgspec.field(default_factory=IntentOptions)
     pii: PiiOptions = msgspec.field(default_factory=PiiOptions)
@@ -53,13 +53,13 @@ class ClassificationOptions(msgspec.Struct, forbid_unknown_fields=True):
 
 
 _TYPES = {"EMAIL": "EMAIL_ADDRESS", "PHONE": "PHONE_NUMBER", "SSN": "US_SSN", "LOCATION": "GPE"}
-"""Short names of the published examples."""
+"""Short names in the published examples."""
 _SENSITIVITY = {"low": 0.2, "medium": 0.0, "high": -0.2}
-"""What is added to the classifier's threshold."""
+"""Offset of the classifier's threshold."""
 
 
 class UnknownTypesError(Exception):
-    """Nothing of what was to be looked for is known here."""
+    """None of the wanted types are known."""
 
     def __init__(self, field: str, known: Sequence[str]) -> None:
         """`field`: of the options."""
@@ -165,9 +165,7 @@ def _entity_answer(text: str, found: PersonalDataSpan, options: PiiOptions) -> d
 
 
 def _unchecked_types(field: str, wanted: set[str], known: Sequence[str]) -> dict[str, Any]:
-    """Says plainly what was asked for and not looked for. Raises UnknownTypesError where that is all of
-    it.
-    """
+    """Report types that were asked for and not checked. Raises UnknownTypesError if those are all."""
     unknown = sorted(wanted - set(known))
     if unknown and len(unknown) == len(wanted):
         raise UnknownTypesError(field, known)

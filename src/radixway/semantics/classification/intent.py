@@ -22,7 +22,7 @@ HIGH_CONFIDENCE = 0.7
 
 @dataclass(frozen=True, slots=True)
 class TextIntent:
-    """What a text is taken for."""
+    """A text's classification."""
 
     snapshot: SemanticSnapshot
     domain: DomainValue | None
@@ -30,7 +30,7 @@ class TextIntent:
     signals: SignalSet
     """All that can be read."""
     verdict: DecisionVerdict
-    """From as few signals as a request's would be."""
+    """The verdict by the signals that a request would read."""
     plan: DecisionPlan | None
     """None where a rule blocks."""
 
@@ -41,7 +41,8 @@ class TextIntent:
         return None if choice is None else choice.best.model
 
     def routing_decision(self, threshold: float | None) -> str:
-        """As published: whether the category is sure enough for its specialist; or that a rule blocks."""
+        """Return the published routing decision: whether the category is sure enough for its specialist, or
+        a rule blocks."""
         if self.plan is None:
             return "blocked_by_rule"
         least = HIGH_CONFIDENCE if threshold is None else threshold
@@ -104,7 +105,7 @@ async def read_intent(
 
 
 def _require_all_kinds(snapshot: SemanticSnapshot) -> Callable[[SignalSet], bool | MissingSignals]:
-    """A judge that is content only when all kinds were read."""
+    """Return a check that all kinds were read."""
 
     def ask(signals: SignalSet) -> bool | MissingSignals:
         unread = frozenset(kind for kind in snapshot.detectors if not signals.has_kind(kind))
@@ -114,5 +115,5 @@ def _require_all_kinds(snapshot: SemanticSnapshot) -> Callable[[SignalSet], bool
 
 
 def _has_match(signal: SignalValue) -> bool:
-    """Whether a signal matched, rather than being a figure that is always there."""
+    """Return whether a signal matched, rather than being an ever-present figure."""
     return signal.matched and (bool(signal.name) or signal.kind in ("domain", "language"))

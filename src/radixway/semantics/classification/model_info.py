@@ -104,7 +104,7 @@ def _describe_domain_model(room: ClassificationService) -> Answer:
 
 @runtime_checkable
 class _LocatedModel(Protocol):
-    """A finder or judge that says what it reads with."""
+    """Has a description of its model."""
 
     @property
     def path(self) -> Path | None: ...
@@ -141,7 +141,7 @@ def _model_entry(
 
 
 def _process_memory() -> str | None:
-    """What the process has in memory now, where the system tells."""
+    """Return resident memory, where the system reports it."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
     except (OSError, ValueError, IndexError):

@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class ClassifierUnavailableError(Exception):
-    """What a question needs is not there; nothing is answered in its place."""
+    """A model that a question needs is missing; there is no substitute."""
 
     def __init__(self, missing: str, why: str) -> None:
         """`missing`: `encoder`, `domain_classifier`, `pii_classifier` or `jailbreak_classifier`."""
@@ -97,7 +97,7 @@ class ClassificationService:
 
 
 async def _with_part_name(part: str, asked: Awaitable[T]) -> T:
-    """The answer; an error of the part under its name."""
+    """Return the part's answer; an error carries its name."""
     from radixway.semantics.encoders import EncoderBusyError, EncoderError
 
     try:

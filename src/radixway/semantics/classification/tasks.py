@@ -111,7 +111,7 @@ class TextSimilarity:
 
     @property
     def encoder(self) -> TextEncoder | None:
-        """What makes the vectors; None until it is loaded."""
+        """Return the encoder, or None until it is loaded."""
         return self._room.encoders.encoder
 
     async def ready_encoder(self) -> TextEncoder:
@@ -203,7 +203,7 @@ async def _map_concurrently(items: Sequence[T], work: Callable[[T], Awaitable[R]
 
 
 def _flatten_intent(answer: Answer | None) -> Answer | None:
-    """An intent without the extra level that it has when it is asked for alone."""
+    """Return an intent without the extra nesting of single-task answers."""
     if answer is None or "classification" not in answer:
         return answer
     rest = {name: value for name, value in answer.items() if name != "classification"}

@@ -11,24 +11,24 @@ from radixway.semantics.decisions.verdict import DecisionVerdict
 PLUGIN = "semantic-cache"
 
 Wanted = tuple[bool | None, float | None]
-"""Whether to cache, and the least similarity; None each where the cache's own configuration says."""
+"""Whether to cache, and the least similarity; None: the cache's own setting."""
 
 _NOTHING: Wanted = (None, None)
 
 
 @dataclass(frozen=True, slots=True)
 class CacheDefault:
-    """What the cache itself is configured to do."""
+    """The cache's configured default."""
 
     enabled: bool
-    """Whether answers are kept where no category says otherwise."""
+    """Whether answers are cached where no category decides."""
     by_category: bool
     """Whether it has thresholds for categories."""
 
 
 @dataclass(frozen=True, slots=True)
 class CategoryCacheRules:
-    """By category, and by the plugin of the decision that won. False where nothing is said."""
+    """Cache rules by category, and by the winning decision's plugin. False: no rule."""
 
     by_category: Mapping[str, Wanted] = field(default_factory=dict)
     by_decision: Mapping[str, Wanted] = field(default_factory=dict)

@@ -119,7 +119,7 @@ class _ConditionGroup:
 
 
 class AllOf(_ConditionGroup):
-    """Every one; of none at all it holds."""
+    """Holds if every condition does, or there is none."""
 
     __slots__ = ()
     decisive = False
@@ -131,7 +131,7 @@ class AllOf(_ConditionGroup):
 
 
 class AnyOf(_ConditionGroup):
-    """At least one."""
+    """Holds if at least one condition does."""
 
     __slots__ = ()
     decisive = True

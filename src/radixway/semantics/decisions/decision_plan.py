@@ -29,14 +29,14 @@ from radixway.semantics.signals.question import RequestQuestion
 
 @dataclass(frozen=True, slots=True)
 class SelectionPreferences:
-    """What one request says about the choice itself."""
+    """A request's preferences for the choice."""
 
     preference: Preference
     key: str
-    """What keeps a session with its side of an A/B split."""
+    """Keeps a session on its side of an A/B split."""
     completion_tokens: int
     allows: Callable[[str], bool] = lambda model: True
-    """Whether a model may answer it: tenants have theirs, and the guard has its word."""
+    """Whether a model may answer, by tenant and guard."""
     only: str | None = None
     """The one model that is to answer it, whatever its category's are."""
 
@@ -102,7 +102,7 @@ def make_plan(
     feedback: ScoreFeedback,
     failed: tuple[str, ...] = (),
 ) -> DecisionPlan:
-    """From a verdict that routes to the decision. Pure but for the draws of a feedback that explores."""
+    """Make the plan of a routing verdict. Pure but for the draws of exploring feedback."""
     tokens = estimate_tokens(question.whole or question.text)
     choice, reasoning, side = rank_models(snapshot, verdict, wish, tokens, states, feedback)
     prompt, mode = _system_prompt(snapshot, verdict, question)
@@ -140,7 +140,7 @@ def rank_models(
 def _candidates(
     snapshot: SemanticSnapshot, verdict: DecisionVerdict, feedback: ScoreFeedback, explore: bool
 ) -> list[ModelCandidate]:
-    """The models of the rule that won, else those of the category."""
+    """Return the models of the winning rule, else of the category."""
     category = verdict.category or ""
     if verdict.rule is not None and verdict.rule.refs:
         return [
@@ -171,7 +171,7 @@ def _choose_models(
     wish: SelectionPreferences,
     states: Callable[[str], ModelState | None],
 ) -> ModelChoice | None:
-    """The candidates in order, and after them the default model, which may be the only one."""
+    """Return the candidates in order, then the default model, which may be the only one."""
     section, default = snapshot.section, snapshot.default_model
     models = section.models
     pricing = {each.model: models[each.model].pricing for each in candidates if each.model in models}
@@ -188,7 +188,7 @@ def _choose_models(
 
 
 def _decide_thinking(snapshot: SemanticSnapshot, verdict: DecisionVerdict, chosen: bool) -> ReasoningDecision:
-    """A rule with models of its own says itself whether they think; otherwise entropy has its say."""
+    """Decide on reasoning: a rule with models sets it itself, otherwise entropy counts."""
     if verdict.rule is not None and verdict.rule.refs:
         return ReasoningDecision(chosen, verdict.confidence, BY_RULE)
     distribution = verdict.distribution if snapshot.section.reasoning.entropy else None
@@ -198,7 +198,7 @@ def _decide_thinking(snapshot: SemanticSnapshot, verdict: DecisionVerdict, chose
 def _system_prompt(
     snapshot: SemanticSnapshot, verdict: DecisionVerdict, question: RequestQuestion
 ) -> tuple[str, PromptMode]:
-    """The rule's system prompt, else the category's, else the shipped one where those are wanted."""
+    """Return the system prompt of the rule, else the category, else the shipped one if enabled."""
     plugin = (verdict.rule.plugins if verdict.rule else {}).get("system_prompt")
     if plugin is not None:
         mode: PromptMode = "insert" if plugin.get("mode") == "insert" else "replace"

@@ -41,7 +41,7 @@ class RequestMeaning(SemanticContext):
 
 @dataclass(frozen=True, slots=True)
 class BlockedDecision:
-    """What the journal says of a request whose model is left to the gateway, and that a rule blocks."""
+    """The journal's entry of a blocked request whose model is left to the gateway."""
 
     snapshot: SemanticSnapshot
     signals: SignalSet
@@ -87,7 +87,7 @@ class Detect:
         self._cache = cache
 
     def applies_to(self, endpoint: Endpoint) -> bool:
-        """What is blocked is blocked wherever there is text, models chosen or not."""
+        """Return whether it has text: blocks apply whether or not a model is chosen."""
         return endpoint.has_text
 
     async def __call__(self, request: Request, call_next: Next) -> Reply:
@@ -113,7 +113,7 @@ class Detect:
         return self._cache is not None and (self._cache.by_category or bool(snapshot.cache_rules))
 
     async def _check_blocks(self, snapshot: SemanticSnapshot, request: Request) -> None:
-        """Of a request that names its model, rules that block are all that is asked."""
+        """Evaluate blocking rules only, for a request that names its model."""
         question = question_of(request)
         signals, verdict, failed = await self._reader.read_signals(
             snapshot, question, partial(judge_blocks, snapshot.rules)
@@ -150,7 +150,7 @@ async def find_meaning(snapshot: SemanticSnapshot, reader: SignalReader, request
 
 
 def _time_signals(request: Request, signals: SignalSet) -> None:
-    """Have a traced request's journal say how long each took, and what of the configuration it named."""
+    """Record each signal's time and configuration in a traced request's journal."""
     journal = request.journal
     if journal.trace is None or not journal.is_traced:
         return

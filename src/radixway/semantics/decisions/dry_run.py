@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OfflineLayer:
-    """What there is to ask."""
+    """The services of a dry run."""
 
     encoders: EncoderService
     room: SemanticService
@@ -82,7 +82,7 @@ def every_model_is_ready(model: str) -> ModelState | None:
 
 @dataclass(frozen=True, slots=True)
 class CaseResult:
-    """What became of a case."""
+    """The result of a case."""
 
     placed: LocatedCase
     failures: tuple[str, ...]
@@ -95,11 +95,11 @@ class CaseResult:
 
     @property
     def passed(self) -> bool:
-        """Whether all is as expected."""
+        """Return whether all is as expected."""
         return not self.failures
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the JSON fields."""
         return {
             "where": self.placed.where,
             "case": self.placed.case.display_name(),
@@ -166,7 +166,7 @@ def _case_request(case: SemanticCase) -> Request:
 
 
 def _journal_decision(journal: Journal) -> dict[str, Any]:
-    """The step that decided; empty where no decision was needed."""
+    """Return the journal's deciding step; empty if no decision was needed."""
     for step, _, entry in reversed(journal.entries):
         if step == "semantic":
             return entry if isinstance(entry, dict) else entry.explain()

@@ -53,7 +53,7 @@ class Semantic:
         self._counts = counts
 
     def applies_to(self, endpoint: Endpoint) -> bool:
-        """Where the model may be left to the gateway."""
+        """Return whether the model may be left to the gateway."""
         return endpoint.chooses_model
 
     async def __call__(self, request: Request, call_next: Next) -> Reply:
@@ -115,7 +115,7 @@ class Semantic:
         )
 
     async def _try_models(self, plan: DecisionPlan, request: Request, call_next: Next) -> Reply:
-        """The plan's models in order, as long as one has no worker at all that can answer."""
+        """Try the plan's models in order, while one has no worker that can answer."""
         assert plan.choice is not None
         raw, headers, asked = request.raw, request.headers, request.model or ""
         refusal: GatewayError | None = None
@@ -155,13 +155,13 @@ def _allowed_preferences(
 def _journal_preferences(
     wish: SelectionPreferences, narrowed: SelectionPreferences, models: Iterable[str]
 ) -> SelectionPreferences:
-    """What a journal may have of it: which models it allows, not the guard, who knows the texts."""
+    """Record the choice's inputs: its allowed models, but not the guard, which knows texts."""
     denied = frozenset(model for model in models if not narrowed.allows(model))
     return replace(narrowed, allows=lambda model: model not in denied and wish.allows(model))
 
 
 async def _pass_through(request: Request, call_next: Next) -> Reply:
-    """A request that names its model: nothing is changed here."""
+    """Pass a request that names its model unchanged."""
     asked = request.model
     reply = await call_next(request)
     answering = (
@@ -173,7 +173,7 @@ async def _pass_through(request: Request, call_next: Next) -> Reply:
 
 
 def _pop_preference(request: Request, default: Preference) -> Preference:
-    """The request's preference: the header's, else the body's, which workers do not get."""
+    """Return the preference of the header, else of the body, which workers do not get."""
     given: Any = request.preference
     where = "x-radixway-preference"
     if b'"preference"' in request.raw and "preference" in request.body:
@@ -189,7 +189,7 @@ def _pop_preference(request: Request, default: Preference) -> Preference:
 
 
 def _session_key(request: Request, body: dict[str, Any]) -> str:
-    """What stays the same through a session: its header, the user, else the request alone."""
+    """Return a key that is constant in a session: its header, the user, or the request."""
     headers = dict(request.headers)
     session = headers.get(b"x-session-id")
     if session is not None:

@@ -28,13 +28,13 @@ class WeighedCandidate:
 
     candidate: ModelCandidate
     cost: float
-    """In the currency of its pricing; 0 where it has none."""
+    """Cost in the currency of its pricing; 0 without a price."""
     latency_s: float
     """Expected until the first token, from what was measured and is queued; 0 where nothing is known."""
     available: bool
 
     def explain(self) -> dict[str, Any]:
-        """For the journal."""
+        """Return the fields for the journal."""
         return {
             "model": self.candidate.model,
             "score": round(self.candidate.score, 4),

@@ -100,7 +100,7 @@ def decide_reasoning(
 def _category_vote(
     distribution: Mapping[str, float], needs: Mapping[str, bool], voters: list[str], reason: str
 ) -> ReasoningDecision:
-    """Categories vote with their probabilities; more than half of it is a yes."""
+    """Let categories vote with their probabilities; more than half is a yes."""
     total = sum(distribution[name] for name in voters)
     share = sum(distribution[name] for name in voters if needs.get(name, False)) / total if total else 0.0
     return ReasoningDecision(share > 0.5, abs(share - 0.5) + 0.5, reason)

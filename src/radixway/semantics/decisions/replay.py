@@ -42,12 +42,12 @@ Recorded = DecisionPlan | BlockedDecision | BlockCheck
 _NOT_READ_BY = frozenset(
     {"action", "models", "message", "priority", "category", "boost_weight", "description"}
 )
-"""Fields of a signal's rule that say what follows from it, and not whether it matches."""
+"""Fields of a signal rule that have no influence on whether it matches."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionOutcome:
-    """What became, or would become, of a request."""
+    """The outcome of a request."""
 
     model: str | None
     category: str | None
@@ -66,7 +66,7 @@ _OUTCOME_FIELDS = tuple(each.name for each in fields(DecisionOutcome))
 def replay_decision(
     entry: Recorded, by: SignalReplay, states: Callable[[str], ModelState | None], feedback: ScoreFeedback
 ) -> DecisionOutcome | MissingSignals:
-    """What other rules make of what was recorded, with the workers there are now. Pure: no score is drawn."""
+    """Decide a recorded request by other rules, with present workers. Pure: no score is drawn."""
     new, known = by.new, by.reusable_signals(entry.signals)
     if isinstance(entry, BlockCheck):
         blocked = judge_blocks(new.rules, known)
@@ -80,7 +80,7 @@ def replay_decision(
 def recorded_outcome(
     entry: Recorded, states: Callable[[str], ModelState | None], feedback: ScoreFeedback
 ) -> DecisionOutcome:
-    """What its own rules make of it, with the workers there are now: then only rules make a difference."""
+    """Decide it by its own rules, with present workers, so that only rules make a difference."""
     if isinstance(entry, BlockCheck):
         return _named_model_outcome(entry, entry.verdict)
     return _auto_model_outcome(entry, entry.snapshot, entry.verdict, states, feedback)
@@ -111,7 +111,7 @@ def _auto_model_outcome(
 
 
 class SignalReplay:
-    """Which signals that were read by one configuration another one would have read the same."""
+    """The recorded signals that another configuration would read alike."""
 
     def __init__(self, old: SemanticConfig, new: SemanticSnapshot) -> None:
         self.new = new
@@ -143,11 +143,11 @@ class SignalReplay:
 
 
 _CONFIGURED = frozenset({"header", "regex", "keyword", "embedding"})
-"""Kinds that say nothing without rules of their own."""
+"""Kinds that need rules of their own."""
 
 
 def _signal_inputs(section: SemanticConfig) -> Mapping[str, Mapping[str, Any]]:
-    """By kind, then by name: all that what a signal says depends on, beside the text."""
+    """Return, by kind and name, all inputs of a signal beside the text."""
     lists: dict[str, tuple[Any, ...]] = {
         "header": section.signals.headers,
         "context": section.signals.context,
@@ -189,12 +189,12 @@ def find_decision_entry(journal: Journal) -> Recorded | None:
 
 
 _AT_ONCE = 50
-"""Requests that are judged again in one turn of the event loop."""
+"""Requests replayed per event-loop turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionComparison:
-    """One request, or text, under the rules in force and under the new ones."""
+    """A request or text under present and new rules."""
 
     before: DecisionOutcome
     after: DecisionOutcome | None
@@ -207,7 +207,7 @@ class DecisionComparison:
 
     @property
     def changed(self) -> tuple[str, ...]:
-        """In what the new rules would make a difference."""
+        """Return the fields in which the new rules differ."""
         return () if self.after is None else self.before.differs_in(self.after)
 
 

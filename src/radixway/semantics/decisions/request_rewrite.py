@@ -23,13 +23,13 @@ OWN_REQUEST_HEADERS = (
     b"x-vsr-reasoning-effort",
     b"x-vsr-cache-status",
 )
-"""What is sent upstream, for whoever reads it there; nothing depends on it."""
+"""Headers for upstream readers; nothing depends on them."""
 
 _split = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 class AppliedDecision(msgspec.Struct, frozen=True):
-    """What became of a request."""
+    """The result for a request."""
 
     model: str
     category: str | None

@@ -16,7 +16,7 @@ from radixway.core.config.yaml_file import line_of, places_of_mistakes, read_tex
 
 
 class ExpectedDecision(ConfigSection):
-    """What must hold; keys that are left out may be anything, null means none."""
+    """What must hold; keys that are left out may be anything."""
 
     category: str | None = None
     rule: str | None = None
@@ -40,7 +40,7 @@ class SemanticCase(ConfigSection):
     name: str = ""
     text: Annotated[str, Field(min_length=1)] | None = None
     messages: tuple[dict[str, Any], ...] = ()
-    """In place of `text`: a whole conversation."""
+    """A whole conversation in place of `text`."""
     headers: dict[str, str] = Field(default_factory=dict)
     model: str = "auto"
     preference: str | None = None
@@ -59,7 +59,7 @@ class SemanticCase(ConfigSection):
         return {"model": self.model, "messages": messages, **more}
 
     def display_name(self) -> str:
-        """Its name, or the beginning of its text."""
+        """Return its name, or the beginning of its text."""
         told = self.name or self.text or str(self.messages[-1].get("content", ""))
         line = " ".join(told.split())
         return line if len(line) <= 80 else f"{line[:79]}…"
@@ -98,7 +98,7 @@ def read_cases(path: Path) -> list[LocatedCase]:
 
 
 Row = tuple[Any, Any]
-"""What a case says, and what tells the line of a place in it."""
+"""A case, and what finds the line of a place in it."""
 
 
 def _yaml_cases(path: Path) -> Iterator[Row]:

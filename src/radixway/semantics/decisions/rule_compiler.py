@@ -24,7 +24,7 @@ from radixway.semantics.decisions.verdict import CompiledRule, CompiledRules
 _BLOCKS, _ROUTES = 200, 150
 """Priorities of the published proposal: safety, then routes."""
 _LESS = 0.999
-"""How much less good the next of models without scores is."""
+"""Quality ratio of successive models without scores."""
 
 
 def collect_keywords(section: SemanticConfig) -> tuple[KeywordSignalConfig, ...]:
@@ -62,7 +62,7 @@ def compile_rules(section: SemanticConfig) -> CompiledRules:
 
 
 def _category_chain(section: SemanticConfig) -> tuple[str, ...]:
-    """The kinds that are asked for a category; none where nothing depends on it."""
+    """Return the kinds that determine the category; none if nothing depends on it."""
     categories = collect_categories(section)
     matters = section.shipped_prompts or any(
         category.model_scores or category.system_prompt for category in categories
@@ -114,7 +114,7 @@ def _compile_decision(rule: DecisionRule) -> CompiledRule:
 
 
 def _signal_rules(section: SemanticConfig) -> Iterator[CompiledRule]:
-    """Signals that say themselves what follows from them."""
+    """Yield signals that define their own consequences."""
     for pattern in collect_regexes(section):
         if pattern.action != "log":
             usual = _BLOCKS if pattern.action == "block" else _ROUTES
@@ -148,7 +148,7 @@ def _model_refs(models: Sequence[str]) -> tuple[ModelRef, ...]:
 
 
 def _with_scores(refs: Sequence[ModelRef]) -> tuple[ModelRef, ...]:
-    """Every model with a score: the configured one, or one that keeps the order."""
+    """Return models with scores: configured ones, or ones that keep their order."""
     return tuple(
         ref if ref.score is not None else ref.model_copy(update={"score": _LESS**index})
         for index, ref in enumerate(refs)

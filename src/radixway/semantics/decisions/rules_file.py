@@ -23,7 +23,7 @@ KEPT = 20
 
 
 class RulesFileChangedError(Exception):
-    """Somebody else has changed the file meanwhile."""
+    """The file was changed meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class RulesFile:
         return None
 
     def _version_files(self) -> list[tuple[int, str, Path]]:
-        """The oldest first."""
+        """Return the versions, oldest first."""
         found = []
         for file in self._past.glob("*.yaml"):
             at, _, version = file.stem.partition("-")
@@ -112,7 +112,7 @@ class RulesFile:
 
     @contextmanager
     def _exclusive_lock(self) -> Iterator[None]:
-        """No other thread or process writes it."""
+        """Lock the file against other threads and processes."""
         self._past.mkdir(parents=True, exist_ok=True, mode=0o700)
         with (self._past / "lock").open("a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)

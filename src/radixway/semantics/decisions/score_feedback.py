@@ -11,7 +11,7 @@ from radixway.core.config.semantic import FeedbackConfig
 
 @dataclass(slots=True)
 class FeedbackCount:
-    """What was said of one model's answers in one category: the sum of the judgements, and how many."""
+    """Feedback on one model's answers in one category: the sum of the judgements, and their number."""
 
     good: float = 0.0
     count: int = 0

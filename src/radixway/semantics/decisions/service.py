@@ -91,9 +91,8 @@ class SemanticService(Component):
         profiles: ToolProfileCache | None = None,
         metrics: MetricsRegistry | None = None,
     ) -> None:
-        """Without `encode` and a head the signals that need them say nothing; without `profiles` no tools are
-        selected.
-        """
+        """Build the service; signals without `encode` and heads are empty, and without `profiles` no tools
+        are selected."""
         self.snapshots = SnapshotStore(section, encode, load_head, profiles)
         self.feedback = ScoreFeedback(section.feedback)
         reader = SignalReader(encode, guard)
@@ -108,7 +107,7 @@ class SemanticService(Component):
         self.tryout = RulesTryout(reader, states, self.feedback)
         self._lists = None if profiles is None else ClientToolIndexes(profiles)
         self.tools = ToolSelection(current, encode, self._lists)
-        """Stands behind `middleware`, which changes what the model is told."""
+        """Selects tools after `middleware`, which changes the model's input."""
         self._watch = section.watch
         self._watching: list[asyncio.Task[None]] = []
 

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 _LONG = 50_000
-"""Characters from which a text is judged in a thread: a megabyte takes longer than others should wait."""
+"""Longer texts are evaluated in a thread: a megabyte would block the loop too long."""
 _COST = {kind: cost for cost, kind in enumerate((*KINDS, *GUARD_KINDS))}
 
 
@@ -63,7 +63,7 @@ class SignalReader:
         return signals, said, failed
 
     def _is_cheap(self, snapshot: SemanticSnapshot, kind: str, encoded: bool) -> bool:
-        """Whether the kind can be read now, without waiting."""
+        """Return whether the kind can be evaluated now, without waiting."""
         if kind in GUARD_KINDS:
             return self._guard is None
         detector = snapshot.detectors.get(kind)

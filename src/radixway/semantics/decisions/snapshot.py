@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 Encode = Callable[[str], Awaitable["TextEncoding"]]
 
 KINDS = ("header", "context", "language", "regex", "keyword", "complexity", "embedding", "domain")
-"""What is read here, cheapest first; what the guard reads comes last."""
+"""Kinds read here, cheapest first; the guard's findings come last."""
 
 
 @dataclass(frozen=True, slots=True)
 class SemanticSnapshot(SharedObject):
-    """What a request is judged by."""
+    """All that a request is judged by."""
 
     section: SemanticConfig
     rules: CompiledRules
@@ -59,7 +59,7 @@ class SemanticSnapshot(SharedObject):
     """Kinds of signals that rules that block may need: all that is read for an explicit model."""
     cache_rules: CategoryCacheRules
     guard_by_category: bool
-    """Whether what the guard looks for depends on the category, or on the decision."""
+    """Whether the guard depends on the category, or on the decision."""
     tools: ToolIndex | None
 
     def is_auto(self, model: str | None) -> bool:
@@ -140,7 +140,7 @@ async def _build_detectors(
 
 
 async def _build_leaning(rule: ComplexitySignalConfig, encode: Encode) -> Leaning:
-    """How a rule's hard side is known: by its examples or by its head."""
+    """Return how a rule's hard side is scored: by its examples or its head."""
     from radixway.semantics.signals.complexity import leaning_by_examples, leaning_by_head
 
     if rule.hard is not None and rule.easy is not None:
@@ -174,7 +174,7 @@ async def _build_tool_index(
 
 
 async def _encode_sentences(sentences: Sequence[str], encode: Encode) -> Vectors:
-    """[sentences, size]. One after the other: requests that are waiting go between."""
+    """Return [sentences, size], encoded one by one, so that waiting requests go between."""
     import numpy as np
 
     from radixway.semantics.encoders import EncoderError
@@ -190,7 +190,7 @@ def _best_model_thinks(category: CategoryConfig) -> bool:
 
 
 def _best_overall_model(categories: Sequence[CategoryConfig]) -> str:
-    """The model with the highest sum of scores: good at much."""
+    """Return the model with the highest sum of scores."""
     sums: dict[str, float] = {}
     for category in categories:
         for each in category.model_scores:

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ReloadResult:
-    """What became of reading the configuration again."""
+    """The result of a reload."""
 
     ok: bool
     said: str
@@ -52,28 +52,28 @@ class SnapshotStore:
         """Models whose absence has been logged."""
         self._current: SemanticSnapshot | None = None
         self.text: str | None = None
-        """What stood in the file that `current` was made of; None where there is no file."""
+        """Text of the file that `current` was compiled from; None without a file."""
         self._lock = asyncio.Lock()
         self.files_changed = asyncio.Event()
-        """`files` are others than they were; whoever watches them clears it."""
+        """Set when `files` change; the watcher clears it."""
         self._loaded_at = 0.0
         self.error: str | None = None
         """Why the last reload was refused, if it was."""
 
     @property
     def current(self) -> SemanticSnapshot:
-        """What requests are judged by; a request keeps the one that it began with."""
+        """Return the present snapshot; a request keeps the one that it began with."""
         assert self._current is not None, "start() comes first"
         return self._current
 
     @property
     def file(self) -> Path | None:
-        """Where rules stand that may change while the gateway runs."""
+        """Return the file of rules that may change while the gateway runs."""
         return self._section.config
 
     @property
     def files(self) -> frozenset[Path]:
-        """Those that are worth watching."""
+        """Return the files to watch."""
         tools = (self._section if self._current is None else self._current.section).tools
         database = tools.tools_db_path if tools is not None and tools.enabled else None
         return frozenset(

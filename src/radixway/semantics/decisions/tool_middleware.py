@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _WITHOUT_TOOLS: dict[str, Any] = {"tools": UNSET, "tool_choice": UNSET, "parallel_tool_calls": UNSET}
-"""Workers refuse the other two where there are no tools."""
+"""Workers refuse the other two without tools."""
 
 
 class _NotSelectedError(Exception):
@@ -64,7 +64,7 @@ class ToolSelection:
         self._lists = lists
 
     def applies_to(self, endpoint: Endpoint) -> bool:
-        """Where tools may be listed."""
+        """Return whether the endpoint's bodies may list tools."""
         return endpoint.takes_tools
 
     async def __call__(self, request: Request, call_next: Next) -> Reply:
@@ -97,7 +97,7 @@ class ToolSelection:
             request.journal.add("tools", offer)
 
     def _is_too_long(self, tools: Any) -> bool:
-        """Whether a list of so many would not be read anyway; looking at each takes its time too."""
+        """Return whether the list is too long to read."""
         return isinstance(tools, list) and self._lists is not None and len(tools) > self._lists.most_tools
 
     async def _add_database_tools(
@@ -118,7 +118,7 @@ class ToolSelection:
     async def _reduce_client_tools(
         self, request: Request, own: ClientToolList, section: ClassicTools
     ) -> ToolOffer:
-        """Of the client's tools the best, in its order and spelling, and those that have no name."""
+        """Keep the client's best tools in its order and spelling, and those without a name."""
         before = definitions_size_bytes(own.raw)
         offer = ToolOffer("client", of=len(own.raw), bytes_before=before, bytes_after=before)
         try:

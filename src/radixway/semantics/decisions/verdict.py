@@ -49,7 +49,7 @@ class CompiledRules:
 
 @dataclass(frozen=True, slots=True)
 class DecisionVerdict:
-    """What the signals add up to."""
+    """The verdict of the signals."""
 
     action: Literal["route", "block"] = "route"
     category: str | None = None
@@ -69,7 +69,7 @@ class DecisionVerdict:
 
 @dataclass(frozen=True, slots=True)
 class MissingSignals:
-    """No verdict before some of these kinds were read."""
+    """The kinds that must be read before a verdict."""
 
     kinds: frozenset[str]
 
@@ -106,7 +106,7 @@ def judge_blocks(rules: CompiledRules, signals: SignalSet) -> DecisionVerdict | 
 def _first_match(
     rules: Sequence[CompiledRule], signals: SignalSet, boosts: dict[str, float]
 ) -> CompiledRule | MissingSignals | None:
-    """The first rule that holds and ends the search; None where none does, or one falls through."""
+    """Return the first matching rule that ends the search, or None."""
     for rule in rules:
         truth = rule.when.evaluate(signals)
         if truth is None:
@@ -124,7 +124,7 @@ def _first_match(
 def _most_confident(
     rules: Sequence[CompiledRule], signals: SignalSet, boosts: dict[str, float]
 ) -> CompiledRule | MissingSignals | None:
-    """Of the rules that hold, the surest; of equals the one with the higher priority."""
+    """Return the most confident matching rule, of equals the one with higher priority."""
     held: list[CompiledRule] = []
     for rule in rules:
         truth = rule.when.evaluate(signals)
@@ -164,8 +164,8 @@ def _verdict_by_rule(rule: CompiledRule, signals: SignalSet) -> DecisionVerdict:
 def _verdict_by_category(
     rules: CompiledRules, signals: SignalSet, boosts: Mapping[str, float]
 ) -> DecisionVerdict | MissingSignals:
-    """The published order: the first kind that names a category has it, unless it was less than certain and a
-    later one is sure enough to override it.
+    """Follow the published order: the first kind that names a category has it, unless it was uncertain and a
+    later kind is confident enough to override it.
     """
     fusion = rules.fusion
     chosen: tuple[str, SignalValue] | None = None
@@ -208,7 +208,7 @@ def _signals_naming_category(signals: SignalSet, kind: str) -> list[SignalValue]
 def _boost_domain(
     signals: SignalSet, boosts: Mapping[str, float], threshold: float
 ) -> tuple[SignalValue | None, Mapping[str, float] | None]:
-    """The domain after boosts, if it is sure enough, and its distribution."""
+    """Return the boosted domain if it is sure enough, and its distribution."""
     domain = signals.domain
     if domain is None:
         return None, None

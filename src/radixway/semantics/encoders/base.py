@@ -33,7 +33,7 @@ def run_steps(steps: Generator[None, None, T]) -> T:
 
 @dataclass(slots=True)
 class TextEncoding:
-    """One text, read once."""
+    """A text, read once."""
 
     vector: Floats
     """[size], unit length: the last layer's mean over each window, windows weighted by their tokens."""
@@ -75,11 +75,11 @@ class TextEncoder(Protocol):
 
     @property
     def layers(self) -> tuple[int, ...]:
-        """Those whose states can be asked for; the last one's make the vector."""
+        """Return the layers whose states can be asked for; the last one's make the vector."""
         ...
 
     def split_pieces(self, text: str) -> Generator[None, None, TextEncoding]:
-        """Only where the pieces of `text` stand: nothing is read, vector and states are empty."""
+        """Return the positions of the pieces only; vector and states are empty."""
         ...
 
     def encode(self, texts: Sequence[str], *, layers: Sequence[int] = ()) -> list[TextEncoding]:

@@ -33,7 +33,7 @@ class LinearWeights:
 
 @dataclass(slots=True, frozen=True)
 class BertLayer:
-    """One layer's weights."""
+    """A layer's weights."""
 
     qkv: LinearWeights
     """Queries, keys and values side by side: [size, 3 · size]."""
@@ -46,7 +46,7 @@ class BertLayer:
 
 @dataclass(slots=True, frozen=True)
 class BertWeights:
-    """All weights of the encoder, without its pooler."""
+    """The encoder's weights, without its pooler."""
 
     words: Floats
     """[vocabulary, size]"""
@@ -131,7 +131,7 @@ class NumpyBert:
 
 
 def _self_attention(states: Floats, layer: BertLayer, heads: int) -> Floats:
-    """Self-attention over all of [n, size], projected back."""
+    """Return self-attention over all of [n, size], projected back."""
     length, size = states.shape
     projected = (states @ layer.qkv.weight + layer.qkv.bias).reshape(length, 3, heads, size // heads)
     query, key, value = projected.transpose(1, 2, 0, 3)  # [heads, n, head size] each

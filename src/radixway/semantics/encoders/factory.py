@@ -24,7 +24,7 @@ from radixway.semantics.encoders.word_pieces import WordPieces
 log = logging.getLogger(__name__)
 
 _GRAPH_VERSION = 1
-"""Part of a prepared file's name: goes up with every change of onnx_graph.py to figures or names."""
+"""Part of a prepared file's name; raised with every change of onnx_graph.py to numbers or names."""
 
 _ONNX_FILES = ("model.onnx", "onnx/model.onnx")
 
@@ -86,7 +86,7 @@ def _with_classifier(
 
 
 def _build_backbone(config: EncodersConfig, name: str, weights: Path, shape: BertConfig) -> EncoderBackbone:
-    """As configured; under `auto` int8, or numpy where that cannot be, which is told once."""
+    """Build the configured backbone; `auto` is int8, or numpy where that fails, which is logged once."""
     if config.backend == "numpy":
         return NumpyBert(read_bert(weights, shape), shape)
     precision: Literal["fp32", "int8"] = "fp32" if config.backend == "fp32" else "int8"

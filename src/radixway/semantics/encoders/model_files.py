@@ -72,7 +72,7 @@ class BertConfig:
     """Most ids at a time, special ones included: what it was trained for, or has positions for."""
     norm_epsilon: float
     pooling: Literal["mean", "cls"]
-    """What of the last layer's states makes the vector: all of them, or the first one."""
+    """How the last layer's states make the vector: their mean, or the first one."""
 
 
 _USUAL = {"hidden_act": "gelu", "position_embedding_type": "absolute", "is_decoder": False}
@@ -157,7 +157,7 @@ def _trained_length(directory: Path) -> int | None:
 
 
 def _read_pooling(directory: Path) -> Literal["mean", "cls"]:
-    """What sentence-transformers was told; the mean where it was told nothing."""
+    """Read sentence-transformers' pooling; the default is the mean."""
     path = directory / "1_Pooling" / "config.json"
     if not path.is_file():
         return "mean"

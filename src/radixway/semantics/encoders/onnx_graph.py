@@ -99,7 +99,7 @@ class _Graph:
         return self._add_fused_node("QAttention", inputs, name, num_heads=heads)
 
     def _add_matmul(self, states: str, linear: LinearWeights, name: str) -> str:
-        """Without the bias, which the next operator adds."""
+        """Add a product; the next operator adds the bias."""
         if not self._quantised:
             return self._add_node(
                 "MatMul", [states, self._add_constant(f"{name}.weight", linear.weight)], name
@@ -121,7 +121,7 @@ class _Graph:
         ]
 
     def _add_quantized_constant(self, name: str, weight: Floats) -> tuple[str, str]:
-        """Names of an int8 matrix and of its scales, one per output."""
+        """Add an int8 matrix and its scales, one per output; return their names."""
         quantised, scale = _quantize(weight, axis=0)
         return self._add_constant(name, quantised), self._add_constant(f"{name}.scale", scale.reshape(-1))
 

@@ -13,7 +13,7 @@ from radixway.semantics.encoders.base import EncoderError, Floats, Ints
 
 
 def open_session(model: Path | bytes) -> onnxruntime.InferenceSession:
-    """On one thread of one core. Raises EncoderError for what is no model, or none for this machine."""
+    """Open a session on one thread. Raises EncoderError for an invalid model, or one for another machine."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")

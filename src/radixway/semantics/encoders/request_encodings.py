@@ -21,7 +21,7 @@ of a longer one reads it in parts."""
 
 
 class UnsharedEncoder(Protocol):
-    """What `RequestEncodings` asks for a text that it does not have: an `EncoderService`."""
+    """The encoder behind `RequestEncodings`: an `EncoderService`."""
 
     async def encode_unshared(self, text: str, *, layers: Sequence[int] = ()) -> TextEncoding:
         """Encode `text` anew, with the states of `layers`."""
@@ -34,7 +34,7 @@ class EncoderTimeoutError(EncoderError):
 
 @dataclass(slots=True, eq=False)
 class _EncoderPass:
-    """One text on its way through the encoder."""
+    """One text's pass through the encoder."""
 
     layers: frozenset[int]
     reading: asyncio.Task[TextEncoding]
@@ -98,7 +98,7 @@ class RequestEncodings:
 
 
 of_this_request: ContextVar[RequestEncodings | None] = ContextVar("of_this_request", default=None)
-"""What `EncoderService.encode` goes through while a request is on its way through `EncodeOnceMiddleware`."""
+"""Encodings shared during a request, which `EncoderService.encode` uses within `EncodeOnceMiddleware`."""
 
 
 class EncodeOnceMiddleware:

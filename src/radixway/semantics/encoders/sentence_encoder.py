@@ -13,11 +13,11 @@ from radixway.semantics.encoders.word_pieces import WordPieces
 
 
 class EncoderBackbone(Protocol):
-    """What turns ids into states; safe to use from several threads."""
+    """Turns ids into states; safe to use from several threads."""
 
     @property
     def precision(self) -> str:
-        """What distinguishes its figures from another's: `fp32`, `int8` …"""
+        """Return the precision of its figures: `fp32`, `int8` …"""
         ...
 
     def run_window(self, ids: Ints, layers: Sequence[int]) -> list[Floats]:
@@ -96,7 +96,7 @@ class _Summary:
         self._most = [np.full(size, -np.inf, np.float32) for _ in range(2)]
 
     def add_window(self, early: Floats, middle: Floats, last: Floats) -> None:
-        """Of a window, [n, size] each."""
+        """Add a window's states, [n, size] each."""
         if len(last):
             for total, states in zip(self._sums, (early, middle), strict=True):
                 total += states.sum(axis=0)
@@ -104,7 +104,7 @@ class _Summary:
                 np.maximum(most, states.max(axis=0), out=most)
 
     def mean_states(self, tokens: int) -> Floats:
-        """Of so many tokens in all; zeros for a text without any."""
+        """Return the mean over `tokens`; zeros for a text without any."""
         if not tokens:
             return np.zeros(4 * len(self._sums[0]), np.float32)
         return np.concatenate([*(total / np.float32(tokens) for total in self._sums), *self._most])
@@ -119,7 +119,7 @@ class _Blocks:
         self._counts: list[int] = []
 
     def add_window(self, early: Floats, middle: Floats, last: Floats) -> None:
-        """Of a window, [n, size] each."""
+        """Add a window's states, [n, size] each."""
         if not len(last):
             return
         starts = np.arange(0, len(last), BLOCK)

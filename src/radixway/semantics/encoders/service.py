@@ -20,11 +20,11 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Work = Callable[[TextEncoder], Generator[None, None, T]]
-"""What is to be done in a thread, with a pause wherever others may go on."""
+"""Work for a thread, with a pause wherever others may go on."""
 
 
 class EncoderBusyError(EncoderError):
-    """As many texts wait as may; whoever asked goes on without."""
+    """The queue of texts is full; callers go on without an encoding."""
 
 
 class EncoderClosedError(EncoderError):
@@ -80,7 +80,7 @@ class EncoderService:
 
     @property
     def encoder(self) -> TextEncoder | None:
-        """What runs; None until it is loaded."""
+        """Return the encoder; None until it is loaded."""
         return self._encoder
 
     @property
@@ -196,7 +196,7 @@ class EncoderService:
         self._fail_all(EncoderError(why))
 
     def _next_job(self) -> _EncoderJob[Any] | None:
-        """The job that has waited longest; None when there will be none."""
+        """Return the oldest job; None after the last."""
         with self._changed:
             while not self._closed:
                 while self._jobs:

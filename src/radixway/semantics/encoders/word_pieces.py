@@ -24,14 +24,14 @@ OVERLAP = 32
 """Pieces that a window has in common with the next."""
 
 _AT_A_TIME = 4096
-"""Characters that are split at a time: the library lets no other thread run meanwhile."""
+"""Characters split at a time: the library holds the interpreter lock."""
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(slots=True, frozen=True)
 class TokenWindow:
-    """What the model sees at a time."""
+    """A window of the model."""
 
     ids: Ints
     """[n], special tokens included."""
@@ -40,7 +40,7 @@ class TokenWindow:
     end: int
     """One after the last."""
     at: int
-    """Where among `ids` the piece `begin` stands."""
+    """Index in `ids` of the piece `begin`."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -113,7 +113,7 @@ class WordPieces:
             return self._backend.encode(_SURROGATES.sub("\ufffd", text), add_special_tokens=False)
 
     def _specials(self) -> tuple[Ints, Ints]:
-        """Ids that stand before and after every text."""
+        """Return the ids before and after every text."""
         encoded = self._backend.encode("a")
         ids, special = np.array(encoded.ids, np.int32), np.array(encoded.special_tokens_mask, bool)
         if special.all():

@@ -18,7 +18,7 @@ from radixway.core.http.server_sent_events import DONE_EVENT, write_event
 from radixway.core.pipeline import GatewayError, Reply, ReplyForm, Request
 
 WORKER = "guard"
-"""Who answered, in `x-radixway-worker`."""
+"""Value of `x-radixway-worker`."""
 
 Headers = list[tuple[bytes, bytes]]
 

@@ -49,11 +49,11 @@ class GuardContext:
         self.hidden: frozenset[str] = frozenset()
         """Types that are masked or redacted in the request now."""
         self.is_partly_read = False
-        """Of personal data only what has a form was found, and that suffices here (`on_error: allow`)."""
+        """Only structured personal data was found, which suffices here (`on_error: allow`)."""
         self.vault: PlaceholderVault | None = None
-        """What placeholders in the request stand for, where there are any."""
+        """Placeholders of the request, if any."""
         self.notes: list[str] = []
-        """For the header: `error pii`, `report jailbreak` …"""
+        """Notes for the header: `error pii`, `report jailbreak` …"""
         self._scan = scan
         self._recorder = recorder
         self._journal = journal

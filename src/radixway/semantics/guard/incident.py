@@ -9,14 +9,14 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class GuardFinding:
-    """One thing that was found, by type and position."""
+    """A finding, by type and position."""
 
     type: str
     """`EMAIL_ADDRESS`, `prompt_injection`, `system_prompt_leak` …"""
     where: str
     """`messages[2].content`, `answer`; a place, never its text."""
     begin: int
-    """In characters."""
+    """Start in characters."""
     end: int
     confidence: float
 

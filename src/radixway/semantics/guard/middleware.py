@@ -38,7 +38,7 @@ PRIVATE, UNREAD = "personal_data", "guard_failed"
 _MOST_FINDINGS = 100
 """Findings that a journal lists."""
 _OWN_HEADERS = (b"x-radixway-guard", b"x-vsr-pii-", b"x-vsr-jailbreak-")
-"""Headers of answers that are the gateway's word; a worker's are taken off."""
+"""Response headers of the gateway; a worker's are removed."""
 
 
 class Guard:

@@ -13,7 +13,7 @@ import msgspec
 from radixway.core.pipeline import BadRequest, GatewayError
 
 Speaker = Literal["system", "user", "assistant", "tool", "document"]
-"""Whose words they are. `tool`: results of calls; `document`: what was fetched or uploaded."""
+"""Speaker of the text. `tool`: results of calls; `document`: what was fetched or uploaded."""
 
 Place = tuple[str | int, ...]
 """Keys and indices from the body down to the text: `("messages", 2, "content")`."""
@@ -28,7 +28,7 @@ class TextTooLongError(GatewayError):
 
 @dataclass(frozen=True, slots=True)
 class TextPassage:
-    """One text of a request."""
+    """A text of a request."""
 
     text: str
     """Valid Unicode: U+FFFD in place of each lone surrogate."""
@@ -46,7 +46,7 @@ class RequestTexts:
     """Texts of a request's body."""
 
     passages: list[TextPassage] = field(default_factory=list)
-    """In the order of the body."""
+    """Passages in the order of the body."""
     unread: list[Place] = field(default_factory=list)
     """Places of what is not text: pictures, sounds, files, token ids."""
     max_characters: int | None = None
@@ -106,8 +106,8 @@ EARLIER = "previous_response_id"
 
 _MEDIA_FIELDS = frozenset({"image_data", "video_data", "audio_data", "input_embeds", "prompt_embeds"})
 _CONVERSATION = frozenset({"messages", "input", "system", "instructions", "prompt", "prediction"})
-"""Fields in which there may be pictures, and names that only the worker reads. In all others templates write
-out what there is.
+"""Fields that may hold pictures, and fields that only the worker reads. In all others templates write out
+what there out what there is.
 """
 ID_FIELDS = ("input_ids", "prompt")
 """Fields in which there may be token ids."""
@@ -127,7 +127,7 @@ cache_control media_type mime_type format detail file_id encrypted_content
 $schema $ref strict required url
 """
 _NO_TEXT = frozenset(_WITHOUT_TEXT.split())
-"""Fields that say nothing to a model, or nothing of their own."""
+"""Fields without text for the model."""
 _OPAQUE = re.compile(r"(?!\d{9})[\w.:/+=-]*")
 """Their usual values. Anything else was put there to be read."""
 _ROLES: Mapping[str, Speaker] = {
@@ -143,7 +143,7 @@ _TYPES: Mapping[str, Speaker] = {
     **dict.fromkeys(("function_call_output", "custom_tool_call_output", "tool_result"), "tool"),
     **dict.fromkeys(("document", "search_result", "file", "input_file"), "document"),
 }
-"""Of items and parts of content, where their type says who speaks."""
+"""Speaker by type of item or content part."""
 
 
 _NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]{0,40}")

@@ -24,16 +24,16 @@ from radixway.semantics.guard.passages import Place, TextPassage
 from radixway.semantics.guard.policy import LocatedPersonalData, PiiVerdict
 
 _SAME_IN_ANY_CASE = frozenset({"EMAIL_ADDRESS", "DOMAIN_NAME", "IP_ADDRESS", "IBAN_CODE"})
-"""Of these, letter case tells nothing apart; the spelling that comes first stands for all."""
+"""Types whose letter case does not matter; the first spelling stands for all."""
 
 _MOST = 10_000
 _LONGEST_NAME = 64
 _LONGEST_SPELLING = 100
-"""Characters between a placeholder's brackets, with the spaces and backslashes that a model may add."""
+"""Characters between a placeholder's brackets, with spaces and backslashes that a model may add."""
 
 _INSIDE = r"[\w\\\- \u00a0]"
 _ANY = re.compile(rf"\\?\[({_INSIDE}{{2,{_LONGEST_SPELLING}}}?)\\?\]")
-"""What may be a placeholder, as models spell them: `[PERSON_1]`, `[Person 1]`, `\\[PERSON\\_1\\]`."""
+r"""Matches placeholders as models write them: `[PERSON_1]`, `[Person 1]`, `\[PERSON\_1\]`."""
 _BEGUN = re.compile(rf"{_INSIDE}{{0,{_LONGEST_SPELLING + 1}}}")
 _NUMBERED = re.compile(r"(.*?)[\W_]*(\d+)[\W_]*")
 _BETWEEN = re.compile(r"[\W_]+")
@@ -80,7 +80,7 @@ class PlaceholderVault:
         self._by_text: dict[str, str] = {}
         self._by_key: dict[str, str] = {}
         self._flat: list[str] = []
-        """The keys without separators, sorted: what has begun to be spelled is a prefix of one."""
+        """Sorted keys without separators: a partial spelling is a prefix of one."""
         self._numbers: Counter[str] = Counter()
 
     def __len__(self) -> int:

@@ -103,7 +103,7 @@ class GuardRulebook:
         self._semantic = semantic if semantic is not None and semantic.is_on else None
         self._allowances = {} if self._semantic is None else _allowances(self._semantic)
         self.is_on = guard.enabled is not False and (is_guard_ever_requested(guard) or self._is_classic())
-        """Whether any request is looked at."""
+        """Whether requests are read at all."""
         self._known: dict[tuple[str | None, str | None, str | None], GuardRules] = {}
 
     def rules_for(self, policy: str | None, category: str | None, decision: str | None) -> GuardRules:

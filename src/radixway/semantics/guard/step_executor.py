@@ -18,7 +18,7 @@ Steps = Generator[None, None, T]
 """Work that pauses wherever others may go on."""
 
 _THREADS = ThreadPoolExecutor(2, "radixway-guard")
-"""More would not read faster, and each makes the event loop wait longer for the interpreter's lock."""
+"""More would not be faster, and each makes the event loop wait longer for the interpreter lock."""
 
 _STEP_SIZE, _LEAST_SIZE = 32_768, 256
 """Characters of short texts that make a step, and the least that each counts as."""

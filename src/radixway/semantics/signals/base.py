@@ -15,27 +15,27 @@ Value = bool | float | str
 
 @dataclass(frozen=True, slots=True)
 class DomainValue:
-    """What the domain head says, in this configuration's categories."""
+    """The domain head's result, in this configuration's categories."""
 
     label: str
     confidence: float
     distribution: Mapping[str, float]
     """By category; sums to 1."""
     entropy: float
-    """Of the distribution, in [0, 1]: 1 is knowing nothing."""
+    """Entropy of the distribution, in [0, 1]: 1 is knowing nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class SignalValue:
-    """One reading of a request's meaning."""
+    """A signal's value for one request."""
 
     kind: str
     name: str
-    """As rules name it; empty for what a kind says on the whole (the language, the domain, the length)."""
+    """Name in rules; empty for a kind's overall value (the language, the domain, the length)."""
     value: Value
     matched: bool = True
     confidence: float = 1.0
-    """In [0, 1]."""
+    """Confidence in [0, 1]."""
     category: str | None = None
     """The category of questions that it speaks for, if any."""
     domain: DomainValue | None = None
@@ -66,7 +66,7 @@ class SignalSet:
     _by_kind: dict[str, dict[str, SignalValue]] = field(default_factory=dict)
 
     def add_signals(self, kind: str, found: Iterable[SignalValue], latency_s: float = 0.0) -> None:
-        """All of a kind is known now."""
+        """Add all signals of a kind."""
         self._by_kind[kind] = {signal.name: signal for signal in found}
         self.latencies_s[kind] = latency_s
 
@@ -80,7 +80,7 @@ class SignalSet:
 
     @property
     def domain(self) -> DomainValue | None:
-        """What the domain head says, once it was asked."""
+        """Return the domain head's result, once it was asked."""
         signal = self.find_signal("domain")
         return None if signal is None else signal.domain
 

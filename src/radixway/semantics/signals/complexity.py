@@ -29,10 +29,10 @@ _PARTS = re.compile(r"[?？;；\n]|\b(?:and then|then|also|finally)\b|然后|并
 
 
 def lexical_complexity(text: str) -> float:
-    """In [0, 1): from length, words that ask for thought, formal notation, and the number of parts.
+    """Return a complexity in [0, 1): from length, words that ask for thought, formal notation, and the
+    number of parts.
 
-    A heuristic that costs microseconds, for rules that only need to tell a greeting from a task.
-    """
+    A heuristic that costs microseconds, for rules that only need to tell a greeting from a task."""
     longish = min(len(text.encode("utf-8", "surrogatepass")) / 2000, 1.0)
     thought = min(len(_ASKS_FOR_THOUGHT.findall(text)), 4) / 4
     formal = min(len(_FORMAL.findall(text)), 8) / 8

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from radixway.semantics.signals.question import RequestQuestion
 
 _BYTES_PER_TOKEN = 4
-"""Of UTF-8: English words are about that, a Chinese character (three bytes) is somewhat under a token."""
+"""UTF-8 bytes: English words are about that, a Chinese character (three bytes) is slightly under a token."""
 
 
 def estimate_tokens(text: str) -> int:

@@ -20,7 +20,7 @@ Vectors = NDArray[np.float32]
 
 
 class EmbeddingDetector:
-    """All embedding rules: one product of the prompt's vector with all their examples."""
+    """Evaluates all embedding rules: one product of the prompt's vector with all their examples."""
 
     kind = "embedding"
     needs_encoding = True
@@ -54,7 +54,7 @@ class EmbeddingDetector:
 
 
 def _aggregate(likeness: Vectors, rule: EmbeddingSignalConfig) -> float:
-    """`mean` and `max` as named; `any` is the first example that reaches the threshold, else the best."""
+    """Return the `mean` or `max`; for `any` the first example above the threshold, else the best."""
     if rule.aggregation_method == "mean":
         return float(likeness.mean())
     if rule.aggregation_method == "any":

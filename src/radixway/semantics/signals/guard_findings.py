@@ -25,7 +25,7 @@ class GuardHook(Protocol):
     """Asks the guard. Without one, conditions on the kinds of `GUARD_KINDS` do not hold."""
 
     async def __call__(self, question: RequestQuestion) -> GuardFindings:
-        """What it found in the request of that question."""
+        """Return the findings in the request of that question."""
         ...
 
 

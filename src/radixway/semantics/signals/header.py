@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class HeaderDetector:
-    """What clients say of themselves. Nothing that grants a right may hang on it."""
+    """Reads clients' headers. They must not grant rights."""
 
     kind = "header"
     needs_encoding = False

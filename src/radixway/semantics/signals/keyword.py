@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from radixway.semantics.signals.question import RequestQuestion
 
 _LONGEST_FUZZY = 20_000
-"""Characters of a prompt in which misspelt words are looked for."""
+"""Characters of a prompt that are searched for misspelt words."""
 
 Hit = tuple[int, int]
-"""Which rule, and which of its keywords."""
+"""Index of the rule, and of its keyword."""
 
 
 class KeywordDetector:
-    """All keyword rules. The time is linear in the prompt, however many exact words there are."""
+    """Evaluates all keyword rules. The time is linear in the prompt, however many exact words there are."""
 
     kind = "keyword"
     needs_encoding = False
@@ -166,7 +166,7 @@ def _stands_alone(text: str, start: int, end: int) -> bool:
 
 
 def _fuzzy_hits(rule: KeywordSignalConfig, text: str) -> Iterator[int]:
-    """Keywords that something in the text is nearly spelt like."""
+    """Return keywords that something in the text nearly spells."""
     if not rule.case_sensitive:
         text = text.casefold()
     words = text.split(" ")

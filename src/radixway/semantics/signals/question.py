@@ -36,11 +36,11 @@ _NO_TEXT = frozenset(
         "url",
     }
 )
-"""Fields of messages and their parts that say nothing, or not in letters."""
+"""Fields of messages and parts without text."""
 
 
 _FIELDS = frozenset({"messages", "input", "prompt", "text", "system", "instructions", "tools"})
-"""What `read_question` understands; of tools nothing is asked."""
+"""Fields that `read_question` reads; tools are left out."""
 
 
 def question_of(request: Request) -> RequestQuestion:
@@ -87,7 +87,7 @@ def content_text(content: Any) -> str:
 
 
 def _iter_texts(messages: list[Any]) -> Iterator[str]:
-    """Every text of messages, in order; without recursion, as clients choose how deep they nest."""
+    """Yield every text of messages in order, without recursion, since clients choose the nesting."""
     waiting = messages[::-1]
     while waiting:
         value = waiting.pop()

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from radixway.semantics.tools.profile_cache import ToolProfileCache
 
 _AT_ONCE = 4
-"""Lists that are being read at a time; whoever comes beyond them keeps all their tools."""
+"""Lists encoded at a time; further requests keep all their tools."""
 
 _MOST_CHARS = 400_000
-"""Of a list's names and descriptions: the encoder reads that in some seconds, and is everybody's."""
+"""Characters of a list's names and descriptions: encoding them takes seconds, and the encoder is shared."""
 
 _encode = msgspec.msgpack.encode
 
@@ -86,6 +86,6 @@ class ClientToolIndexes:
 
 
 def _retrieve_exception(reading: asyncio.Task[ToolIndex]) -> None:
-    """So that asyncio does not log a failure that nobody waited for."""
+    """Retrieve the exception, so that asyncio does not log it."""
     if not reading.cancelled():
         reading.exception()

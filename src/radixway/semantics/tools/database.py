@@ -99,7 +99,7 @@ def _convert(value: Any, kind: type[T], where: str) -> T:
 
 
 def _iter_entries(path: Path, text: str) -> Iterator[tuple[int, Any]]:
-    """The list's items, each with the line it begins in."""
+    """Yield the list's items with their lines."""
     decoder = json.JSONDecoder(parse_constant=_refuse_constant)
     line, counted = 1, 0
     try:

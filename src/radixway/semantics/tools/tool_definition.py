@@ -16,11 +16,11 @@ from radixway.semantics.signals.question import filter_objects
 
 @dataclass(frozen=True, slots=True)
 class ToolDefinition:
-    """One tool."""
+    """A tool."""
 
     name: str
     definition: msgspec.Raw
-    """What requests carry, in the form of chat completions."""
+    """Definition as requests carry it, in the form of chat completions."""
     description: str
     category: str = ""
     tags: tuple[str, ...] = ()
@@ -36,7 +36,7 @@ def definitions_size_bytes(definitions: Iterable[msgspec.Raw]) -> int:
 _split = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _ELSEWHERE = msgspec.Raw(b"")
-"""Definitions stay with the request: an index that is kept must not keep its body."""
+"""Definitions stay with the request, so that a cached index does not keep its body."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +46,11 @@ class ClientToolList:
     raw: tuple[msgspec.Raw, ...]
     tools: tuple[ToolDefinition, ...]
     places: tuple[int, ...]
-    """Where each of `tools` stands among `raw`; what has no name, or one twice, stays."""
+    """Index of each of `tools` in `raw`; unnamed and duplicate ones stay."""
 
 
 def may_choose_tools(body: Mapping[str, Any]) -> bool:
-    """Whether the model is to choose among tools: it says `auto`, or brings a list and says nothing."""
+    """Return whether the model may choose tools: the body says `auto`, or has a list and says nothing."""
     choice = body.get("tool_choice")
     return choice == "auto" or (choice is None and bool(body.get("tools")))
 

@@ -23,14 +23,14 @@ _SHORTEST_CLAUSE = 5
 NAME, CLAUSE = 0.4, 0.6
 """Weights beside the description's 1."""
 EXAMPLES = 0.7
-"""What the examples count for against the tool's own text, where there are any."""
+"""Weight of the examples against the tool's own text, where there are any."""
 WORDS = 0.4
-"""What the words count for against the vectors."""
+"""Weight of the words against the vectors."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolProfile:
-    """One tool's vectors, each of unit length."""
+    """A tool's vectors, each of unit length."""
 
     description: Floats
     name: Floats
@@ -46,7 +46,7 @@ class ToolScores:
 
     total: Floats64
     cosine: Floats64
-    """With the description or the examples, whichever is nearer: what the published threshold is for."""
+    """Cosine with the description or the examples, whichever is nearer: the published threshold's score."""
     description: Floats64
     examples: Floats64
     """NaN for a tool without."""
@@ -61,7 +61,7 @@ class ToolIndex:
         self.tools = tuple(tools)
         self.place = {tool.name: number for number, tool in enumerate(self.tools)}
         self.size_bytes = definitions_size_bytes(tool.definition for tool in self.tools)
-        """Of all definitions."""
+        """Bytes of all definitions."""
         self._lexical = Bm25Index([tool_words(tool) for tool in tools])
         if not profiles:
             return
@@ -108,7 +108,7 @@ class ToolIndex:
 
 @dataclass(frozen=True, slots=True)
 class ToolTexts:
-    """What of a tool is encoded."""
+    """The texts of a tool that are encoded."""
 
     description: str
     name: str

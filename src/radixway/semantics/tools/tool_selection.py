@@ -20,7 +20,7 @@ LEAST_SCORE = 0.1
 
 @dataclass(frozen=True, slots=True)
 class ToolLimits:
-    """How many tools, and how good they must be."""
+    """Limits on the number of tools and their scores."""
 
     top_k: int
     least_score: float = LEAST_SCORE
@@ -32,7 +32,7 @@ class ToolLimits:
 
 @dataclass(frozen=True, slots=True)
 class ChosenTool:
-    """One tool that is offered, and why."""
+    """A tool that is offered, and why."""
 
     number: int
     """Its place in the index."""
@@ -43,7 +43,7 @@ class ChosenTool:
     words: float
 
     def explain(self) -> dict[str, Any]:
-        """For the journal."""
+        """Return the fields for the journal."""
         entry = {"name": self.name, "score": self.score, "description": self.description, "words": self.words}
         if self.examples is not None:
             entry["examples"] = self.examples
@@ -52,7 +52,7 @@ class ChosenTool:
 
 @dataclass(frozen=True, slots=True)
 class ToolSelectionResult:
-    """What a query gets."""
+    """The tools for a query."""
 
     chosen: tuple[ChosenTool, ...]
     """The best first."""
@@ -119,9 +119,9 @@ class ToolOffer:
     of: int
     """How many there were to choose from."""
     bytes_before: int
-    """Of their definitions."""
+    """Bytes of all definitions."""
     bytes_after: int = 0
-    """Of those offered."""
+    """Bytes of offered definitions."""
     outcome: str = "selected"
     """Or `none_good_enough`, `no_text`, `failed`, `unread`: the list is being read for the first time."""
     names: Sequence[str] = ()

@@ -31,11 +31,11 @@ _JSON_FIELDS = (
     *("model", "answer", "begin", "sampled_at", "end", "finish", "stop", "experts_start"),
     *("resumes", "instructed", "exact", "created", "wire"),
 )
-"""Fields of a call that are written as JSON, as they are."""
+"""Fields of a call that are stored as JSON."""
 
 
 class SessionArchive:
-    """One file. Every method blocks; it belongs to one thread at a time."""
+    """A file of sessions. Every method blocks; it belongs to one thread at a time."""
 
     def __init__(self, path: Path) -> None:
         """Open the file, or make it. Raises sqlite3.Error, ValueError for a file of another version."""
@@ -46,7 +46,7 @@ class SessionArchive:
         self._db.close()
 
     def load_sessions(self, store: TrajectoryStore) -> Iterator[AgentSession]:
-        """All sessions, without their calls, the one used longest ago first."""
+        """Load all sessions, without their calls, least recently used first."""
         rows = self._db.execute(
             "SELECT s.id, s.model, s.metadata, s.created, s.used, s.state, s.reward, count(c.number)"
             " FROM sessions s LEFT JOIN calls c ON c.session = s.id GROUP BY s.id ORDER BY s.used"
@@ -93,7 +93,7 @@ class SessionArchive:
         )
 
     def write_call(self, session: AgentSession, call: SessionCall, added: AddedTokens) -> None:
-        """One finished call, and the session that it belongs to."""
+        """Write a finished call and its session."""
         told = {name: getattr(call, name) for name in _JSON_FIELDS}
         told |= {"messages": call.messages, "deviations": call.deviations}
         row = (

@@ -27,7 +27,7 @@ class AddedTokens:
     """float32, natural logarithms: 0 for the prompt, NaN where the worker told none."""
     spans: Spans
     text: bytes
-    """What the tokens stand for, special ones included."""
+    """Text of the tokens, special ones included."""
     ends: array[int]
     """After how many bytes of the text each token ends."""
 
@@ -46,7 +46,7 @@ class PendingCall:
     sampled_at: int
     prompt: AddedTokens
     resumes: bool = False
-    """It goes on with its parent's answer, of which it samples the rest; it appends nothing."""
+    """It continues its parent's answer, and appends nothing."""
     instructed: bool = False
     """The first message is the `instructions` of a Responses request, which the next one may drop."""
     deviations: tuple[str, ...] = ()
@@ -62,7 +62,7 @@ class SessionCall:
     model: str
     messages: tuple[Message, ...]
     answer: Message
-    """As the client will send it back."""
+    """The answer as the client will send it back."""
     begin: int
     sampled_at: int
     end: int
@@ -78,7 +78,7 @@ class SessionCall:
     exact: bool = True
     """Id and log-probability of every sampled token are the worker's own."""
     deviations: tuple[str, ...] = ()
-    """In words, what of the tokens before its answer the chat template would show otherwise."""
+    """Differences of earlier tokens from the chat template, in words."""
     created: float = 0.0
     """Seconds since the epoch."""
     wire: str = ""
@@ -95,7 +95,7 @@ class SessionCall:
         return path[::-1]
 
     def history(self) -> list[Message]:
-        """All messages up to its answer."""
+        """Return all messages up to its answer."""
         messages: list[Message] = []
         for call in self.path():
             if call.resumes:

@@ -23,7 +23,7 @@ class CallRequest:
     prompt: str | Sequence[int] | None = None
     tools: Sequence[dict[str, Any]] | None = None
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    """Of the chat template."""
+    """Arguments of the chat template."""
     continues: bool = False
     """The last message is the beginning of the answer."""
     instructed: bool = False
@@ -44,7 +44,7 @@ class KnownHistory:
     """The part of a request that is known."""
 
     call: SessionCall | None
-    """Whose answer is the last thing known; None: nothing is."""
+    """The call with the last known answer, or None."""
     upto: int = 0
     """How much of the request that is: messages, characters, or token ids."""
 

@@ -20,7 +20,7 @@ class SessionPrompt:
     parent: SessionCall | None
     ids: list[int]
     messages: list[Message]
-    """What the call adds to its parent's history."""
+    """Messages that the call adds to its parent's history."""
     resumes: bool = False
     deviations: tuple[str, ...] = ()
     prefix: Message | None = None
@@ -82,13 +82,13 @@ class PromptBuilder:
         return SessionPrompt(call, appended.ids, new, deviations=appended.deviations)
 
     def _continued_prompt(self, wanted: CallRequest, call: SessionCall) -> SessionPrompt:
-        """Everything is known, the last answer too: more of it is wanted."""
+        """Return the known prompt with the last answer, which is to continue."""
         if call.finish != "stop" and not call.answer.get("tool_calls"):
             return SessionPrompt(call, [], [], resumes=True)
         return self._full_prompt(wanted, "the conversation ends with an answer that was complete")
 
     def _full_prompt(self, wanted: CallRequest, why: str | None = None) -> SessionPrompt:
-        """The whole conversation, rendered by the template; `why`, although part of it is known."""
+        """Return the whole conversation as the template renders it; `why`: although part of it is known."""
         deviations = () if why is None else (f"known turns were rendered anew: {why}",)
         messages = list(wanted.messages)
         if not wanted.continues:
@@ -125,10 +125,7 @@ class PromptBuilder:
         return SessionPrompt(None, ids, [_visible_message(prompt)], deviations=deviations)
 
     def _tokenize_rest(self, rest: str, reply_ids: Sequence[int]) -> list[int] | None:
-        """The ids of a text behind a completion; None if its tokens do not end where its text does.
-
-        A stop token that the text of the completion left out must be what `rest` begins with.
-        """
+        """Tokenize the text after a completion; None if its tokens do not end with the text."""
         ids = self._tokenizer.encode(rest, add_special_tokens=False)
         last = reply_ids[-1] if reply_ids else None
         if last in self._tokenizer.special_ids or last in self._tokenizer.eos_token_ids:

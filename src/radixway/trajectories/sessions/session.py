@@ -21,7 +21,7 @@ _PROMPT = TokenLabel("prompt", 0)
 
 @dataclass(slots=True, eq=False)
 class AgentSession:
-    """One agent's conversations. Belongs to the event loop.
+    """An agent's conversations. Belongs to the event loop.
 
     `open`: calls may be made. `finished`: no more calls, the samples wait to be collected; nothing of it is
     evicted until then. `collected`: its tokens are no longer held.
@@ -181,9 +181,7 @@ class AgentSession:
         assert below + len(self.roots) == len(self.calls), "a call hangs in two places, or in none"
 
     def _claim_experts(self, experts: bytes | None, hold: PathHold) -> None:
-        """Routed experts are larger than the tokens, and count. Raises StoreFullError; `hold` is then
-        released.
-        """
+        """Count routed experts, which are larger than tokens. Raises StoreFullError after releasing `hold`."""
         try:
             self.store.memory.claim_bytes(len(experts or b""))
         except StoreFullError:
@@ -235,11 +233,11 @@ def _token_segment(stretch: AddedTokens) -> TokenSegment:
 
 
 class SessionExistsError(Exception):
-    """There is a session of that id already."""
+    """A session of that id exists."""
 
 
 class TooManySessionsError(Exception):
-    """As many sessions as there may be wait to be finished, collected or deleted."""
+    """Too many sessions wait to be finished, collected or deleted."""
 
 
 class SessionRegistry:
@@ -255,9 +253,9 @@ class SessionRegistry:
         self._keeps_collected = keeps_collected
         self._sessions: dict[str, AgentSession] = {}
         self._open: dict[str, AgentSession] = {}
-        """Those that are open, the one used longest ago first."""
+        """Open sessions, least recently used first."""
         self._collected: dict[str, AgentSession] = {}
-        """Those that are collected, the first one first."""
+        """Collected sessions, oldest first."""
 
     def __len__(self) -> int:
         return len(self._sessions)

@@ -39,7 +39,7 @@ class SampleExperts(msgspec.Struct):
 
 
 class CallPart(msgspec.Struct):
-    """One call's tokens in the sample: its prompt from `start`, its answer from `sampled`."""
+    """A call's tokens in the sample: its prompt from `start`, its answer from `sampled`."""
 
     id: str
     start: int
@@ -51,11 +51,11 @@ class CallPart(msgspec.Struct):
 
 
 class TrainingSample(msgspec.Struct):
-    """One conversation of a session, from its beginning to a leaf. Lists are per token."""
+    """A conversation of a session, from its beginning to a leaf. Lists are per token."""
 
     session_id: str
     id: str
-    """Of the leaf's call."""
+    """Id of the leaf's call."""
     model: str
     tokens: list[int]
     loss_mask: list[int]

@@ -97,8 +97,8 @@ async def stream_response_events(
 
 
 async def _is_complete_log(responses: ResponseStore, kept: StoredResponse, first: dict[str, Any]) -> bool:
-    """Whether a log's first event is the end, or all the words: those of an answer that ended in another
-    process, whose thoughts and calls the log does not have.
+    """Return whether the log's first event is the end or holds all words: those of an answer that ended in
+    another process, whose reasoning and calls the log does not have.
     """
     if first["event_type"] in _ENDS:
         return True
@@ -109,7 +109,7 @@ async def _is_complete_log(responses: ResponseStore, kept: StoredResponse, first
 
 
 async def _current_response(responses: ResponseStore, kept: StoredResponse) -> StoredResponse | None:
-    """As it is now, once the database says so: streams outlive its outages, as answers do."""
+    """Return the response's present state once the database answers: streams outlive its outages."""
     return await retry_through_outages(lambda: responses.get_response(kept.message.id), asyncio.Event())
 
 
@@ -138,7 +138,7 @@ async def _with_ping_gaps(
 
 
 def _final_events(writer: ResponsesEventWriter, ended: StoredResponse, *, void: bool) -> bytes:
-    """The last events: the response as it is kept, or, as far as that is not written yet, as it was heard."""
+    """Yield the last events: the response as stored, or as streamed if it is not stored yet."""
     made, state = stored_response_object(ended), ended.message.state
     answer = stored_answer(ended) if void or ended.output is not None else writer.answer
     if state is MessageState.COMPLETE:

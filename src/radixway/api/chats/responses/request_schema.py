@@ -20,13 +20,13 @@ _wire = ResponsesAdapter(stateful=True)
 _PASSED_OVER = frozenset(
     {"max_tool_calls", "prompt_cache_key", "prompt_cache_retention", "safety_identifier", "service_tier"}
 )
-"""Published fields that ask for nothing here: there are no tools of the server's own, and one tier."""
+"""Published fields that change nothing here: the server has no tools of its own and one tier."""
 _ONLY: dict[str, tuple[Any, ...]] = {
     "service_tier": ("auto", "default"),
     "top_logprobs": (0,),
     "truncation": ("disabled",),
 }
-"""Fields of which these values alone are supported, and null."""
+"""Fields of which only these values, and null, are supported."""
 _HOW_TOLD = frozenset({"stream", "stream_options"})
 _INCLUDABLE = frozenset(
     {
@@ -39,12 +39,12 @@ _INCLUDABLE = frozenset(
     }
 )
 _TO_WORKERS = (*SamplingFields.__struct_fields__, "stop", "user", "safety_identifier")
-"""Fields that chat completions have under the same name."""
+"""Fields that chat completions share under the same name."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResponseCreateParams:
-    """One request for a response."""
+    """The body of a request for a response."""
 
     ask: NormalizedRequest
     items: ResponseItems

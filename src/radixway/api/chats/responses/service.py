@@ -37,9 +37,9 @@ from radixway.core.pipeline import UnauthorizedError
 from radixway.routing import WorkerRegistry
 
 _LOCAL = "local"
-"""The provider of the one user of a gateway without keys."""
+"""Provider of the one user of a gateway without keys."""
 _PROGRAMS = frozenset({_LOCAL, OF_TENANTS})
-"""Providers of users who are no single persons: limits of persons are none of theirs."""
+"""Providers of users that are no single persons, so that limits per person do not apply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class ResponseOwners:
 
 
 def _brings_chat_credentials(request: Request) -> bool:
-    """Whether it brings what chats gave out, right or wrong: a key, or a token, which has four dots."""
+    """Return whether the request has chat credentials, valid or not: a key, or a token, which has four dots."""
     if "trustedclient" in request.headers:
         return True
     given = request.headers.get("authorization", "").partition(" ")[2] or request.headers.get("x-api-key", "")

@@ -71,7 +71,7 @@ class StoredResponseHandler:
     async def stream_response(
         self, request: Request, kept: store.StoredResponse, after: int = -1
     ) -> Response:
-        """Its events after number `after`; whoever listens may leave."""
+        """Stream the events after number `after`; the client may leave."""
         is_forgotten = kept.message.state.is_final and not await self._answers.has_log(kept.message.id)
         entries = None if is_forgotten else await self._answers.follow_answer(kept.message)
         ending = partial(is_server_stopping, request.scope)
@@ -144,7 +144,7 @@ class StoredResponseHandler:
             await events.aclose()
 
     def _cancel_soon(self, owner: ResponseOwner, kept: store.StoredResponse) -> None:
-        """In a task of its own: whoever calls is being cancelled."""
+        """Cancel in a task of its own, because the caller is being cancelled itself."""
         task = asyncio.create_task(self._answers.cancel_answer(owner.user_id, kept.message.id))
         self._ending.add(task)
         task.add_done_callback(self._on_cancel_done)

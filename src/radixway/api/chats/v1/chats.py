@@ -187,7 +187,7 @@ def export_import_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter
 
     @router.get("/export", responses=NDJSON_RESPONSES, response_class=Response)
     async def export(user: User) -> Response:
-        """All chats of the user, hidden and archived ones too."""
+        """Export all chats of the user, hidden and archived ones included."""
         return StreamingResponse(everything(user), media_type=NDJSON)
 
     @router.post("/import", status_code=201, openapi_extra={"requestBody": _TEXT | {"required": True}})

@@ -28,11 +28,11 @@ class SafetyRead(BaseModel):
     label: str | None
     rots: str | None
     prompt: str
-    """What the model was shown."""
+    """The prompt that the model got."""
 
 
 class MessageRead(BaseModel):
-    """One message; its parents make the thread that it belongs to."""
+    """A message; its parents form its thread."""
 
     id: str
     chat_id: str
@@ -47,19 +47,19 @@ class MessageRead(BaseModel):
     usage: dict[str, Any] | None
     finish_reason: str | None
     waited_s: float | None
-    """Between the question and a worker."""
+    """Seconds from the question to a worker."""
     time_to_first_token_s: float | None
-    """Between the question and the first word."""
+    """Seconds from the question to the first token."""
     took_s: float | None
-    """Between the question and the end."""
+    """Seconds from the question to the end."""
     used_plugin: dict[str, Any] | None
-    """Of an answer: the plugin, and in `execution_details` what was done with it."""
+    """The plugin of an answer; its steps are in `execution_details`."""
     safety: SafetyRead | None = None
-    """Of a question that was made safe."""
+    """Set for a question that was made safe."""
     queue: QueuePlaceRead | None = None
-    """Where a pending answer stands; where the message alone is told."""
+    """Queue position of a pending answer, in reads of a single message."""
     siblings: list[str] | None = None
-    """What stands in its place, itself included; where the whole chat is told."""
+    """Ids of its alternatives, itself included, in reads of a whole chat."""
 
     @classmethod
     def from_record(cls, message: records.Message, family: list[str] | None = None) -> MessageRead:
@@ -127,17 +127,17 @@ class ChatWithMessages(ChatRead):
 
 
 class ChatPage(BaseModel):
-    """Some chats, newest first."""
+    """A page of chats, newest first."""
 
     chats: list[ChatRead]
     next: str | None
-    """For `after`, where older ones follow."""
+    """Cursor for `after`, if there are older ones."""
     previous: str | None
-    """For `before`, where newer ones come first."""
+    """Cursor for `before`, if there are newer ones."""
 
 
 class ThreadRead(BaseModel):
-    """From the first message of a chat to one of its ends."""
+    """A thread, from a chat's first message to one of its leaves."""
 
     tail_id: str
     messages: list[MessageRead]
@@ -159,11 +159,11 @@ class SearchHitRead(BaseModel):
 
 
 class SearchResultsRead(BaseModel):
-    """Some messages, newest first."""
+    """A page of messages, newest first."""
 
     hits: list[SearchHitRead]
     next: str | None
-    """For `before`, where there may be older ones."""
+    """Cursor for `before`, if there may be older ones."""
 
 
 class ImportedChats(BaseModel):

@@ -43,12 +43,12 @@ class WebhookRead(RecordRead):
     enabled: bool
     created_at: datetime
     delivered_at: datetime | None
-    """When something arrived there last."""
+    """Time of the last delivery."""
     failed_at: datetime | None
 
 
 class WebhookWithSecret(WebhookRead):
-    """With its secret, this once."""
+    """A webhook with its secret, which is shown this once."""
 
     secret: str
 
@@ -65,7 +65,7 @@ class WebhookDeliveryRead(BaseModel):
     next_attempt_at: datetime | None
     attempts: int
     last_status: int | None
-    """Of HTTP; null: there was no answer."""
+    """HTTP status of the last answer; null: none."""
     last_error: str | None
 
     @classmethod
@@ -99,7 +99,7 @@ def webhook_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
 
     @router.get("")
     async def listed(user: User) -> list[WebhookRead]:
-        """All of the user's."""
+        """List all webhooks of the user."""
         return [WebhookRead.model_validate(hook) for hook in await hooks.of(user)]
 
     @router.get("/{webhook_id}")

@@ -61,7 +61,7 @@ class OperatorAccount(GatewayCalls):
 
 @dataclass(slots=True)
 class AnswerProgress:
-    """As much of an answer as is known."""
+    """The known part of an answer."""
 
     text: str = ""
     queue_place: tuple[int, int] | None = None

@@ -21,7 +21,7 @@ from radixway.console.page import PageVisit
 from radixway.console.pages.chat.chat_service import AnswerProgress
 
 _LONGEST = 50_000
-"""Characters of an answer that are read as markdown; more is shown as it is."""
+"""Characters of an answer that are rendered as markdown; more is shown as plain text."""
 
 _markdown = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"]).disable("image")
 
@@ -37,7 +37,7 @@ class SafeMarkdown(ui.markdown):
 
 
 class _PlainText(ui.label):
-    """A label with markdown's method."""
+    """A label with markdown's interface."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -57,9 +57,9 @@ def render_html(text: str) -> str:
 
 _REDRAW_S = 0.1
 _REDRAW_SHARE = 10
-"""Multiple of the drawing time that passes at least until the next: a long answer blocks no other page."""
+"""Pause between redraws as a multiple of the drawing time, so that a long answer blocks no other page."""
 _OUT = "Out: "
-"""What a model said begins so in the record of a plugin, beside what it was asked."""
+"""Prefix of a model's words in a plugin's record."""
 _UNFINISHED = ("pending", "in_progress")
 _RESUMABLE = ("cancelled", "aborted_by_worker", "timeout")
 
@@ -129,7 +129,7 @@ class MessageBubble:
             self._draw_from = now + max(_REDRAW_S, _REDRAW_SHARE * took_s)
 
     def _draw_text(self, content: str) -> SafeMarkdown | _PlainText:
-        """Answers are markdown, without anything that could act; what people wrote is shown as it is."""
+        """Draw answers as markdown without active content, and users' text as it is."""
         if self._is_answer:
             return SafeMarkdown(content).classes("rw-markdown")
         return _PlainText(content)
@@ -188,7 +188,7 @@ class MessageBubble:
 
 
 def _plugin_steps(message: Message) -> Sequence[Mapping[str, Any]]:
-    """Of a plugin that an answer has used, in the shape of events."""
+    """Return the plugin steps of an answer in the shape of events."""
     used = message["used_plugin"]
     if not used:
         return []

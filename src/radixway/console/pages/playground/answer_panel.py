@@ -16,11 +16,11 @@ from radixway.console.page import PageVisit
 from radixway.core.http.server_sent_events import iterate_data, read_events
 
 _REDRAW_S = 0.05
-"""What comes within it is drawn at once: every token would be a message to the browser otherwise."""
+"""Tokens within this time are drawn at once; each would be a message to the browser otherwise."""
 
 
 class AnswerPanel:
-    """One answer, in the element it was made in."""
+    """Draws one answer in the element it was made in."""
 
     def __init__(self, visit: PageVisit) -> None:
         self._visit = visit
@@ -101,13 +101,13 @@ class AnswerPanel:
         return rows
 
     def _format_speed(self, tokens: int) -> str:
-        """What came all at once says nothing of it."""
+        """Format tokens per second; a reply that came at once has none."""
         if self._first_s is None or self._last_s - self._first_s < _REDRAW_S:
             return "–"
         return f"{(tokens - 1) / (self._last_s - self._first_s):.1f}"
 
 
 def _format_tool_call(call: Mapping[str, Any]) -> str:
-    """A piece of a tool's call."""
+    """Format a piece of a tool call."""
     function = call.get("function") or {}
     return f"{function.get('name') or ''}{function.get('arguments') or ''}"

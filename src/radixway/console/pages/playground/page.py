@@ -49,7 +49,7 @@ async def build_playground_page(visit: PageVisit) -> None:
 
 
 class _PlaygroundActions:
-    """What the buttons do."""
+    """Handlers of the buttons."""
 
     def __init__(self, visit: PageVisit, form: _PromptForm, outcome: ui.element) -> None:
         self.busy = False

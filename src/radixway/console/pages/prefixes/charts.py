@@ -12,7 +12,7 @@ from radixway.console.components import format_time
 from radixway.console.texts import TextCatalog
 
 HEATS = ("#cfe5de", "#9fd0c1", "#f0cf83", "#eea15b", "#e5714f")
-"""From the coldest to the hottest, told apart by lightness too; dark words are read on all of them."""
+"""From the coldest to the hottest; they also differ in lightness, and dark words are legible on all."""
 _NAMED_COLOUR = "#b9c6c0"
 """Of models and workers."""
 _HASH_CHARS = 8

@@ -18,7 +18,7 @@ _CHOICES = {
     "size": ("requests", "tokens"),
     "most": ("60", "200", "500"),
 }
-"""By parameter of the page's address; the first is what is shown where it says nothing."""
+"""Choices by query parameter; the first is the default."""
 _COLUMNS = ("prefix", "begin", "heat", "tenants", "workers", "held_by", "last_used", "hidden")
 _REFRESH_S = 5.0
 

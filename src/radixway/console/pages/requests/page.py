@@ -71,7 +71,7 @@ class RequestFilters:
 
     values: dict[str, str] = field(default_factory=dict)
     cursors: list[str] = field(default_factory=list)
-    """Where each page after the first one that was turned to begins."""
+    """Cursor of each visited page after the first."""
 
     @classmethod
     def from_query(cls, query: Mapping[str, str]) -> RequestFilters:
@@ -111,7 +111,7 @@ class RequestFilters:
 
 
 class _RequestList:
-    """A page of requests, and the way to the next."""
+    """A page of requests with a link to the next."""
 
     def __init__(self, visit: PageVisit, filters: RequestFilters, live: ui.switch) -> None:
         """Draw the table and its buttons, empty so far; `live`: the first page refreshes by itself."""

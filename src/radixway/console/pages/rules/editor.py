@@ -19,9 +19,9 @@ dark.addEventListener("change", tell);
 tell();
 """
 _PAUSE_S = 0.4
-"""After the last key before a text is checked."""
+"""Pause after the last key before a text is checked."""
 _ANSWERS_WITHIN_S = 30.0
-"""A browser over a slow line."""
+"""Time for a browser over a slow line."""
 
 
 class RulesEditor:
@@ -40,7 +40,7 @@ class RulesEditor:
         self.is_checked = False
         """`text` is what stands there, and was found to be without mistakes, or with these."""
         self.text = with_newlines(text)
-        """As it was read last."""
+        """Text as last read."""
         dark = bool(visit.preferences.dark)
         self._code = ui.codemirror(
             text,

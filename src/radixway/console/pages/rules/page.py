@@ -41,7 +41,7 @@ async def build_rules_page(visit: PageVisit) -> None:
 
 
 class _RulesActions:
-    """What the gateway has, what stands in the editor, and what becomes of it."""
+    """Handlers: the gateway's rules, the editor's text, and applying it."""
 
     def __init__(self, visit: PageVisit, rules: Mapping[str, Any], state: ui.element) -> None:
         """Draw the page of `rules` for `visit`; `state` shows what is in force."""
@@ -71,7 +71,7 @@ class _RulesActions:
 
     @property
     def _saved_text(self) -> str:
-        """What stands in the file; where there is none, what is in force."""
+        """Return the file's text, or the rules in force where there is no file."""
         text = self._rules["text"]
         return with_newlines(self._rules["in_force"]["text"] if text is None else text)
 

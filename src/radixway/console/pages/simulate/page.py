@@ -46,7 +46,7 @@ class _SimulationList:
         self._visit = visit
         self._chosen: str | None = None
         self._shown: tuple[Any, ...] | None = None
-        """The chosen one as it was drawn: id and state."""
+        """Id and state of the chosen simulation as drawn."""
         self._listed: list[tuple[Any, ...]] | None = None
         self._progress: ui.linear_progress | None = None
         self._percent: ui.label | None = None

@@ -25,7 +25,7 @@ class ClassicCache(ConfigSection):
     enabled: bool = False
     """Answers are kept, as under `semantic_cache`, which goes before this section."""
     backend_type: Literal["memory", "milvus", "hybrid", "redis", "valkey", "qdrant"] = "memory"
-    """Where they are kept."""
+    """Store of the entries."""
     similarity_threshold: Share | None = None
     """Least likeness of two questions; by default `bert_model.threshold`."""
     max_entries: int = Field(default=1000, ge=0)
@@ -33,7 +33,7 @@ class ClassicCache(ConfigSection):
     ttl_seconds: int = Field(default=3600, ge=0)
     """0: they never end."""
     eviction_policy: Literal["fifo", "lru", "lfu"] = "fifo"
-    """Which go first."""
+    """Eviction order."""
     backend_config_path: str | None = None
     """A file with Milvus' `connection` and `collection`."""
     embedding_model: Unused[str] = "bert"
@@ -47,7 +47,7 @@ class ClientTools(ConfigSection):
     """`tools.client_tools`: long lists of tools that clients send, made shorter."""
 
     enabled: bool = False
-    """Whether clients' own lists are made shorter."""
+    """Shorten clients' own tool lists."""
     at_least: int = Field(default=16, ge=1)
     """Lists of fewer tools stay as they are."""
     top_k: int | None = Field(default=None, ge=1)
@@ -60,7 +60,7 @@ class ClassicTools(ConfigSection):
     """`tools`: selection where a request's `tool_choice` is `auto`."""
 
     enabled: bool = False
-    """Whether tools are selected."""
+    """Select tools."""
     top_k: int = Field(default=3, ge=1)
     """How many are offered."""
     least_score: Share | None = None
@@ -68,11 +68,11 @@ class ClassicTools(ConfigSection):
     similarity_threshold: Share | None = None
     """The published threshold, of the query's cosine with the description (or with the examples) alone."""
     tools_db_path: str | None = None
-    """From where the gateway was started."""
+    """Path relative to the gateway's working directory."""
     categories: tuple[str, ...] = ()
     """Only tools of these categories of the database are offered; by default of all."""
     fallback_to_empty: bool = True
-    """Where no tool is good enough: the request goes on without any. Otherwise as it came."""
+    """Without a good tool, send the request without any; otherwise unchanged."""
     client_tools: ClientTools = ClientTools()
 
 

@@ -40,7 +40,7 @@ GUARD_FINDS = {
         *("DATE_TIME", "CN_ID_CARD", "CN_BANK_CARD", "CREDIT_CARD"),
     },
 }
-"""What conditions may name without a signal of that name: what ships finds these."""
+"""Names that conditions may use without a signal: findings of the shipped guard."""
 
 
 def find_contradictions(section: SemanticConfig) -> Iterator[PlacedMistake]:
@@ -222,7 +222,7 @@ def _backend_settings(kind: str, path: str | None) -> dict[str, Any]:
 
 
 class _Lenient(ConfigSection, extra="ignore"):
-    """What else stands there tunes the peer's own client and index, and has no effect here."""
+    """Ignores the settings that tune the other product's own client and index."""
 
 
 class _Login(_Lenient):

@@ -32,7 +32,7 @@ Unused = Annotated[T, Field(description="Read and not used.")]
 
 
 class PiiPolicy(ConfigSection):
-    """Which personal data a model may be shown."""
+    """The personal data that a model may see."""
 
     allow_by_default: bool = False
     """All of it: nothing is looked for."""
@@ -44,12 +44,12 @@ class LoraAdapterConfig(ConfigSection):
     """An adapter that the model's workers serve under its own name."""
 
     name: ModelName
-    """What the worker calls it."""
+    """The worker's name of the model."""
     description: Comment = ""
 
 
 class ModelParams(ConfigSection):
-    """One model, under `model_config`."""
+    """A model, under `model_config`."""
 
     reasoning_family: str | None = None
     """Its entry in `reasoning_families`; a model without one is never told whether to think."""
@@ -65,7 +65,7 @@ class VllmEndpoint(ConfigSection):
     """A worker: `http://address:port`. It joins those under `workers`."""
 
     name: str = Field(min_length=1)
-    """What `preferred_endpoints` call it, and the pool of its worker."""
+    """Name in `preferred_endpoints`, and the pool of its worker."""
     address: Address
     """Its host."""
     port: Port
@@ -79,7 +79,7 @@ class VllmEndpoint(ConfigSection):
 
     @property
     def url(self) -> str:
-        """Its address as a worker's."""
+        """Return its address as a worker URL."""
         host = f"[{self.address}]" if ":" in self.address and "[" not in self.address else self.address
         return f"http://{host}:{self.port}"
 
@@ -129,12 +129,12 @@ class BilingualText(ConfigSection):
     """A text in two languages."""
 
     en: str = ""
-    """For questions in any other language."""
+    """Text for questions in any other language."""
     zh: str = ""
-    """For questions in Chinese."""
+    """Text for questions in Chinese."""
 
     def text_in(self, language: str) -> str:
-        """In that language if there is one, else in the other."""
+        """Return the text in `language`, else in the other one."""
         return (self.zh or self.en) if language == "zh" else (self.en or self.zh)
 
 
@@ -146,14 +146,14 @@ class ModelScore(ConfigSection):
     score: float = Field(gt=0)
     """How good it is in this category."""
     use_reasoning: bool
-    """Whether it is to think about these questions."""
+    """Reason about these questions."""
     reasoning_description: Comment = ""
     reasoning_effort: str | None = None
-    """For families with efforts; by default `default_reasoning_effort`."""
+    """Effort for families that have it; by default `default_reasoning_effort`."""
 
 
 class CategoryConfig(ConfigSection):
-    """One category, and what is different for its questions."""
+    """A category, and what differs for its questions."""
 
     name: str = Field(min_length=1, max_length=128)
     """A label of the domain head, or one of your own that `mmlu_categories` or rules lead to."""
@@ -164,17 +164,17 @@ class CategoryConfig(ConfigSection):
     system_prompt_enabled: bool | None = None
     """False: its prompt is not set."""
     system_prompt_mode: PromptMode = "replace"
-    """Of a system message that is there already. `insert`: the prompt goes before it."""
+    """How to combine it with an existing system message. `insert`: the prompt goes before it."""
     semantic_cache_enabled: bool | None = None
-    """Whether its answers are kept and given again."""
+    """Cache its answers."""
     semantic_cache_similarity_threshold: Share | None = None
     """The least likeness for that."""
     jailbreak_enabled: bool | None = None
-    """Whether the guard looks for attacks in requests of this category."""
+    """Look for attacks in requests of this category."""
     jailbreak_threshold: Share | None = None
     """The guard's threshold for them."""
     pii_enabled: bool | None = None
-    """Whether the guard looks for personal data in requests of this category."""
+    """Look for personal data in requests of this category."""
     pii_threshold: Share | None = None
     """The guard's threshold for it."""
     model_scores: tuple[ModelScore, ...] = ()
@@ -207,7 +207,7 @@ class PreferenceConfig(ConfigSection):
     """Quality against price and time."""
 
     default: Preference = "best"
-    """For requests that say nothing (`x-radixway-preference`, or `preference` in the body)."""
+    """Preference of requests without one (`x-radixway-preference`, or `preference` in the body)."""
     least_share: Share = 0.8
     """`fast` and `cheap` choose among models with at least this share of the best score."""
     completion_tokens: int = Field(default=256, ge=1)
@@ -240,4 +240,4 @@ class BlockConfig(ConfigSection):
     """The reply to a client whom a rule blocks."""
 
     status: int = Field(default=403, ge=400, le=499)
-    """Of the answer to a request that a rule blocks."""
+    """Status of a blocked request's answer."""

@@ -62,9 +62,9 @@ class SemanticConfig(ConfigSection):
     clear_route_cache: bool = False
     """Envoy's."""
     default_reasoning_effort: str = "medium"
-    """Where a model thinks and nothing says how much."""
+    """Default effort of reasoning models."""
     strategy: Literal["priority", "confidence"] = "priority"
-    """Which of the `decisions` that hold wins."""
+    """How to choose among `decisions` that hold."""
 
     categories: tuple[CategoryConfig, ...] = ()
     models: dict[ModelName, ModelParams] = Field(default_factory=dict, alias="model_config")
@@ -107,7 +107,7 @@ class SemanticConfig(ConfigSection):
         return bool(self.model_fields_set) if self.enabled is None else self.enabled
 
     def model_names(self) -> list[str]:
-        """Every model that is configured, each once."""
+        """Return every configured model once."""
         scored = (score.model for category in self.categories for score in category.model_scores)
         refs = (ref.lora_name or ref.model for rule in self.decisions for ref in rule.model_refs)
         default = (self.default_model,) if self.default_model else ()

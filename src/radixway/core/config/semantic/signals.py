@@ -15,7 +15,7 @@ _MULTIPLES = {"": 1, "K": 1_000, "M": 1_000_000}
 
 
 def _parse_token_count(value: object) -> object:
-    """`32K` and `1.5M` as numbers."""
+    """Parse `32K` and `1.5M`."""
     if not isinstance(value, str):
         return value
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KkMm]?)\s*", value)
@@ -44,9 +44,9 @@ class KeywordSignalConfig(ConfigSection):
     fuzzy_threshold: float = Field(default=85, ge=0, le=100)
     """Least likeness of a word, in percent."""
     models: tuple[ModelName, ...] = ()
-    """Where a prompt that matches goes at once, the best of them first."""
+    """Models for a matching prompt, best first, without further decision."""
     priority: int = 150
-    """Of that, among the rules."""
+    """Priority of that among the rules."""
 
 
 class RegexSignalConfig(ConfigSection):
@@ -60,7 +60,7 @@ class RegexSignalConfig(ConfigSection):
     action: Literal["block", "route", "log"] = "log"
     """What follows where it matches."""
     message: str = ""
-    """What a request that it blocks is told."""
+    """Message to a blocked request."""
     models: tuple[ModelName, ...] = ()
     """Where it goes under `route`, the best first."""
     priority: int | None = None
@@ -123,7 +123,7 @@ class ContextSignalConfig(NamedSignalConfig):
     """The length of the conversation."""
 
     min_tokens: Tokens = 0
-    """It matches from so many on …"""
+    """Fewest tokens that match …"""
     max_tokens: Tokens | None = None
     """… up to so many."""
 
@@ -193,7 +193,7 @@ class SignalsConfig(ConfigSection):
     jailbreak: tuple[GuardSignalConfig, ...] = ()
     pii: tuple[GuardSignalConfig, ...] = ()
     fact_check: tuple[NamedSignalConfig, ...] = ()
-    """This and the next two never match here, of which the log warns once."""
+    """Like the next two, never matches here; the log warns once."""
     user_feedbacks: tuple[NamedSignalConfig, ...] = ()
     preferences: tuple[NamedSignalConfig, ...] = ()
 
@@ -215,7 +215,7 @@ Kind = Literal[
     "user_feedback",
     "preference",
 ]
-"""What a condition's `type` may be."""
+"""Values of a condition's `type`."""
 
 
 class SignalCondition(ConfigSection):
@@ -249,9 +249,9 @@ class ModelRef(ConfigSection):
     model: ModelName
     """Its name, as requests name it."""
     use_reasoning: bool = False
-    """Whether it is to think."""
+    """Let the model reason."""
     reasoning_effort: str | None = None
-    """For models that read one."""
+    """Effort for models that read one."""
     lora_name: ModelName | None = None
     """The adapter's name goes to the worker in place of the model's."""
     score: float | None = Field(default=None, gt=0)
@@ -315,9 +315,9 @@ class DecisionPlugin(ConfigSection):
     """An additional effect of a decision. `pii` and `jailbreak` are the guard's; `hallucination` has none."""
 
     type: Literal["system_prompt", "semantic-cache", "pii", "jailbreak", "hallucination", "header_mutation"]
-    """What is done beside the choice of a model."""
+    """The plugin's action beside the choice of a model."""
     configuration: dict[str, Any] = Field(default_factory=dict)
-    """What that plugin takes."""
+    """Settings of the plugin."""
 
     @model_validator(mode="after")
     def _check_configuration(self) -> Self:
@@ -340,7 +340,7 @@ class RuleConfig(ConfigSection):
     boost_weight: float = Field(default=1.5, gt=0)
     """By how much `boost_category` multiplies."""
     message: str = ""
-    """What a request that it blocks is told."""
+    """Message to a blocked request."""
 
 
 class DecisionRule(RuleConfig):
@@ -360,4 +360,4 @@ class PolicyRule(RuleConfig):
     condition: str = Field(min_length=1, max_length=4096)
     """`keyword.k8s.matched && bert.confidence > 0.7`: docs/semantic.md."""
     models: tuple[ModelName, ...] = ()
-    """Where a request goes, the best first."""
+    """Models of the request, best first."""

@@ -47,7 +47,7 @@ class ReplyForm(Enum):
     POOLING = "pooling"
     """Vectors or scores: nothing is generated, and `usage` counts the prompt alone."""
     TGI = "tgi"
-    """What TGI streams to our own workers; no endpoint replies so."""
+    """TGI's stream to our pull workers; no endpoint replies so."""
 
 
 class ParsedRequest(NamedTuple):
@@ -80,12 +80,12 @@ class RequestBody(msgspec.Struct, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Endpoint:
-    """One API endpoint. Raises ConfigError for a declaration that nobody could guard."""
+    """An API endpoint. Raises ConfigError for a declaration that the guard could not read."""
 
     path: str
-    """As clients call it; `/sessions/{session_id}/…` for agents' calls within a session."""
+    """Path of clients; `/sessions/{session_id}/…` for agents' calls within a session."""
     name: str
-    """In metrics, logs and journals: `openai.chat`."""
+    """Name in metrics, logs and journals: `openai.chat`."""
     description: str
     """One sentence for OpenAPI."""
     body: type[RequestBody]
@@ -100,11 +100,11 @@ class Endpoint:
     exempt_reason: str | None = None
     """Why it is not guarded; required then."""
     chooses_model: bool = False
-    """Whether a client may leave the model to the semantic layer."""
+    """The model may be left to the semantic layer."""
     is_cacheable: bool = False
-    """Whether the semantic cache may keep its answers."""
+    """The semantic cache may store its answers."""
     takes_tools: bool = False
-    """Whether bodies may list tools beside messages."""
+    """Bodies may list tools beside messages."""
     salt_field: str = "cache_salt"
     """The field by which engines keep prefix caches apart."""
     operation: str = "chat"

@@ -22,14 +22,14 @@ _Count = Annotated[int, Meta(ge=0)] | None
 
 
 class Message(msgspec.Struct):
-    """One message; what else it has is the worker's to read."""
+    """A message; further fields are the worker's."""
 
     role: str
     content: str | list[Any] | None = None
 
 
 class _SamplingBody(RequestBody, kw_only=True):
-    """The fields that every worker understands the same way."""
+    """Fields that every worker understands alike."""
 
     stream: bool | None = None
     stream_options: dict[str, Any] | None = None
@@ -74,7 +74,7 @@ class CompletionBody(_SamplingBody, kw_only=True):
     prompt: str | list[Any]
 
     def _count_prompts(self) -> int:
-        """Several texts, or several lists of token ids."""
+        """Count texts, or lists of token ids."""
         prompt = self.prompt
         return len(prompt) if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int) else 1
 
@@ -142,7 +142,7 @@ class GenerateBody(RequestBody, kw_only=True):
         )
 
     def _is_for_one(self) -> bool:
-        """Return whether it asks for a single answer."""
+        """Return whether a single answer is asked for."""
         sampling = self.sampling_params
         if (
             isinstance(self.text, list)

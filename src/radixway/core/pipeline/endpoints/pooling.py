@@ -8,7 +8,7 @@ from radixway.core.http import BadBodyError
 from radixway.core.pipeline.endpoints.base import Endpoint, ParsedRequest, ReplyForm, RequestBody, named_user
 
 _Content = str | dict[str, Any]
-"""A text, or an object around one: Jina's `{"text": …}`, vLLM's `{"content": [parts]}`."""
+"""Text, or an object around it: Jina's `{"text": …}`, vLLM's `{"content": [parts]}`."""
 _Contents = _Content | Annotated[list[_Content], Meta(min_length=1)]
 
 
@@ -73,7 +73,7 @@ _SCORE_PAIRS: dict[str, tuple[str, ...]] = {
     "queries": ("documents", "items"),
     "query": ("items",),
 }
-"""What is scored against what: vLLM's names, and SGLang's last."""
+"""Pairs of fields that are scored: vLLM's names, then SGLang's."""
 
 EMBEDDINGS = Endpoint(
     path="/v1/embeddings",

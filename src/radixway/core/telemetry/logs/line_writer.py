@@ -18,12 +18,12 @@ Line = Callable[[], str]
 """Makes a line, without its end."""
 
 _MAX_QUEUED_LINES = 10_000
-"""Lines; while that many wait for their reader, others are lost, and counted."""
+"""Lines that wait at most; more are dropped and counted."""
 _GATHERING_S = 0.02
-"""How long lines gather until they are written: to wake a thread for each would cost more than its line."""
+"""Time that lines gather before they are written: waking a thread for each costs more than the line."""
 _LINES_PER_WRITE = 500
 _EXIT_FLUSH_S = 2.0
-"""How long the last lines may wait for their reader at the end of the process, all of them together."""
+"""Time for the last lines at the end of the process."""
 
 
 class LineWriter:
@@ -47,9 +47,9 @@ class LineWriter:
         self._told_lost = 0
         self._hurry = False
         self._writes_directly = False
-        """There is no thread, or soon will not be: `put_nowait` writes."""
+        """No writer thread runs: `put_nowait` writes."""
         self._patience_s = _EXIT_FLUSH_S
-        """How long `put_nowait` may still wait for the reader, in all."""
+        """Time left for `put_nowait` to wait for the reader."""
         self._make_locks()
         _writers.add(self)
         atexit.register(self._write_at_exit)
@@ -82,7 +82,7 @@ class LineWriter:
             self._hurry = False
 
     def unregister(self) -> None:
-        """Nobody will use it any more."""
+        """Unregister an unused writer."""
         atexit.unregister(self._write_at_exit)
 
     def _make_locks(self) -> None:
@@ -92,10 +92,10 @@ class LineWriter:
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
         self._turn = threading.RLock()
-        """Held by whoever writes. A finalizer may log while its own thread writes."""
+        """Held while writing; reentrant, because a finalizer may log in the writing thread."""
 
     def _write_at_exit(self) -> None:
-        """The process ends: write what waits, and from here on every line where it is logged."""
+        """Write what waits at the end of the process, and from then on each line directly."""
         self._writes_directly = True
         began = time.monotonic()
         self.flush_lines(self._patience_s)
@@ -109,7 +109,7 @@ class LineWriter:
         self._writes_directly = True
 
     def _start_thread(self) -> bool:
-        """Unless it runs; False where no thread can be had."""
+        """Start the thread unless it runs; return False if none can start."""
         if self._thread is None or not self._thread.is_alive():
             with self._starting:
                 if self._thread is None or not self._thread.is_alive():
@@ -136,7 +136,7 @@ class LineWriter:
                 self._written.notify_all()
 
     def _write_waiting(self) -> None:
-        """Write what waits, in this thread, and lose what is not read in time. Raises nothing."""
+        """Write what waits, dropping what is not read in time; never raises."""
         began = time.monotonic()
         if self._turn.acquire(timeout=self._patience_s):
             try:
@@ -148,7 +148,7 @@ class LineWriter:
         self._patience_s = max(0.0, self._patience_s - (time.monotonic() - began))
 
     def _take_lines(self) -> list[str]:
-        """Raises whatever keeps even a line about lines from being made."""
+        """Return the waiting lines. Raises what rendering raises, even of the line about lost lines."""
         lines: list[str] = []
         while self._waiting and len(lines) < _LINES_PER_WRITE:
             make = self._waiting.popleft()
@@ -164,7 +164,7 @@ class LineWriter:
         return lines
 
     def _write_some(self, until: float | None = None) -> None:
-        """`until`: when to give up, as `time.monotonic` tells it; None: when it is read."""
+        """Write until `until` (`time.monotonic`), or without limit for None."""
         try:
             text = "\n".join(self._take_lines()) + "\n"
             stream = self._stream()
@@ -184,10 +184,9 @@ class LineWriter:
 
 
 def _descriptor_of(stream: IO[str]) -> int | None:
-    """None: it is a file of Python's alone.
+    """Return the stream's descriptor, or None.
 
-    Past the stream's own buffer: a thread that is stopped while it holds that one's lock ends the interpreter
-    with a fatal error.
+    A thread stopped within the stream's buffer lock would crash the interpreter at its end.
     """
     try:
         return stream.fileno()

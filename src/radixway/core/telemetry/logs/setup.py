@@ -52,7 +52,6 @@ def keep_first_line(record: logging.LogRecord) -> bool:
 LogFields = MutableMapping[str, Any]
 
 _MAX_TEXT_CHARS = 4096
-"""Characters of a text in a line."""
 _encode = msgspec.json.Encoder(enc_hook=str).encode
 
 
@@ -115,7 +114,7 @@ def _shorten_text(text: str) -> str:
 
 
 def _plain_value(value: Any) -> Any:
-    """A text in which nothing ends a line or moves a cursor."""
+    """Escape line ends and cursor movements."""
     if isinstance(value, str) and not value.isprintable():
         return "".join(
             each if each.isprintable() else each.encode("unicode_escape").decode() for each in value
@@ -154,7 +153,7 @@ def flush_logs(within_s: float = 5.0) -> bool:
 
 
 class _LineHandler(QueueHandler):
-    """Hands each record over to `writer`; `render` puts it together where it is written."""
+    """Passes records to `writer`, which renders them when it writes."""
 
     def __init__(self, writer: LineWriter, render: Callable[[LogFields], str]) -> None:
         super().__init__(writer)  # type: ignore[arg-type]  # it needs `put_nowait` alone

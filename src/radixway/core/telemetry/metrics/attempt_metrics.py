@@ -62,7 +62,7 @@ class AttemptSeries:
         self.model = model
         self.first_token = metrics.first_token.with_labels(*labels)
         self.gaps = metrics.gaps.with_labels(*labels)
-        """Between one piece of a stream and the next."""
+        """Gaps between chunks of a stream."""
         self.prediction_errors = metrics.prediction_errors.with_labels(model, policy)
         """By how much of a prompt predictions were off."""
         self._metrics = metrics
@@ -71,7 +71,7 @@ class AttemptSeries:
             metrics.tokens.with_labels(*labels, kind) for kind in ("prompt", "cached", "completion")
         )
         self._prompts = [metrics.prompts.with_labels(*labels, by) for by in _BY]
-        """Of which it is known how much was cached: predicted, reported."""
+        """Requests with known cached tokens: predicted, reported."""
         self._cached = [metrics.cached.with_labels(*labels, by) for by in _BY]
         self._outcomes: dict[Outcome, CounterValue] = {}
         self._is_detached = False

@@ -57,7 +57,7 @@ FamilyT = TypeVar("FamilyT", Counter, Histogram)
 
 
 class MetricsRegistry(Component):
-    """One set of metrics in a registry of its own, so that two gateways in a process do not collide."""
+    """A set of metrics in a registry of its own, so that two gateways in a process do not collide."""
 
     name = "metrics"
 
@@ -66,7 +66,7 @@ class MetricsRegistry(Component):
         self.before: list[Callable[[], Awaitable[None]]] = []
         """Awaited before each scrape: what is to be asked of a database is asked then."""
         self._ours: list[tuple[Collector, MergeMode]] = []
-        """What prometheus_client does not keep by itself."""
+        """Collectors that prometheus_client does not keep."""
         self.exchanges = RequestMetrics()
         self.attempts = AttemptMetrics()
         self.steps = StepMetrics()
@@ -85,7 +85,7 @@ class MetricsRegistry(Component):
         directory = os.environ.get(DIRECTORY)
         self._writing: asyncio.Task[None] | None = None
         self._sharing: MultiprocessMetrics | None = None
-        """With the other processes in that directory."""
+        """Shares metrics with the other processes of that directory."""
         if directory:
             try:
                 self._sharing = MultiprocessMetrics(Path(directory), lambda: self._ours)

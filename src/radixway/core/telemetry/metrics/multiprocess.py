@@ -40,7 +40,7 @@ class FamilySnapshot(msgspec.Struct, array_like=True):
 
 
 class MultiprocessMetrics:
-    """One process's place in the directory."""
+    """A process's part of the metrics directory."""
 
     def __init__(self, directory: Path, own: Callable[[], Iterable[tuple[Collector, MergeMode]]]) -> None:
         """`own`: what prometheus_client does not keep there. Raises OSError: nothing can be written there."""
@@ -50,7 +50,7 @@ class MultiprocessMetrics:
         self._problem: str | None = None
         self._writing = threading.Lock()
         self._spoilt: set[str] = set()
-        """Files that cannot be read, and that was told."""
+        """Unreadable files that were reported."""
         self._lock = (directory / f"{self._name}.lock").open("wb")
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         # It opens its files with the first value of their kind, which no request shall come to grief over.
@@ -116,7 +116,7 @@ class MultiprocessMetrics:
         self._problem = problem
 
     def _native_families(self) -> Iterable[Metric]:
-        """What prometheus_client has in its files; without those that were left half made."""
+        """Collect prometheus_client's files except partial ones."""
         files = sorted(map(str, self._directory.glob("*.db")))
         try:
             return _merge_native_files(files)
@@ -134,7 +134,7 @@ class MultiprocessMetrics:
         return True
 
     def _other_snapshots(self) -> Iterator[tuple[list[FamilySnapshot], bool]]:
-        """What other processes have written, and whether each is still there."""
+        """Return other processes' snapshots, and whether each still runs."""
         for path in sorted(self._directory.glob("radixway-*.json")):
             if path.stem == self._name:
                 continue

@@ -49,7 +49,7 @@ class MetricsExposition(NamedTuple):
 
 
 class _StrippedFamilies(Collector):
-    """What was collected before, but for the times at which series were made: a third of all lines."""
+    """Families without creation times, a third of all lines."""
 
     def __init__(self, families: Iterable[Metric]) -> None:
         self._families = families
@@ -99,7 +99,7 @@ class HistogramBuckets:
         """The latest of each bucket, where there is any."""
 
     def observe_value(self, value: float, trace_id: str | None = None) -> None:
-        """One more value. `trace_id`: of the request that it was measured at, if it is traced."""
+        """Observe a value. `trace_id`: of the request that it was measured at, if traced."""
         at = bisect_left(self.bounds, value)
         self.counts[at] += 1
         self.total += value

@@ -13,12 +13,12 @@ from radixway.core.telemetry.metrics.primitives import (
 
 OTHER = "other"
 _MAX_ERROR_KINDS = 200
-"""Codes of errors that are told apart. Ours are fewer; those of a middleware that makes them up are not."""
+"""Distinct error codes in metrics; a user's middleware could invent more."""
 
 
 @dataclass(slots=True)
 class _RequestSeries:
-    """Where exchanges of one surface, model and status are counted: found once, with the first."""
+    """Series of one endpoint, model and status, looked up once."""
 
     requests: CounterValue
     latency: HistogramBuckets
@@ -81,7 +81,7 @@ class RequestMetrics(MetricGroup):
                 self._tenants.with_labels(tenant).observe_value(first_byte_s, trace_id)
 
     def record_error(self, surface: str, model: str, kind: str) -> None:
-        """It ended badly; `kind` is the code that the client was told."""
+        """Record a failed request; `kind` is the code that the client got."""
         if kind not in self._kinds:
             if len(self._kinds) >= _MAX_ERROR_KINDS:
                 kind = OTHER
@@ -105,7 +105,7 @@ _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 class StepMetrics(MetricGroup):
-    """By the name of the middleware's class, which the configuration bounds."""
+    """Metrics by middleware class, which the configuration bounds."""
 
     def __init__(self) -> None:
         self._middlewares = LabeledHistogram(

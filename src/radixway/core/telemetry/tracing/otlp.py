@@ -34,7 +34,7 @@ _PROVIDERS = (
     "OTEL_PYTHON_EXPORTER_OTLP_HTTP_TRACES_CREDENTIAL_PROVIDER",
     "OTEL_PYTHON_EXPORTER_OTLP_HTTP_CREDENTIAL_PROVIDER",
 )
-"""Where one of them names a session that knows credentials, the exporter posts with that one."""
+"""Variables that name a session with credentials for the exporter."""
 
 
 class OtlpExporter:
@@ -108,7 +108,7 @@ class OtlpExporter:
 
 
 def _build_resource(settings: TracingSettings, service: str, role: str) -> Resource:
-    """What we say of ourselves stands below what the environment says, and that below the configuration."""
+    """Build the resource: the environment overrides our defaults, the configuration both."""
     ours: dict[str, Any] = {"service.version": __version__, "radixway.role": role}
     made = Resource(ours).merge(Resource.create())
     named = made.attributes.get("service.name")
@@ -120,7 +120,7 @@ def _build_resource(settings: TracingSettings, service: str, role: str) -> Resou
 
 
 class _ExporterLogFilter(logging.Filter):
-    """Keeps what the exporter logs in the thread that exports, where others use the same library."""
+    """Filters the exporter's log records of its own thread."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -8,9 +8,9 @@ from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
 _MAX_RESPONSE_BYTES = 1 << 16
-"""Of an answer: a collector has little to say."""
+"""Bytes of a collector's answer."""
 _RESPONSE_TIMEOUT_S = 10.0
-"""Where nobody says how long it may take; as OpenTelemetry has it."""
+"""OpenTelemetry's default timeout."""
 
 
 class ExportRejectedError(Exception):

@@ -39,7 +39,7 @@ _EVENTS: Mapping[str, tuple[str, ...]] = {
     "semantic_fallback": ("model", "after"),
     "trajectory": ("known", "tokenized", "recorded", "tokens", "whole", "reason"),
 }
-"""By step of the journal, the fields that are shown; steps that are not here are not shown."""
+"""Fields shown of each journal step; other steps are hidden."""
 _NAMES = {
     "error": "error.type",
     "host": "server.address",
@@ -52,7 +52,7 @@ _NAMES = {
 }
 _USAGE = ("prompt_tokens", "completion_tokens", "cached_tokens", "estimated")
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/+-]{0,127}")
-"""What looks like a model's name; a client may write anything where one belongs."""
+"""A plausible model name; clients may send anything there."""
 MAX_PROMPT_BYTES = 64 * 1024
 """Bytes of what was asked that are shown; no more of it may wait for an export."""
 
@@ -71,15 +71,15 @@ class FinishedRequest:
     tenant: str
     model: str | None
     resolved_model: str | None
-    """Who of its worker's models answers, where that is known."""
+    """The worker's model that answers, if known."""
     workers: tuple[str, ...]
-    """Those that were asked, in that order."""
+    """Workers that were asked, in order."""
     status: int
     error: str | None
     first_byte_s: float | None
     total_s: float
     prompt: bytes | None = None
-    """What was asked, as it went to the worker, or its beginning: only where that is to be shown."""
+    """Prompt as sent to the worker, or its beginning, if it may be shown."""
 
 
 def spans_of_request(journal: Journal, trace: TraceRecord, ended: FinishedRequest) -> list[TraceSpan]:

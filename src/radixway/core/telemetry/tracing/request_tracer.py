@@ -73,7 +73,7 @@ class RequestTracer(Component):
 
 
 def _missing_package(error: ImportError) -> str:
-    """What to install, by what could not be imported."""
+    """Return what to install after an import error."""
     if (error.name or "").startswith("opentelemetry.proto"):
         return (
             "needs OpenTelemetry's own messages, which xds-protos (of radixway[envoy]) has written over "
@@ -89,7 +89,7 @@ def build_tracing(
     service: str = "radixway",
     role: str = "gateway",
 ) -> RequestTracer | None:
-    """As it is configured, here or by `OTEL_*`; None where nothing is to be traced.
+    """Build tracing as configured, here or by `OTEL_*`; None if nothing is traced.
 
     `metrics`: where its counts are published. `service`: its name, unless it is said elsewhere.
 

@@ -13,7 +13,7 @@ _HTTP_PATH = "/v1/traces"
 
 @dataclass(frozen=True, slots=True)
 class TracingSettings:
-    """All of it. What is None the exporter reads from the environment itself."""
+    """Tracing settings. The exporter reads None from the environment itself."""
 
     section: TracingConfig
     endpoint: str | None
@@ -57,7 +57,7 @@ def _protocol_from_environ(environ: Mapping[str, str]) -> Protocol:
 
 
 def _sampler_from_environ(section: TracingConfig, environ: Mapping[str, str]) -> tuple[float, bool]:
-    """The share that is sampled, and whether a caller may have decided it."""
+    """Return the sampled share, and whether callers may decide."""
     parent_based = section.parent_based
     if section.sample_ratio is not None:
         return section.sample_ratio, parent_based

@@ -42,14 +42,14 @@ class TraceSpan:
     links: tuple[tuple[int, int], ...] = ()
     """(trace id, span id) of what it has to do with, and is no part of."""
     failed: str | None = None
-    """A short reason, never a sentence that may quote somebody."""
+    """A short reason, never a sentence that may quote a user."""
 
 
 Drawn = Callable[[TimedStage], "tuple[str, Kind, dict[str, Value]]"]
 """A stretch's name, kind and attributes."""
 
 _BESIDE = 2**20
-"""Where the numbers begin of spans that nobody was told of."""
+"""First number of spans without one."""
 
 
 def build_spans(
@@ -99,7 +99,7 @@ def build_spans(
 
 
 _BATCH_SIZE = 32
-"""Requests in an export: their spans become bytes in one go, and the event loop gets no turn meanwhile."""
+"""Requests per export: encoding spans blocks the event loop."""
 
 
 class RejectedSpans(NamedTuple):
@@ -150,7 +150,7 @@ class SpanExportQueue:
             self._wake.set()
 
     def start(self) -> None:
-        """From here on exports are made."""
+        """Start exporting."""
         self._thread.start()
 
     def stop(self, within_s: float) -> None:

@@ -28,7 +28,6 @@ NAMES = (
 
 _NARROW = frozenset(("why", "when", "how", "count"))
 _LONGEST_WORD = 4
-"""Characters of a word that is replaced."""
 
 
 def chinese_pair_features(one: str, other: str, cosine: float, words: WordVectors) -> Floats:
@@ -64,7 +63,7 @@ def chinese_pair_features(one: str, other: str, cosine: float, words: WordVector
 
 
 def _is_replaced(runs: list[Match], one: str, other: str) -> bool:
-    """Whether all but one run of characters is the same, in the same order."""
+    """Return whether all but one run of characters agree in order."""
     at = there = gaps = 0
     for run in runs:
         gap, gap_there = run.a - at, run.b - there

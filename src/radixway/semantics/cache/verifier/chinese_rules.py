@@ -14,7 +14,7 @@ _DATA = read_toml("semantic_cache/chinese.toml")
 _SAME = tuple(tuple(pair.split("/")) for pair in _DATA["synonyms"].split())
 _FILLER = re.compile("|".join(_DATA["filler"].split()) + r"""|[\s,，。.?？!！、:：;；"'“”‘’()（）《》【】]""")
 _WHAT_IS = re.compile(r"(?:等于|是)多少(?=\W|$)")
-"""Asks for a value, as `what is` does."""
+"""Matches questions for a value, as `what is`."""
 _COMPATIBLE = {frozenset(pair) for pair in (("what", "where"), ("what", "who"), ("what", "when"), ("what", "why"),
                                             ("what", "count"), ("how", "what"), ("what", "none"), ("how", "none"),
                                             ("count", "none"), ("where", "none"), ("who", "none"), ("when", "none"))}  # fmt: skip
@@ -22,7 +22,7 @@ _NEGATION = re.compile(
     "不(?!同|错|管|仅|但|过|断|久|少)|没有|没|无(?!论|线|人机)|未(?!来)|别(?=[^的墅名人])|非(?=[^常洲])|勿|禁止|避免|除了"
 )
 _WHETHER_NOT = re.compile("可不可以|有没有|不小心|(.)[不没]\\1")
-"""What asks whether; and what denies nothing for all its looks."""
+"""Matches yes-no questions and words that only look like negations."""
 _OPPOSITES = tuple(pair.split("/") for pair in _DATA["opposites"].split())
 _NUMERALS = {c: v for v, c in enumerate("零一二三四五六七八九")} | {"两": 2, "〇": 0}
 _NUMBER = re.compile(r"\d+(?:\.\d+)?|[零一二三四五六七八九两十百千万亿〇]+")
@@ -126,7 +126,7 @@ def _route_ends(text: str) -> tuple[str, str] | None:
 
 
 def _differ_by_a_swap(one: str, other: str) -> bool:
-    """`狗咬人` and `人咬狗`: the same characters of content, in another order, and not merely rotated."""
+    """Return whether content characters are permuted but not rotated, as in `狗咬人` and `人咬狗`."""
     return one != other and not any(one[at:] + one[:at] == other for at in range(len(one)))
 
 

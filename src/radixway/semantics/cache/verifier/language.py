@@ -31,7 +31,7 @@ def is_latin(text: str) -> bool:
 
 
 def is_foreign(text: str) -> bool:
-    """Whether it is plainly not English: by its letters, or by the function words of another language."""
+    """Return whether it is clearly not English: by its letters, or another language's function words."""
     return not is_latin(text) or _dominant_language(parse_text(text).words) not in (None, "en")
 
 
@@ -45,7 +45,7 @@ def languages_differ(one: ParsedText, other: ParsedText) -> bool:
 
 @lru_cache(maxsize=4096)
 def _scripts(raw: str) -> frozenset[str]:
-    """The scripts of at least a fifth of the letters."""
+    """Return the scripts of at least a fifth of the letters."""
     counts: dict[str, int] = {}
     for letter in raw:
         if letter.isalpha():
@@ -56,7 +56,7 @@ def _scripts(raw: str) -> frozenset[str]:
 
 
 def _dominant_language(words: tuple[str, ...]) -> str | None:
-    """A language whose function words plainly prevail."""
+    """Return the language whose function words clearly prevail."""
     known = {name: sum(word in theirs for word in words) for name, theirs in _FUNCTION_WORDS.items()}
     best = max(known, key=lambda name: known[name])
     others = max(count for name, count in known.items() if name != best)

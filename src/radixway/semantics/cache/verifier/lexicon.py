@@ -48,7 +48,7 @@ ALIASES = tuple((re.compile(pattern), name) for pattern, name in ENGLISH["aliase
 
 
 def _name_of_each() -> dict[str, str]:
-    """By word and by stem, the stem of the first word of its line in `synonyms` or `demonyms`."""
+    """Return, by word and stem, the stem of the first word of its line in `synonyms` or `demonyms`."""
     names: dict[str, str] = {}
     for words in filter(None, map(str.split, (ENGLISH["synonyms"] + ENGLISH["demonyms"]).splitlines())):
         name = names.get(words[0], strip_ending(words[0]))

@@ -22,7 +22,7 @@ _COMMON_CAPITALS = frozenset(
 
 
 def names_differ(one: ParsedText, other: ParsedText) -> bool:
-    """Whether each text names somebody or something that the other does not: one stands for another."""
+    """Return whether each text has a name that the other has not: one stands for another."""
     mine, theirs = _languages(one), _languages(other)
     places = {*one.words, *other.words}
     apart = {name for name in mine ^ theirs if SYNONYMS.get(name) not in places}
@@ -65,7 +65,7 @@ def _is_missing_name(one: ParsedText, other: ParsedText) -> bool:
 
 @lru_cache(maxsize=4096)
 def _proper_names(raw: str) -> tuple[str, ...]:
-    """Capitalised words that do not only stand at the beginning of a sentence."""
+    """Return capitalised words that do not only begin sentences."""
     letters = [c for c in raw if c.isalpha()]
     if sum(map(str.isupper, letters)) > 0.6 * len(letters):
         return ()  # everything is in capitals
@@ -84,7 +84,7 @@ def _proper_names(raw: str) -> tuple[str, ...]:
 
 
 def _spelt_out(one: ParsedText, other: ParsedText, name: str) -> bool:
-    """The other text has an abbreviation for the words among which the name stands."""
+    """Return whether the other text abbreviates the words around the name."""
     if name not in one.words:
         return False
     at = one.words.index(name)

@@ -45,7 +45,7 @@ _UNITS = {name: unit for unit, names in ENGLISH["units"].items() for name in nam
 _BARE_UNITS = frozenset(
     {"km", "mi", "c", "f", "kelvin", "usd", "eur", "gbp", "inr", "jpy", "cny", "kg", "lb", "gal", "l", "cm"}
 )
-"""Units that make another question even where no number stands before them; single letters do not."""
+"""Units that matter without a number; single letters do not."""
 
 
 def numbers_differ(one: ParsedText, other: ParsedText) -> bool:
@@ -62,7 +62,7 @@ def numbers_differ(one: ParsedText, other: ParsedText) -> bool:
 
 @lru_cache(maxsize=4096)
 def _number_values(raw: str) -> tuple[float, ...]:
-    """Every number, in order. `one` and `first` are not among them: they are more often no quantity."""
+    """Return all numbers in order, without `one` and `first`, which are rarely quantities."""
     text = _JOINED.sub(" ", raw.lower())
     values = _roman_values(raw)
     last = ""
@@ -91,13 +91,13 @@ def _number_values(raw: str) -> tuple[float, ...]:
 
 @lru_cache(maxsize=4096)
 def _operators(raw: str) -> tuple[str, ...]:
-    """What is computed, in any spelling; only where it stands between operands of a formula."""
+    """Return operators in any spelling, between operands of a formula."""
     found = (match.group(1) or match.group(2) for match in _OPERATOR.finditer(raw.lower()))
     return tuple(sorted(_SPELLINGS.get(name.strip(), name.strip()) for name in found))
 
 
 def _roman_values(raw: str) -> list[float]:
-    """Roman numerals of two letters or more, in capitals: `Henry VIII`, `World War II`."""
+    """Return Roman numerals of two or more capitals: `Henry VIII`, `World War II`."""
     values = []
     for word in filter(None, _ROMAN.findall(raw)):
         digits = [_ROMAN_DIGITS[c] for c in word]
@@ -107,7 +107,7 @@ def _roman_values(raw: str) -> list[float]:
 
 
 def _is_sign(text: str, at: int) -> bool:
-    """A dash between two numbers is no sign of the second."""
+    """Return whether a dash is a sign: between two numbers it is not."""
     before = text[:at].rstrip()
     return not before or not (before[-1].isdigit() or before[-1] in ")%")
 

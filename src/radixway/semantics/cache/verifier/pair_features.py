@@ -84,7 +84,7 @@ _GRAMMAR = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ContentRemainder:
-    """What is left of two texts' content when what both have is taken away."""
+    """The rest of two texts' content without what both have."""
 
     shared: float
     mine: tuple[tuple[str, float], ...]

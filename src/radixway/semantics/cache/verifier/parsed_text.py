@@ -35,7 +35,7 @@ _POLITE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ParsedText:
-    """One of two texts that are compared."""
+    """A text to be compared."""
 
     raw: str
     words: tuple[str, ...]

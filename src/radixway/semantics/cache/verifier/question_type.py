@@ -26,7 +26,7 @@ NARROW = frozenset({"time", "place", "person", "reason", "quantity", "duration",
 """Kinds that ask for one particular thing."""
 _TELLING = frozenset({"describe", "explain", "define", "give", "show", "name", "find", "list", "calculate", "compute",
                       "solve", "check", "compare"})  # fmt: skip
-"""Tasks that ask for what a question with `what` or `how` asks for too."""
+"""Tasks that ask for the same as a question with `what` or `how`."""
 _COMPATIBLE = frozenset(
     map(frozenset, (("manner", "what"), ("manner", "task"), ("place", "what"), ("time", "what"), ("person", "what"),
                     ("quantity", "what"), ("duration", "what"), ("distance", "what"), ("reason", "what"),

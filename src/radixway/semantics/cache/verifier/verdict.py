@@ -40,12 +40,12 @@ _REASONS = {
     "replaced": "frame", "replaced_unlike": "frame",
     "named_apart": "names", "person_apart": "person", "tense_apart": "tense",
 }  # fmt: skip
-"""What is told where a feature spoke loudest against; of all others it is `content`."""
+"""Reason by feature that weighed most against; others are `content`."""
 
 
 @dataclass(frozen=True, slots=True)
 class PairRegression:
-    """One logistic regression. Arrays are [features]."""
+    """A logistic regression. Arrays are [features]."""
 
     names: tuple[str, ...]
     weights: Floats

@@ -28,7 +28,7 @@ def opposites_differ(one: ParsedText, other: ParsedText) -> bool:
 
 
 def _covers_half(words: set[str], only: set[str]) -> bool:
-    """One text speaks of both, the other of one: `pros and cons` and `pros`."""
+    """Return whether one text covers both sides and the other one: `pros and cons` and `pros`."""
     return any((word, opposite) in OPPOSITES for word in only for opposite in words)
 
 
@@ -51,7 +51,7 @@ def _count_negations(text: ParsedText) -> int:
 
 
 def _is_denied(one: ParsedText, other: ParsedText) -> bool:
-    """A word of the one stands in the other with a prefix that turns it round: usual, unusual."""
+    """Return whether a word stands with a negating prefix in the other text: usual, unusual."""
     plain = set(one.words) - set(other.words)
     for word in set(other.words) - set(one.words):
         for prefix in _PREFIXES:
@@ -114,12 +114,12 @@ _PARTS = {
     "under": _TO, "above": _TO, "below": _TO, "behind": _TO, "as": _TO, "causes": _TO, "cause": _TO, "for": "for",
     "in": "in", "minus": _TO, "divided": _TO, "implies": _TO, "using": "via", "with": "via",
 }  # fmt: skip
-"""Words after which a word plays a part, and which."""
+"""Prepositions, and the role that they give a word."""
 _SYMMETRIC = frozenset(
     "and or vs versus between difference differences compare comparison compared both similar equal same plus times relation relationship".split()
 )
 _REACH = 4
-"""Words up to which a preposition is about what follows."""
+"""Words that a preposition reaches."""
 
 
 def directions_differ(one: ParsedText, other: ParsedText) -> bool:
@@ -132,7 +132,7 @@ def directions_differ(one: ParsedText, other: ParsedText) -> bool:
 
 
 def _word_roles(text: ParsedText) -> dict[str, str]:
-    """By stem of a content word, the part that the nearest preposition before it gives it."""
+    """Return, by stem of a content word, the role from the nearest preposition before it."""
     parts: dict[str, str] = {}
     content = set(text.content)
     part, reach = None, 0
@@ -150,7 +150,7 @@ def _word_roles(text: ParsedText) -> dict[str, str]:
 
 
 def _is_reversed(one: ParsedText, other: ParsedText) -> bool:
-    """Two shared words have changed places around a word that gives their order a meaning."""
+    """Return whether two shared words change places around a word that makes their order meaningful."""
     if _SYMMETRIC & (set(one.words) | set(other.words)):
         return False
     mine, theirs = _first_positions(one), _first_positions(other)
@@ -182,7 +182,7 @@ def _words_between(text: ParsedText, start: int, end: int) -> set[str]:
 
 
 def _is_rotated(one: ParsedText, other: ParsedText) -> bool:
-    """The same clauses in another order: `in Python, how do I sort` and `how do I sort in Python`."""
+    """Return whether clauses are rotated: `in Python, how do I sort` and `how do I sort in Python`."""
     doubled = one.stems + one.stems
     size = len(other.stems)
     return any(doubled[at : at + size] == other.stems for at in range(size))

@@ -24,7 +24,7 @@ class TextClassifier(Protocol[R_co]):
 
 
 class LazyClassifier(Generic[R]):
-    """One classifier's directory. Loads once, in a thread of its own; reads in the encoder's threads.
+    """A classifier's directory. Loads once, in a thread of its own; reads in the encoder's threads.
 
     What could not be loaded is not tried again. Belongs to one event loop.
     """
@@ -45,7 +45,7 @@ class LazyClassifier(Generic[R]):
 
     @property
     def loaded(self) -> TextClassifier[R] | None:
-        """What runs; None until it is loaded, and where it cannot be."""
+        """Return the classifier; None until it is loaded, or if it cannot be."""
         task = self._loading
         if task is None or not task.done() or task.cancelled() or task.exception() is not None:
             return None

@@ -22,7 +22,7 @@ _LONGEST = 512
 
 @dataclass(slots=True, frozen=True)
 class SequenceReading:
-    """One text, as a sequence classifier sees it."""
+    """A text, as a sequence classifier sees it."""
 
     labels: tuple[str, ...]
     windows: Floats
@@ -51,7 +51,7 @@ class LabeledSpan:
 
     label: str
     begin: int
-    """In characters."""
+    """Start in characters."""
     end: int
     confidence: float
     """The mean over its tokens."""
@@ -59,7 +59,7 @@ class LabeledSpan:
 
 @dataclass(slots=True, frozen=True)
 class TokenReading:
-    """One text, as a token classifier sees it."""
+    """A text, as a token classifier sees it."""
 
     labels: tuple[str, ...]
     tokens: Floats
@@ -99,12 +99,12 @@ class TokenReading:
 
 
 def _strip_tag_prefix(label: str) -> str | None:
-    """`B-PERSON` → `PERSON`; None for what names nothing."""
+    """Return `PERSON` for `B-PERSON`; None for a label without an entity."""
     return None if label in ("O", "NO_PII") else label.removeprefix("B-").removeprefix("I-")
 
 
 class _Model:
-    """What both kinds share: a model, its pieces and its labels."""
+    """A model with its tokenizer and labels."""
 
     def __init__(self, model: Any, pieces: WordPieces, labels: tuple[str, ...]) -> None:
         self.labels = labels
@@ -112,7 +112,7 @@ class _Model:
         self._pieces = pieces
 
     def _probabilities(self, window: TokenWindow) -> Floats:
-        """[1, labels] or [n, labels]."""
+        """Return [1, labels] or [n, labels]."""
         import torch
 
         ids = torch.from_numpy(window.ids.astype(np.int64))[None]
@@ -123,7 +123,7 @@ class _Model:
 
 
 class SequenceClassifier(_Model):
-    """One label per text: a category, or whether it is a jailbreak."""
+    """Labels a text: a category, or whether it is a jailbreak."""
 
     def classify_steps(self, text: str) -> Generator[None, None, SequenceReading]:
         """Pauses after every window, see `EncoderService.run_work`."""
@@ -197,6 +197,6 @@ def _read_model(directory: Path, kind: str, labels: int) -> Any:
 
 
 def _max_positions(config: Any) -> int:
-    """RoBERTa counts positions from behind its padding's id."""
+    """Return the position count; RoBERTa counts from behind its padding id."""
     taken = config.pad_token_id + 1 if config.model_type in ("roberta", "xlm-roberta") else 0
     return int(config.max_position_embeddings) - taken

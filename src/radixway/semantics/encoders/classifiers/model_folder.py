@@ -16,7 +16,7 @@ _WORDS: dict[Task, tuple[str, ...]] = {
     "jailbreak": ("jailbreak", "security", "prompt_guard"),
     "pii": ("pii",),
 }
-"""What the published models' directories are named by."""
+"""Names that the published models' directories contain."""
 
 _PREFERRED = ("bert", "roberta", "modernbert")
 _MAPPINGS = (

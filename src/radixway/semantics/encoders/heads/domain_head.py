@@ -26,14 +26,14 @@ OTHER_UNREAD = 0.5
 """Probability of `other` for what no table can read, like kana or Hangul; the other labels share the rest."""
 
 NEIGHBOURS_WEIGHT = 0.8
-"""What the logarithm of known texts' density counts among the logits of the everyday style."""
+"""Weight of the logarithm of known texts' density among the logits of the everyday style."""
 
 Columns = NDArray[np.int64]
 
 
 @dataclass(slots=True, frozen=True)
 class DomainReading:
-    """What the head says of a text."""
+    """The head's reading of a text."""
 
     label: str
     confidence: float
@@ -41,7 +41,7 @@ class DomainReading:
     distribution: Mapping[str, float]
     """Probability of every label; they add up to one."""
     entropy: float
-    """Of the distribution, over log(labels): 0 certain, 1 no idea."""
+    """Entropy of the distribution, over log(labels): 0 certain, 1 no idea."""
 
     @classmethod
     def from_distribution(cls, distribution: Mapping[str, float]) -> DomainReading:
@@ -53,7 +53,7 @@ class DomainReading:
 
 @dataclass(slots=True, frozen=True)
 class ScriptSoftmax:
-    """One script's softmax regression. Its columns are labels, or labels in two styles, everyday ones first.
+    """A script's softmax regression. Its columns are labels, or labels in two styles, everyday ones first.
 
     Exam questions and what people ask every day differ so much in their words, and in how often which label
     is meant, that one column for both serves neither; apart, the style is read along with the label.
@@ -145,7 +145,7 @@ class DomainHead:
         return DomainReading.from_distribution(dict(zip(self.labels, shares, strict=True)))
 
     def _probabilities(self, text: str, encoding: TextEncoding) -> Floats:
-        """[labels]: what the tables say, each for the share of the text that is in its script."""
+        """Return [labels]: each table's result, weighted by its script's share of the text."""
         features = text_features(text, HASHES)
         chinese = min(max((features.han_share - HAN_FROM) / (HAN_ALONE - HAN_FROM), 0.0), 1.0)
         found = np.zeros(len(self.labels), np.float32)

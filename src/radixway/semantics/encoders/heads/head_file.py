@@ -17,25 +17,25 @@ from radixway.semantics.encoders.base import EncoderError, TextEncoder
 
 _FORMAT = 1
 _ABOUT = "about"
-"""The entry that holds everything but the arrays: JSON in UTF-8, as bytes."""
+"""Entry with all but the arrays: JSON in UTF-8, as bytes."""
 
 Array = NDArray[np.generic]
 
 
 @dataclass(slots=True, frozen=True)
 class HeadFile:
-    """What a classifier learnt. What its arrays mean is the business of whoever reads its `kind`."""
+    """A classifier's arrays, whose meaning depends on its `kind`."""
 
     kind: str
     """`domain`, `jailbreak`, `pii` …"""
     labels: tuple[str, ...]
-    """In the order of the arrays' columns, which is part of what was learnt."""
+    """Labels in the order of the arrays' columns."""
     encoder: str
     """The id of the encoder that it was trained with, precision included."""
     weights: str
     """SHA-256 of that encoder's weights, hexadecimal."""
     data: str
-    """What it was trained on, for people: sets, rows, licences."""
+    """Training data, for people: sets, rows, licences."""
     arrays: Mapping[str, Array]
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Numbers and switches that belong to the arrays: temperature, buckets …; JSON values."""

@@ -28,7 +28,7 @@ _PRIME = 0x9E3779B1
 
 @dataclass(slots=True, frozen=True)
 class NgramCounts:
-    """How often each n-gram occurs: buckets ascending, each once."""
+    """Counts of n-grams: buckets ascending, each once."""
 
     buckets: NDArray[np.int64]
     """[n]"""
@@ -43,19 +43,20 @@ class NgramCounts:
 
 @dataclass(slots=True, frozen=True)
 class TextFeatures:
-    """What heads read besides the sentence vector."""
+    """The features that heads read besides the sentence vector."""
 
     words: NgramCounts
     """Words, and pairs of words."""
     pieces: NgramCounts
     """Pieces of words of 4 characters, pieces of Chinese of 1–4."""
     han_share: float
-    """Of all letters and digits, how many are Chinese or Japanese: 0 to 1."""
+    """Share of Chinese or Japanese among letters and digits: 0 to 1."""
     foreign_share: float
-    """Of all letters and digits, how many are neither Latin, Greek nor Chinese: kana, Hangul, Cyrillic …"""
+    """Share of letters and digits that are neither Latin, Greek nor Chinese: kana, Hangul, Cyrillic …"""
 
     def fold_buckets(self, buckets: int) -> TextFeatures:
-        """What `text_features` gives for as many buckets or fewer (2ⁿ), without reading the text anew."""
+        """Return the features of `text_features` for as many buckets or fewer (2ⁿ), without reading the text
+        again."""
         return replace(self, words=self.words.fold_buckets(buckets), pieces=self.pieces.fold_buckets(buckets))
 
 
@@ -75,7 +76,7 @@ def text_features(text: str, buckets: int) -> TextFeatures:
 
 
 def _replace_number(digits: re.Match[str]) -> str:
-    """Numbers of one length are one word: years stay apart from small counts."""
+    """Replace numbers by their length, which tells years from small counts."""
     return "0" * min(len(digits[0]), 5)
 
 
@@ -84,7 +85,7 @@ def _code_points(text: str) -> NDArray[np.uint32]:
 
 
 def _is_han(letters: NDArray[np.uint32]) -> NDArray[np.bool_]:
-    """Of letters that `_RUNS` let pass: everything from the CJK radicals to the ideographs but Hangul."""
+    """Return whether letters that `_RUNS` accepts are CJK, radicals to ideographs, without Hangul."""
     han: NDArray[np.bool_] = (
         (letters >= 0x2E80) & (letters <= 0xFAFF) & ~((letters >= 0xA000) & (letters < 0xF900))
     )
@@ -92,7 +93,7 @@ def _is_han(letters: NDArray[np.uint32]) -> NDArray[np.bool_]:
 
 
 def _is_foreign(letters: NDArray[np.uint32]) -> NDArray[np.bool_]:
-    """Of letters that `_RUNS` let pass: from Cyrillic on, but radicals and ideographs."""
+    """Return whether letters that `_RUNS` accepts are from Cyrillic on, without radicals and ideographs."""
     ideographs = _is_han(letters) & ~((letters >= 0x3040) & (letters <= 0x31FF))
     foreign: NDArray[np.bool_] = (letters >= 0x400) & (letters <= 0xFFFF) & ~ideographs
     return foreign
@@ -106,7 +107,7 @@ def _word_hashes(runs: list[str]) -> NDArray[np.uint32]:
 
 
 def _piece_hashes(letters: NDArray[np.uint32], han: NDArray[np.bool_]) -> NDArray[np.uint32]:
-    """Hashes of all pieces within one word, the spaces around it included, or within one run of Chinese."""
+    """Return hashes of all pieces within one word with its spaces, or one run of Chinese."""
     gaps = np.concatenate([[0], np.cumsum(letters == _SPACE)])
     chinese = np.concatenate([[0], np.cumsum(han)])
     found = []
@@ -128,7 +129,7 @@ def _piece_hashes(letters: NDArray[np.uint32], han: NDArray[np.bool_]) -> NDArra
 
 
 def _mix_hashes(hashes: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """MurmurHash3's finaliser: spreads what differs in few bits over all of them."""
+    """Mix bits with MurmurHash3's finaliser."""
     hashes = (hashes ^ (hashes >> np.uint32(16))) * np.uint32(0x85EBCA6B)
     hashes = (hashes ^ (hashes >> np.uint32(13))) * np.uint32(0xC2B2AE35)
     return hashes ^ (hashes >> np.uint32(16))

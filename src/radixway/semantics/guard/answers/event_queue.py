@@ -27,11 +27,11 @@ from radixway.semantics.guard.answers.watched_text import WatchedText, WatchText
 
 _LIKE_JSON = re.compile(rb"\{|\[\s*\{")
 _LONG = 32
-"""Characters of an event that is divided where only a part of it is decided."""
+"""Events with fewer characters are not divided."""
 _SPACE = re.compile(r"\s*")
 _decoder = json.JSONDecoder()
 _HALF = "\ufffd"
-"""What stands for a character that has not come whole."""
+"""Stands for a character that is not complete yet."""
 
 
 @dataclass(slots=True, eq=False)
@@ -40,12 +40,12 @@ class ReleasedText:
 
     text: WatchedText
     index: int
-    """Of its answer."""
+    """Index of its answer."""
     said: list[str] = field(default_factory=list)
     changed: bool = False
-    """Something the client has is not as it came."""
+    """The client's text differs from the worker's."""
     hidden_until: int = 0
-    """Where what was changed last ends, in the worker's words."""
+    """End of the latest change, in the worker's text."""
 
     def release_until(self, until: int) -> tuple[str, bool]:
         """Return what the client gets up to `until`, and whether any of it is not as it came."""
@@ -105,7 +105,7 @@ class EventQueue:
         self._report = report
         self._waiting: deque[PendingEvent] = deque()
         self._now: dict[int, ReleasedText] = {}
-        """By answer: the text that grows."""
+        """By answer: its growing text."""
         self._field: dict[int, str] = {}
         self._cumulative = CumulativeTexts()
         self._head: Json = {}
@@ -115,7 +115,7 @@ class EventQueue:
 
     @property
     def has_pending(self) -> bool:
-        """Whether something is held back."""
+        """Return whether something is held back."""
         return bool(self._waiting)
 
     async def push_event(self, raw: bytes) -> bytes:

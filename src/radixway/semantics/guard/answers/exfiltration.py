@@ -50,7 +50,7 @@ class WebAddress(NamedTuple):
     query: str
     fragment: str
     loads: bool
-    """Whoever shows the text fetches it at once: a picture."""
+    """Readers load it at once: a picture."""
 
 
 def find_next_address(text: str, start: int) -> int | None:
@@ -128,7 +128,7 @@ def _closing_pattern(text: str, begin: int) -> str | None:
 _WORD = re.compile(r"[^\W\d_]{4,}")
 _NUMBER = re.compile(r"(?=[A-Za-z_\-]*\d)[A-Za-z0-9_\-]{5,}|\d+(?:[.,]\d+)+")
 _SHORT_NUMBER = re.compile(r"(?=[A-Za-z_\-]*\d)[A-Za-z0-9_\-]{4,}|\d+(?:[.,]\d+)+")
-"""Of pictures, which nobody has to click at."""
+"""Short numbers that count in pictures, which load without a click."""
 _CODE = re.compile(r"[A-Za-z0-9+/_\-]{16,}={0,2}")
 _UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
 
@@ -140,7 +140,7 @@ _DECODERS: tuple[Callable[[str], bytes], ...] = (
 )
 
 _PHRASE = 8
-"""Letters of the conversation in a row."""
+"""Consecutive letters of the conversation."""
 _WORDS = 2
 _FREE_TEXT_WORDS = 4
 _LONG_CODE = 24
@@ -215,7 +215,7 @@ def _holds_text(code: str) -> bool:
 
 
 REMOVED = "#link-removed"
-"""As an address it leads nowhere, and nothing is fetched from there."""
+"""Stands in place of an address; it leads nowhere and loads nothing."""
 
 
 class ExfiltrationJudge(TextJudge):
@@ -237,11 +237,11 @@ class ExfiltrationJudge(TextJudge):
         self._said = said
         self._hold_back = hold_back
         self._at = 0
-        """No address begins before it that was not judged."""
+        """All addresses before it are judged."""
         self._removing: int | None = None
-        """Where the address began that is taken out, and has not ended yet."""
+        """Start of the address being removed, until it ends."""
         self._told: dict[str, set[str]] = {}
-        """Words of the conversation by the host that they were told."""
+        """By host, words of the conversation that it was given."""
 
     async def judge_view(self, view: TextView, *, last: bool) -> Sequence[TextEdit]:
         edits: list[TextEdit] = []
@@ -252,7 +252,7 @@ class ExfiltrationJudge(TextJudge):
         return edits
 
     def _judge_next_address(self, view: TextView, edits: list[TextEdit], *, last: bool) -> bool:
-        """Judge one address; False where there is no other that could be judged now."""
+        """Judge one address; return False if no other can be judged now."""
         text = view.text
         if self._removing is not None:
             return self._remove_rest(view, edits)

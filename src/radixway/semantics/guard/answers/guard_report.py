@@ -17,7 +17,7 @@ from radixway.semantics.guard.incident import GuardFinding, GuardIncident, Incid
 log = logging.getLogger(__name__)
 
 _MOST_FINDINGS = 100
-"""Of one rule, in one reply, that are told one by one."""
+"""Findings per rule and reply that are listed."""
 
 
 class AnswerGuardMetrics:

@@ -25,9 +25,9 @@ class DeadlineStream:
         self._longest_wait_s = longest_wait_s
         self._next: asyncio.Task[bytes] | None = None
         self._is_overdue = False
-        """None was given since the last chunk."""
+        """A None came since the last chunk."""
         self._deadline: float | None = None
-        """Of what is held back, in the event loop's time."""
+        """Deadline of held-back text, in the event loop's time."""
 
     def __aiter__(self) -> Self:
         return self
@@ -156,15 +156,15 @@ class GuardedParts:
         self._name = ""
         self._text: WatchedText | None = None
         self._part: ReadPart = TextPart("")
-        """The last part of the text that grows."""
+        """Last part of the growing text."""
         self.changed = False
-        """Something is not as the model wrote it: tokens and log-probabilities would tell what was."""
+        """Text differs from the model's, so that tokens and log-probabilities are withheld."""
         self.stopped = False
         """The answer must end."""
 
     @property
     def has_pending(self) -> bool:
-        """Whether something is held back."""
+        """Return whether something is held back."""
         return self._text is not None and self._text.has_pending
 
     async def release_overdue(self) -> list[ReadPart]:

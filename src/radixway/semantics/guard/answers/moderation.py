@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from aiohttp import ClientSession, StreamReader
 
 _CONTEXT = 1000
-"""Characters of what was said before that the service sees too."""
+"""Characters of earlier text that the service sees, too."""
 _MOST_REPLY_BYTES = 2**20
 _CATEGORY = re.compile(r"[A-Za-z][A-Za-z0-9_/-]{0,63}")
 
@@ -86,7 +86,7 @@ class ModerationClient:
 
 
 class ModerationBatches(AnswerRule):
-    """One text on its way past the service, a few sentences at a time.
+    """Sends one text to the service, a few sentences at a time.
 
     It is shown what the client will see, but with placeholders as the model wrote them: what was taken out
     of a request on its way to a model is not told to another service.
@@ -102,7 +102,7 @@ class ModerationBatches(AnswerRule):
         self._told = ""
         self._before = ""
         self._length = 0
-        """Characters that were judged."""
+        """Characters judged."""
         self.stopped = False
 
     async def moderate_pieces(self, view: TextView, pieces: list[TextPiece], *, now: bool) -> list[TextPiece]:

@@ -85,7 +85,7 @@ class PersonalDataJudge(TextJudge):
     async def _judge_window(
         self, view: TextView, cut: int, seen: int, edits: list[TextEdit], *, grows: bool = False
     ) -> None:
-        """Decide all that begins in `[self._begin, cut)`, having seen `[…, seen)`, which may still grow."""
+        """Judge what begins in `[self._begin, cut)` with text up to `seen`, which may still grow."""
         begin = self._begin
         start = max(0, begin - _CONTEXT)
         found = [

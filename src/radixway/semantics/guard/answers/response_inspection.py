@@ -21,7 +21,7 @@ from radixway.semantics.guard.redaction import PlaceholderRestorer, PlaceholderV
 
 _NO_SECRET = frozenset({"tools", "functions", "response_format"})
 _HOST = re.compile(r"[\w.\-:\[\]]+")
-"""What may stand for a host; browsers take nothing else."""
+"""Matches hosts as browsers accept them."""
 
 
 class ResponseInspection:

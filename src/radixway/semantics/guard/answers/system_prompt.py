@@ -22,7 +22,7 @@ from radixway.semantics.guard.jailbreak.spelling_folds import LOOKALIKES, TAG_FI
 
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]")
 _TAGS = 0xE0000
-"""What lies between a tag character, which nobody sees, and the character it stands for."""
+"""Offset of invisible tag characters from those that they stand for."""
 
 _WORD, _CHARACTER = 3, 2
 """Weights of a word, and of a Chinese, Japanese or Korean character, which is less than a word of its own."""
@@ -59,9 +59,9 @@ def weigh_letters(text: str) -> tuple[str, list[int]]:
 N = 8
 """Letters of the n-grams."""
 _MOST_RUNS = 8
-"""Places that are followed at a time; of an n-gram that occurs more often, the first ones."""
+"""Places followed at a time; of a more frequent n-gram, the first ones."""
 _LONGEST = 65_536
-"""Characters of a secret that are looked for."""
+"""Characters of a secret that are indexed."""
 
 
 class SecretIndex:
@@ -118,7 +118,7 @@ class SecretOverlap:
         self._known = known
         self._tail = ""
         self._runs: list[tuple[int, int]] = []
-        """Where in the index each run is now, and how long it is; the longest first."""
+        """Position in the index and length of each run, longest first."""
         self._covered = bytearray(len(index.text))
         self.covered = 0
         """Letters of the secret that have been told, in runs of at least N, each way of telling counted."""
@@ -159,7 +159,7 @@ class SecretOverlap:
 
 
 _LEAST_CODE = 24
-"""Digits from which a row may be a code."""
+"""Fewest digits of a code."""
 _BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_")
 _HEX = frozenset("0123456789abcdefABCDEF")
 _BETWEEN_HEX = frozenset(" \n\t:,-x\\%")
@@ -176,7 +176,7 @@ class DigitDecoder:
         self._row: list[str] = []
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
         self.begin: int | None = None
-        """Where the row began."""
+        """Start of the row."""
         self.length = 0
 
     def accepts_char(self, char: str) -> bool:
@@ -223,12 +223,12 @@ class SystemPromptJudge(TextJudge):
             (DigitDecoder(digits=_HEX, between=_BETWEEN_HEX, group=2), SecretOverlap(index, known)),
         ]
         self._places: deque[int] = deque(maxlen=hold_back)
-        """Where the latest letters stand."""
+        """Positions of the latest letters."""
         self._seen = 0
         self._held = 0
         self._told_largely = False
         self._run: tuple[int, int] | None = None
-        """A run that is found already, and goes on."""
+        """A run that was found and continues."""
 
     async def judge_view(self, view: TextView, *, last: bool) -> Sequence[TextEdit]:
         text, holds = view.text, self.action == "block"

@@ -27,13 +27,13 @@ class TextEdit:
 
 @dataclass(slots=True)
 class TextView:
-    """One text of an answer, as far as it has come, with placeholders turned back. All judges read it."""
+    """A text of an answer, as far as it has come, with placeholders turned back. All judges read it."""
 
     where: str
     """The place as findings name it: `choices[0].message.content`."""
     text: str = ""
     in_json: bool = False
-    """It is JSON: a tool call's arguments."""
+    """The text is JSON: a tool call's arguments."""
     restored: list[tuple[int, int]] = field(default_factory=list)
     """Stretches that were placeholders, in order."""
 
@@ -96,7 +96,7 @@ class TextPiece:
     origin: int
     size: int
     told: str | None = None
-    """What outsiders may see of it, where that is not `text`; None where it stayed as it came."""
+    """Text for outsiders, where it differs from `text`; None if unchanged."""
 
     @property
     def stayed(self) -> bool:

@@ -52,7 +52,7 @@ class WatchedText:
         self._decided = PieceQueue()
         self._edits: list[TextEdit] = []
         self._at = 0
-        """The place in the view up to which it is decided."""
+        """Position in the view up to which text is decided."""
         self._origin = 0
         """Characters of the worker's words that have been read into the view."""
         self._last = False
@@ -64,7 +64,7 @@ class WatchedText:
 
     @property
     def has_pending(self) -> bool:
-        """Whether something is held back."""
+        """Return whether something is held back."""
         return self.decided_until < self.length
 
     async def append_text(self, text: str, *, last: bool = False) -> None:

@@ -26,7 +26,7 @@ from radixway.semantics.guard.incident import GuardFinding, GuardIncident
 Fields: TypeAlias = dict[str, Any]
 
 GENESIS = "0" * 64
-"""What the first entry of all names as the hash before it."""
+"""Hash before the first entry."""
 _SHORTEST_KEY_BYTES = 16
 
 
@@ -97,7 +97,7 @@ reasoning_content refusal result suffix system text thinking title tool_call too
 tools url user
 """
 _FIELDS = frozenset(_PROTOCOL_FIELDS.split())
-"""Steps on the way to a text that protocols have names for; any other is written as `*`."""
+"""Path steps that protocols name; others are written as `*`."""
 
 
 def incident_fields(incident: GuardIncident, user: str | None) -> Fields:
@@ -152,6 +152,6 @@ def _sanitize_label(text: str) -> str:
 
 
 def _round_share(share: float) -> float | int:
-    """Four digits, and 1 as `1`: numbers that every JSON library writes alike."""
+    """Round to four digits, with `1` for 1: all JSON libraries write these alike."""
     rounded = round(share, 4) if isfinite(share) else 0.0
     return int(rounded) if rounded == int(rounded) else rounded

@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 FORMAT = 1
 HEAD_FILE = "head.json"
 _HEAD_IS_KEPT = {"head": True}
-"""In an entry: from there on `head.json` must be there."""
+"""In an entry: `head.json` must exist from here on."""
 _CLEAN = LogTail(None, b"", is_ended=True)
 
 
@@ -97,11 +97,11 @@ class HashChain:
         self._seal = seal
         self._max_file_bytes = max_file_bytes
         self._left: tuple[Path, int] | None = None
-        """The newest file and its size, as this process left them."""
+        """Newest file and its size, as this process left them."""
         self._head = NOWHERE
-        """Where the chain ended then."""
+        """End of the chain then."""
         self._kept: ChainHead | None = None
-        """What `head.json` says, as this process left it."""
+        """Content of `head.json`, as this process left it."""
 
     def open_chain(self, now: float) -> None:
         """Make the directory if need be, and see whether the chain can go on. Raises HashChainError."""

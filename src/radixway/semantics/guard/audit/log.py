@@ -33,7 +33,7 @@ T = TypeVar("T")
 _DAY_S = 86_400
 _LARGEST_BATCH = 1000
 _MOST_WAITING = 50_000
-"""Entries that wait for a disk that fails; what comes then is counted, and lost."""
+"""Entries kept while the disk fails; further ones are counted and lost."""
 _IDLE_S = 3600.0
 _FAILURES = (OSError, HashChainError, sqlite3.Error)
 
@@ -240,7 +240,7 @@ class AuditLog:
         return incident_fields(what, user)
 
     def _remove_expired(self) -> None:
-        """Once a day, remove what is older than it may be."""
+        """Remove expired entries once a day."""
         now = self._clock()
         today = int(now // _DAY_S)
         if self._retention_days is None or today == self._swept_on:

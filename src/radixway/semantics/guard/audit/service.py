@@ -20,7 +20,7 @@ _BLOCKED_BY_RULE = "blocked_by_rule"
 
 
 class AuditRequiredError(GatewayError):
-    """What the guard does cannot be written down now, and nothing may pass without."""
+    """The guard's actions cannot be logged now, and must be."""
 
     status = 503
     code = "audit_unavailable"
@@ -68,7 +68,7 @@ class AuditService(Component):
 
 
 class _AuditGate:
-    """Lets nothing pass while the log cannot be written."""
+    """Refuses requests while the log cannot be written."""
 
     step_name = "_Gate"
 

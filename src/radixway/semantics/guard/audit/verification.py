@@ -33,7 +33,7 @@ class BrokenEntry:
 
 @dataclass(slots=True)
 class ChainVerdict:
-    """What verification found."""
+    """The result of a verification."""
 
     entries: int = 0
     files: int = 0
@@ -51,12 +51,12 @@ class ChainVerdict:
 
     @property
     def is_end_known(self) -> bool:
-        """Whether entries that were cut off at the end would have been missed."""
+        """Return whether entries cut off at the end would have been noticed."""
         return self.kept is not None
 
     @property
     def holds(self) -> bool:
-        """Whether all of it is as it was written."""
+        """Return whether all of it is as it was written."""
         return self.broken is None
 
 
@@ -86,7 +86,7 @@ class _ChainWalk:
         self._seal = seal
         self._expect = expect
         self._begin: ChainHead | None = None
-        """What the first entry that is there was hung on."""
+        """Previous head of the first entry."""
         self._met = expect is None
         self._kept_must_be_there = False
         self._pending: list[_Line] = []

@@ -23,7 +23,7 @@ from radixway.semantics.guard.passages import Speaker, TextPassage, replace_surr
 from radixway.semantics.guard.step_executor import Steps, run_steps, steps_in_turn
 
 NOTHING = AttackAssessment(0.0, {})
-"""Of a passage that is not judged."""
+"""Assessment of a passage that is not judged."""
 THRESHOLD = 0.7
 """The published one."""
 

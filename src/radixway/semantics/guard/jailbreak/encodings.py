@@ -14,7 +14,7 @@ from urllib.parse import unquote
 from radixway.semantics.guard.jailbreak.spelling_folds import TAG_FIRST, TAG_LAST
 
 NAMES = frozenset({"tags", "url", "entities", "escapes", "base64", "hex", "binary", "morse"})
-"""Views that hold what was decoded, not the whole text spelt anew."""
+"""Views of decoded parts, rather than of the whole text."""
 _MOST_PARTS = 64
 LONGEST_PART = 32_768
 """Characters of an encoded part that are decoded."""
@@ -59,7 +59,7 @@ WORD_ORDER = (
     r"wrong way round|"
     r"read (?:it|this|them) (?:from (?:the )?(?:end|right|back|last)|backwards))"
 )
-"""What is said of a text whose words stand in reverse order."""
+"""Matches remarks about reversed words."""
 
 _MORSE_SIGNS = (
     ".- -... -.-. -.. . ..-. --. .... .. .--- -.- .-.. -- -. --- .--. --.- .-. ... - ..- ...- .-- -..- "

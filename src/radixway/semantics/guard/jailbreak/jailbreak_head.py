@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 JAILBREAK_HEAD = Path(radixway.bundled.__file__).parent / "heads" / "jailbreak.npz"
 """The one that ships."""
 PASSAGES = 4
-"""Of a long text, as many are read by the encoder: those whose n-grams are likeliest to attack."""
+"""Passages of a long text that the encoder reads: those whose n-grams are likeliest to attack."""
 _PASSAGES_A_STEP = 32
 HAN_ALONE = 0.5
 """Share of Chinese among a text's characters from which the encoder's states say nothing."""
@@ -75,7 +75,7 @@ class ReaderWeights:
     """The n-grams', of Chinese, in place of both."""
     han_bias: float
     wordings: float
-    """Of the evidence that known wordings are: -Σ log(1 - confidence)."""
+    """Evidence of known patterns: -Σ log(1 - confidence)."""
 
     def logit(self, states: float, words: float, han: float, evidence: float) -> float:
         """Weigh the logits `states` and `words`. `han`: how far the text counts as Chinese, in [0, 1]."""

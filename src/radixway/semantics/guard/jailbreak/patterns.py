@@ -110,7 +110,7 @@ def load_patterns(name: str) -> tuple[AttackPattern, ...]:
 
 
 def _source(parts: str | list[str], fragments: Mapping[str, str]) -> str:
-    """Join the parts and put fragments in place of their names. Raises KeyError for a fragment not there."""
+    """Join the parts, replacing names of fragments. Raises KeyError for a missing one."""
     return _FRAGMENT.sub(lambda found: fragments[found[1]], "".join(parts))
 
 
@@ -197,7 +197,7 @@ def find_repetition(text: str) -> PatternHit | None:
 WINDOW, OVERLAP = 262_144, LONGEST_PART
 """Characters of a window, and those that the next one repeats, so that each encoded part is whole in one."""
 _KEPT = 4_096
-"""Characters up to which a view of one of several windows is kept: the encoder reads no longer ones."""
+"""Longest cached view of a window: the encoder reads no longer ones."""
 _HIDDEN = 0.05
 """Added to the confidence of a wording that somebody disguised."""
 _OPEN_VIEWS = frozenset({"plain", "folded", "spacing", "leetspeak"})

@@ -31,7 +31,7 @@ UNSEEN_RANGES = (
     r"\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f"
     r"\u3164\ufe00-\ufe0f\ufeff\uffa0"
 )
-"""Of a regular expression's class: zero width, joiners, directions, variation selectors, fillers."""
+"""Character class of invisible signs: zero width, joiners, directions, variation selectors, fillers."""
 
 TAG_FIRST, TAG_LAST = 0xE0020, 0xE007E
 """Tag characters: ASCII that is not shown, at an offset of 0xE0000."""
@@ -45,7 +45,7 @@ _SUSPICIOUS = re.compile(
 )
 _MARKS = re.compile(r"[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u20d0-\u20ff]+")
 LEET = r"[a-z][013457@$!|][a-z013457@$!|]|[013457@$!|][a-z][013457@$!|a-z]"
-"""Of texts in which it is worth looking for digits that stand for letters; RE2, without regard to case."""
+"""Matches texts in which digits may stand for letters; RE2, case-insensitive."""
 _LEET_WORD = re.compile(r"(?<![^\s\[({\"'])[A-Za-z0-9@$!|+(]+(?=[\s.,:;?\"')\]]|$)")
 _LEET_SIGNS = "0123456789@$!|+("
 _LEET_LETTERS = str.maketrans("02345678@$!|+(9", "ozeasgtbasiitcg")
@@ -72,7 +72,7 @@ _WORDS = (
     "override list display print developer bypass model language always comply compliance possible clearly"
 )
 WORDS = frozenset(_WORDS.split())
-"""What decides between i and l where a 1 stands for a letter."""
+"""Words that decide between i and l for a 1."""
 
 
 def fold_confusables(text: str) -> str | None:

@@ -21,7 +21,7 @@ LONGEST_DECODED = 65_536
 """Characters of decoded parts that are kept, over all views."""
 MOST_VIEWS = 16
 SHORT = 4096
-"""Characters up to which words spelt anew are looked at again for other disguises: `1.g.n.0.r.3`."""
+"""Characters up to which respelled words are searched for other disguises: `1.g.n.0.r.3`."""
 _SPELLINGS = frozenset({"leetspeak", "spacing"})
 
 

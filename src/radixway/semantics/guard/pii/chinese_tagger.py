@@ -31,7 +31,7 @@ surnames double_surnames given provinces cities countries suffixes organisations
 address honorifics before_names time places nrp
 """
 _KINDS = _WORD_LISTS.split()
-"""Lists of words: each marks where one begins, and where it goes on."""
+"""Word lists; each marks where a word begins and where it continues."""
 _SHAPES = (
     *("han", "latin", "digit 1", "digit 2", "digit 4", "digit 6", "digits", "space before", "line before"),
     *(":", ",", ".", "(", '"', "-", "mark", "age"),

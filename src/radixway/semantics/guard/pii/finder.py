@@ -36,7 +36,7 @@ THRESHOLD = 0.7
 _CALLED_SO = 0.9
 """Confidence of a postal code beside a word for it."""
 _INLINE = 8_192
-"""Characters of which patterns and head make so little work that the event loop may do it."""
+"""Characters that patterns and head can read on the event loop."""
 _FEW = 1_000
 """Findings, likewise."""
 
@@ -244,7 +244,8 @@ def merge_findings(
 
 
 def _is_part_of_address(found: PersonalDataSpan, addresses: list[PersonalDataSpan]) -> bool:
-    """`addresses`: in order, none overlapping another. A code that is called one stands for itself."""
+    """Return whether it lies in one of `addresses`, which are ordered and disjoint. A labelled code stands
+    for itself."""
     if found.type != "STREET_ADDRESS" and (found.type != "ZIP_CODE" or found.confidence >= _CALLED_SO):
         return False
     before = bisect_right(addresses, found.begin, key=_span_begin)

@@ -33,17 +33,17 @@ from radixway.semantics.guard.step_executor import Steps, run_steps_inline
 PII_HEAD = Path(radixway.bundled.__file__).parent / "heads" / "pii.npz"
 """The one that ships."""
 LAYERS = (2, 4, 6)
-"""Whose states are read: names are told apart early, what they mean late."""
+"""Layers that are read: names are told apart early, their meaning late."""
 WORDS_HEAD = PII_HEAD.with_name("pii_words.npz")
 """Ships, too: knows what words look like, and no states. For texts too long to read whole."""
 
 _PART = 1024
 """Words read at a time; more would keep megabytes."""
 _HALO = 8
-"""Words on either side of a part that are read with it: as far as the convolutions see, twice."""
+"""Words around a part that are read with it: twice the convolutions' reach."""
 
 _CHARACTERS = 4000
-"""Of Chinese, read at a time."""
+"""Chinese characters read at a time."""
 
 MOST_READ = 8
 """Stretches of a text that the encoder reads."""

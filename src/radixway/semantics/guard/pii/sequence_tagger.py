@@ -18,11 +18,11 @@ from radixway.semantics.encoders.base import EncoderError, Floats
 from radixway.semantics.guard.pii.labels import SOFT_TYPES
 
 TAGS = ("O", *(f"{side}-{name}" for name in SOFT_TYPES for side in "BI"))
-"""What a head says of a word, in the order of its columns: O, then B and I of each type."""
+"""A head's columns: O, then B and I of each type."""
 
 _IMPOSSIBLE, _LEAST = -1e30, 1e-9
 _WORTH_A_LOOK = 0.02
-"""Likelihood below which neither a word nor a type is looked at: nearly all of them."""
+"""Likelihood below which no word or type is considered."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -31,7 +31,7 @@ class TaggedSpan:
 
     type: str
     begin: int
-    """In words."""
+    """Start in words."""
     end: int
     confidence: float
     """The mean likelihood of its type over its words."""

@@ -33,7 +33,7 @@ FEATURES = (*_SHAPES, *_DIGITS, *_MARKS, *_PLACES, *_LENGTHS, *_PIECES, *_TEXTS,
 
 BIT = {name: 1 << at for at, name in enumerate(FEATURES)}
 GAZETTEER_BITS = sum(BIT[name] for name in _KNOWN[:5])
-"""What lists of names and places say: training leaves it out at times, since no list is complete."""
+"""Bits of name and place lists: training drops them at times, since no list is complete."""
 
 _MARK_BITS = {mark: BIT[mark] for mark in _MARKS[:-1]} | {
     "’": BIT["'"],
@@ -49,7 +49,7 @@ _LINE_BEFORE, _LINE_AFTER = BIT["line before"], BIT["line after"]
 _LOWER = [0] + [
     BIT["lower"] | BIT["short" if size < 3 else "longer" if size < 7 else "long"] for size in range(1, 8)
 ]
-"""Of words in small letters, by length."""
+"""Bits of lower-case words by length."""
 _SENTENCE_ENDS = frozenset(".!?:;\n。！？")
 
 

@@ -34,7 +34,7 @@ class WordGazetteer:
     """Bits by word, and phrases by their first word."""
 
     bits: Mapping[str, int]
-    """Of single words, lower case."""
+    """Bits by single lower-case word."""
     phrases: Mapping[str, tuple[tuple[tuple[str, ...], int], ...]]
     """First word → (the others, bits), the longest first."""
 

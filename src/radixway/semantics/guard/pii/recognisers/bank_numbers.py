@@ -33,7 +33,7 @@ _SHAPES = frozenset((
     (6, 13),
     (8, 8),
 ))  # fmt: skip
-"""How many digits the groups have that card numbers are written in."""
+"""Group lengths of written card numbers."""
 _MOST_GROUPS = 5
 _ONE_BY_ONE = range(13, 20)
 

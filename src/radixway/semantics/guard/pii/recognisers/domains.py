@@ -45,7 +45,8 @@ com org net edu gov mil info biz io cn de uk fr jp ru br au ca nl ch se eu kr tw
 fi dk gr pt ua
 """
 _PLAIN = frozenset(_UNMISTAKABLE.split())
-"""Endings that are hardly a word, a file's or a method's, unlike those of `main.py`, `df.at`, `work.It`."""
+"""Top-level domains that are hardly a word, a file's or method's ending, unlike `main.py`, `df.at`,
+`work.It`."""
 
 _OF_PROSE = """
 dev app ai co me tv es online store shop blog cloud studio tech xyz agency design media news photography
@@ -53,7 +54,7 @@ photos health care clinic restaurant cafe gmbh london berlin paris nyc academy e
 hotel law software
 """
 _PROSE = frozenset(_OF_PROSE.split())
-"""Endings that are attributes in code as well, but hardly a word after a full stop."""
+"""Top-level domains that are attributes in code, but hardly a word after a full stop."""
 _CODE = re.compile(r"[=(){}\[\];<>`_\\$]|->|import |def |var |let |const ")
 _CODE_WINDOW = 25
 _FRAMEWORKS = frozenset(["asp.net", "vb.net", "ado.net", "ml.net", "java.net", "paint.net", "socket.io"])
@@ -149,7 +150,7 @@ def _find_plain(text: str) -> Iterator[PersonalDataSpan]:
 
 
 def _is_repository(text: str, begin: int, end: int) -> bool:
-    """`git@github.com:owner/name` is nobody's mailbox."""
+    """Return whether it is a repository, as `git@github.com:owner/name`."""
     return text.startswith("git@", begin) and text[end : end + 1] == ":"
 
 

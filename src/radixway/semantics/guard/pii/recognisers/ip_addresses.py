@@ -109,7 +109,7 @@ def _v6_span(text: str, begin: int, end: int) -> tuple[int, int]:
 
 
 def _confidence_v6(address: IPv6Address, written: str, beside: bool) -> float:
-    """`a::b` is C++ as well, `1::2` a slice, `1:2:3:4:5:6:7:8` a ratio."""
+    """Return the confidence: `a::b` is C++ as well, `1::2` a slice, `1:2:3:4:5:6:7:8` a ratio."""
     if address.is_unspecified or address.is_loopback:
         return 0.5 if beside else 0.3
     groups = written.split(":")

@@ -17,21 +17,21 @@ _INVISIBLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
     "\ufe00-\ufe0f\ufeff]"
 )
-"""Soft hyphens, zero-width characters, marks of direction, variation selectors."""
+"""Soft hyphens, zero-width characters, direction marks, variation selectors."""
 
 _HYPHENS = "\u058a\u2010\u2011\u2012\u2013\u2014\u2015\u2212\u2e3a\u2e3b\ufe58\ufe63\uff0d\uff70"
 _SPACES = "\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
 _APOSTROPHES = "\u02bc\u2018\u2019\uff07"
 _DOTS = "\u2024\ufe52\uff0e\uff61"
 _FULL_WIDTH = (*range(0xFF08, 0xFF0C), 0xFF0F, 0xFF1A, *range(0xFF20, 0xFF5B), 0xFF3F)
-"""Brackets, plus, slash, colon, at, letters, underscore; other punctuation means nothing to numbers."""
+"""Brackets, plus, slash, colon, at, letters, underscore; other punctuation does not matter for numbers."""
 _FULL_WIDTH_OFFSET = 0xFEE0
 _ASTRAL = (0x10000, 0x1FBFF)
-"""Here are the digits of rarer scripts, and the mathematical alphabets."""
+"""Digits of rarer scripts, and mathematical alphabets."""
 
 
 def _plain_forms() -> dict[str, str]:
-    """One plain character for each that is another form of it."""
+    """Return the plain character of each variant."""
     forms = dict.fromkeys(_HYPHENS, "-") | dict.fromkeys(_SPACES, " ") | dict.fromkeys(_DOTS, ".")
     forms |= dict.fromkeys(_APOSTROPHES, "'")
     forms |= {chr(code): chr(code - _FULL_WIDTH_OFFSET) for code in _FULL_WIDTH}
@@ -60,7 +60,7 @@ class PlainText:
     digits: int
     """Number of digits."""
     _dropped: tuple[int, ...] = ()
-    """For each invisible character, in order: the position in `text` that it stood before."""
+    """By invisible character, in order: its position in `text`."""
 
     def original_span(self, begin: int, end: int) -> Span:
         """Return the original's span of `text[begin:end]`, which is not empty."""

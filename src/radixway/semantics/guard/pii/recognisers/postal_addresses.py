@@ -42,7 +42,7 @@ _DUTCH = re.compile(rf"[1-9][0-9]{{3}} (?!SA|SD|SS)[A-Z]{{2}}{_NO_MORE}")
 _EUROPEAN = r"[0-9]{5}|[0-9]{2}-[0-9]{3}|[0-9]{3} [0-9]{2}"
 _BY_STREET = re.compile(rf"(?:{_EUROPEAN}|(?!1[5-9]|20)[1-9][0-9]{{3}}){_NO_MORE}")
 _BY_PLACE = re.compile(rf"(?:{_EUROPEAN}|(?!20)[2-9][0-9]{{3}}){_NO_MORE}")
-"""Codes of four digits that may be a year are left out."""
+"""Four-digit codes that may be a year are left out."""
 _BY_WORD = re.compile(
     r"(?:[A-Z]{1,2}[0-9][0-9A-Z]? ?[0-9][A-Z]{2}|[A-Z][0-9][A-Z] ?[0-9][A-Z][0-9]|[0-9]{4} ?[A-Z]{2}"
     rf"|[0-9]{{3,6}}(?:[ \-][0-9]{{2,4}})?){_NO_MORE}",
@@ -214,11 +214,11 @@ _RULES = (
     (_SIX, _is_beside_place, 0.75),
     (_SIX, _is_beside_chinese_place, 0.8),
 )
-"""A code's form, what it must stand beside, confidence."""
+"""A code's form, its required neighbour, confidence."""
 _MORE_DIGITS = re.compile(r"[ \-][0-9]")
 _CURRENCIES = ("$", "€", "£", "¥")
 _LISTED = (", ", ",\n", "\n", "n ", "o ")
-"""What stands before a code that a place follows: `, 10115 Berlin`, `in 10115 Berlin`, `to 10115 Berlin`."""
+"""Separators before a code that a place follows: `, 10115 Berlin`, `in 10115 Berlin`, `to 10115 Berlin`."""
 
 
 def _beside_address(text: str, begin: int, end: int, alone: float) -> PersonalDataSpan:
