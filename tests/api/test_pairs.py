@@ -404,7 +404,7 @@ async def test_faults_in_every_order_leave_no_place_taken():
 async def test_a_prefill_worker_of_sglang_that_says_nothing_after_its_kv_was_used_is_let_go(
     monkeypatch, stream
 ):
-    monkeypatch.setattr("radixway.routing.transports.disaggregated_dispatch._LAST_WORDS_S", 0.01)
+    monkeypatch.setattr("radixway.routing.transports.disaggregated_dispatch._PREFILL_GRACE_S", 0.01)
     decode = stream_ok if stream else answer_ok
     async with pool([hang], [decode], dialect="sglang") as (gateway, (p,), _, _):
         assert gateway.gateway.registry.get_worker(p.url) is not None

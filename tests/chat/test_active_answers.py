@@ -374,7 +374,7 @@ async def test_a_lease_that_could_not_be_renewed_in_an_outage_is_left_to_its_hol
 async def test_an_answer_that_is_whole_while_the_database_is_away_waits_for_it(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(database_outages, "AGAIN_S", 0.001)
+    monkeypatch.setattr(database_outages, "RETRY_S", 0.001)
     holder = Process(house)
     async with holder.answers.running():
         answer = await house.asked()

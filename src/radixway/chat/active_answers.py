@@ -15,7 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from radixway.chat import published_shapes
 from radixway.chat.answer_attempt import AnswerAttempt, FlushTimer, PartialAnswerSaver
 from radixway.chat.background_tasks import run_concurrently
-from radixway.chat.database_outages import AGAIN_S, LeaseOutageGuard
+from radixway.chat.database_outages import RETRY_S, LeaseOutageGuard
 from radixway.chat.ids import new_id
 from radixway.chat.job_queue import AnswerJobQueue
 from radixway.chat.messages import AnswerRequest, MessageStore, WhileBusy
@@ -140,7 +140,7 @@ class ActiveAnswers:
                         attempt = await self._claim_or_give_back(queues, worker, worker_id)
                     except SQLAlchemyError as error:
                         log.warning("the database does not answer: %s", type(error).__name__)
-                        await asyncio.sleep(AGAIN_S)
+                        await asyncio.sleep(RETRY_S)
                         continue
                     taking.found_nothing = events if attempt is None else []
             if attempt is not None:
@@ -253,7 +253,7 @@ class ActiveAnswers:
             except SQLAlchemyError as error:
                 log.warning("the database does not answer: %s", type(error).__name__)
                 missed = True
-                await wait_for_event(event, AGAIN_S)
+                await wait_for_event(event, RETRY_S)
 
     async def _run_due(self, watch: LeaseOutageGuard) -> float:
         """Return the seconds until more is due."""
@@ -303,7 +303,7 @@ class ActiveAnswers:
                     self._events.set_topic(queue)
             except SQLAlchemyError as error:
                 log.warning("leases could not be renewed: %s", type(error).__name__)
-                pause_s = min(pause_s, AGAIN_S)
+                pause_s = min(pause_s, RETRY_S)
 
     async def _publish_end(self, message_id: str, state: MessageState) -> None:
         message = await self.messages.get_message(message_id)

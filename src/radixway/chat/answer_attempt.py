@@ -35,7 +35,7 @@ _MAX_ATTEMPT_BYTES = 64 << 20
 _EACH = 100
 _MAX_PLUGIN_RECORD_BYTES = 1 << 20
 TOO_LONG = "The answer is longer than any may be."
-_AGAIN_S = 0.25
+_RETRY_S = 0.25
 """Pause before first words are stored again after an outage."""
 
 
@@ -312,7 +312,7 @@ class AnswerAttempt:
             if wait or not is_outage(error):
                 raise
             if self._again is None:
-                self._again = asyncio.get_running_loop().call_later(_AGAIN_S, self._schedule_flush)
+                self._again = asyncio.get_running_loop().call_later(_RETRY_S, self._schedule_flush)
             return False
         if begun:
             self._begun = True

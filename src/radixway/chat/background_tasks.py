@@ -9,12 +9,12 @@ from contextlib import asynccontextmanager
 
 log = logging.getLogger(__name__)
 
-_AGAIN_S = 1.0
+_RETRY_S = 1.0
 
 
 @asynccontextmanager
 async def run_concurrently(
-    *works: Callable[[], Awaitable[None]], again_s: float = _AGAIN_S
+    *works: Callable[[], Awaitable[None]], again_s: float = _RETRY_S
 ) -> AsyncIterator[None]:
     """Run `works` until the block ends, which cancels them and waits for their end.
 

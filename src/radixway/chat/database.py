@@ -26,7 +26,7 @@ _DRIVERS = {
     "postgresql": "postgresql+asyncpg",
     "postgres": "postgresql+asyncpg",
 }
-_LOOK_AGAIN_S = 1.0
+_CHECK_INTERVAL_S = 1.0
 """Interval between checks while something is wrong."""
 _BUSY_MS = 30_000
 """Time for which an SQLite writer waits for another process."""
@@ -152,7 +152,7 @@ class ChatDatabase:
         """
         while True:
             await self._failed.wait()
-            await asyncio.sleep(_LOOK_AGAIN_S)
+            await asyncio.sleep(_CHECK_INTERVAL_S)
             row = {"state_hash": new_id(), "expires_at": 0.0}
             try:
                 async with self.write_transaction() as write:

@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-AGAIN_S = 0.25
+RETRY_S = 0.25
 """Till a database that is away is tried again."""
 _CONNECT_S = 10.0
 _STATES = ("08", "25006", "40", "53", "57P")
@@ -116,7 +116,7 @@ async def retry_through_outages(step: Callable[[], Awaitable[T]], lost: asyncio.
             if not is_outage(error) or lost.is_set():
                 raise
             log.warning("the database is away; it is tried again: %s", type(error).__name__)
-        await wait_for_event(lost, AGAIN_S)
+        await wait_for_event(lost, RETRY_S)
 
 
 class LeaseOutageGuard:

@@ -179,7 +179,7 @@ _PROMPT = (
 _ATTEMPTS, _AGAIN_S = 3, 30.0
 _BEHIND_S = 2.0
 """Pause of titles while answers wait."""
-_LOOK_AGAIN_S = 30.0
+_POLL_INTERVAL_S = 30.0
 _MAX_TITLE_TOKENS = 64
 
 
@@ -225,8 +225,8 @@ class ChatTitler:
                     await self._make_title(job)
                     continue
                 due = await self._titles.next_due()
-                left = _LOOK_AGAIN_S if due is None else due - self._clock()
-                await wait_for_event(self._news, min(max(left, 0.0), _LOOK_AGAIN_S))
+                left = _POLL_INTERVAL_S if due is None else due - self._clock()
+                await wait_for_event(self._news, min(max(left, 0.0), _POLL_INTERVAL_S))
             except SQLAlchemyError as error:
                 log.warning("titles: the database does not answer: %s", type(error).__name__)
                 await asyncio.sleep(1.0)

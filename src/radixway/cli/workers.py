@@ -66,7 +66,7 @@ def workers_list(url: GatewayUrl = GATEWAY, key: AdminKey = None) -> None:
             out.print(printable(f"{worker.url}: {worker.trouble}"))
 
 
-_AGAIN_S = 1.0
+_RETRY_S = 1.0
 """Pause before a gateway that did not answer is called again."""
 _LOOK_S = 0.5
 """Pause between two questions if a leaving worker still has requests."""
@@ -132,7 +132,7 @@ async def _send_heartbeat(gateway: str, body: dict[str, Any], key: str | None) -
         except GatewayCallError as failure:
             if failure.status == 400:
                 raise
-            says, pause_s = str(failure), _AGAIN_S
+            says, pause_s = str(failure), _RETRY_S
         if says != shown:
             out.print(f"{body['url']} at {gateway}: {says}")
             shown = says

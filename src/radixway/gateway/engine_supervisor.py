@@ -20,7 +20,7 @@ _RESTART_AFTER_S = (1.0, 60.0)
 _LIVED_S = 60.0
 """An engine that lived so long restarts with the first pause."""
 _STOP_WITHIN_S = 10.0
-_LONGEST_SOCKET_PATH = 100
+_MAX_SOCKET_PATH_CHARS = 100
 
 
 class EngineKilledError(Exception):
@@ -144,4 +144,4 @@ async def wait_until_ready(registry: WorkerRegistry, url: str) -> None:
 
 def _zmq_endpoint(path: Path) -> str:
     """Return a socket at that path, or an ephemeral port where paths are too long."""
-    return f"ipc://{path}" if len(str(path)) < _LONGEST_SOCKET_PATH else "tcp://127.0.0.1:*"
+    return f"ipc://{path}" if len(str(path)) < _MAX_SOCKET_PATH_CHARS else "tcp://127.0.0.1:*"

@@ -152,7 +152,8 @@ class BlockIndex:
         return len(self._workers[slot].assumed)
 
     def assumed_uses(self, slot: int) -> Iterator[list[int]]:
-        """Return those blocks by their latest uses, oldest first: replayed in this order, they are the same."""
+        """Return those blocks by their latest uses, oldest first: replayed in this order, they are the
+        same."""
         return self._workers[slot].assumed.iter_uses()
 
     def add_blocks(self, slot: int, blocks: Iterable[int], tier: StorageTier = StorageTier.DEVICE) -> None:

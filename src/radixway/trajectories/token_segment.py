@@ -62,7 +62,8 @@ class TokenSegment:
         mask: Sequence[int] | None,
         version: Version | None,
     ) -> TokenSegment:
-        """Build from a loss mask, in which 1 is what the model made. Raises ValueError where lengths differ."""
+        """Build from a loss mask, in which 1 is what the model made. Raises ValueError where lengths
+        differ."""
         tokens = to_token_ids(ids)
         try:
             sampled = bytes(len(tokens)) if mask is None else bytes(list(mask))  # not an array's memory

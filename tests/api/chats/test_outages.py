@@ -19,7 +19,7 @@ from support.hand_driven_worker import CHAT, hand_driven_worker
 from support.postgres_process import postgres_process
 from support.running_gateway import RunningGateway, running_gateway
 
-_MOST_PAGES = 2**30
+_MAX_PAGES = 2**30
 
 
 class FullDisk:
@@ -37,7 +37,7 @@ class FullDisk:
 
     async def end(self) -> None:
         async with self._database.autocommit_runner() as run:
-            await run(f"PRAGMA max_page_count = {_MOST_PAGES}")
+            await run(f"PRAGMA max_page_count = {_MAX_PAGES}")
 
 
 class StoppedServer:

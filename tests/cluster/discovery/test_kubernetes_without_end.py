@@ -38,7 +38,7 @@ async def failure(source):
 
 
 async def test_a_page_without_end_is_read_no_further_than_any_list_is_long(monkeypatch):
-    monkeypatch.setattr(kubernetes_api, "_LARGEST_PAGE", 2**16)
+    monkeypatch.setattr(kubernetes_api, "_MAX_PAGE_BYTES", 2**16)
 
     async def endless(request):
         response = web.StreamResponse()
@@ -52,7 +52,7 @@ async def test_a_page_without_end_is_read_no_further_than_any_list_is_long(monke
 
 
 async def test_pages_without_end_are_not_asked_for_for_ever(monkeypatch):
-    monkeypatch.setattr(kubernetes_api, "_MOST_PAGES", 3)
+    monkeypatch.setattr(kubernetes_api, "_MAX_PAGES", 3)
     asked = []
 
     async def one_more(request):

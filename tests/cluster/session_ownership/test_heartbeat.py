@@ -80,7 +80,7 @@ async def frozen():
 
 
 async def test_a_gateway_that_is_frozen_holds_nobody_up_for_ever(monkeypatch):
-    monkeypatch.setattr(owner_proxy, "_SILENT_S", 0.01)
+    monkeypatch.setattr(owner_proxy, "_PROBE_TIMEOUT_S", 0.01)
     async with asyncio.timeout(PATIENCE_S), scripted_worker(answer_ok) as worker, frozen() as away:
         port = find_port()
         own = f"http://127.0.0.1:{port}"

@@ -106,7 +106,7 @@ async def test_an_answer_without_end_is_not_read_to_its_end(monkeypatch, status)
             while True:
                 await exchange.chunk(b"a" * 2**16)
 
-    monkeypatch.setattr(client, "_LARGEST_BYTES", 2**20)
+    monkeypatch.setattr(client, "_MAX_REPLY_BYTES", 2**20)
     async with scripted_worker(answer) as server:
         with pytest.raises(GatewayCallError, match="answers with more than 1 MiB"):
             await call_gateway(server.url, "GET", "/list_workers", WorkerListing)

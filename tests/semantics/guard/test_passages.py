@@ -12,7 +12,7 @@ from radixway.core.pipeline import ENDPOINTS, BadRequest, Request
 from radixway.core.telemetry import Journal
 from radixway.semantics.guard.passages import (
     DEEPEST,
-    MOST_PASSAGES,
+    MAX_PASSAGES,
     TextTooLongError,
     format_place,
     read_texts,
@@ -392,7 +392,7 @@ async def test_more_text_than_is_read_is_refused_naming_the_field():
     assert texts.characters == 1001
 
 
-@pytest.mark.parametrize("value", [["a"] * (MOST_PASSAGES + 1), [[1]] * (MOST_PASSAGES + 1)])
+@pytest.mark.parametrize("value", [["a"] * (MAX_PASSAGES + 1), [[1]] * (MAX_PASSAGES + 1)])
 def test_more_texts_than_are_read_are_refused_however_short_they_are(value):
     with pytest.raises(TextTooLongError) as refused:
         read_texts({"prompt": value})

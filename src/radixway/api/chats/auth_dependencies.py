@@ -155,7 +155,8 @@ class ChatAuthenticator:
         return named.tenant if named is not None and "trusted" in named.scopes else None
 
     async def _user_of_token(self, token: str) -> tuple[User | None, bool]:
-        """Return the user of a token or key, and whether it is an administrator's. Raises InvalidTokenError."""
+        """Return the user of a token or key, and whether it is an administrator's. Raises
+        InvalidTokenError."""
         if token.startswith(PREFIX):
             found = await self._room.api_keys.find_key(token)
             if found is None:

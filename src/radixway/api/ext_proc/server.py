@@ -168,17 +168,17 @@ def _warn_if_exposed(config: ExtProcConfig) -> None:
 
 
 _MODELS = "/v1/models"
-_BESIDE_THE_BODY = 2**20
+_HEADER_ALLOWANCE_BYTES = 2**20
 """Bytes that a message may have beside a request's body: headers, and what the protocol needs."""
 
 
 def create_ext_proc_server(config: Config, app: App, paths: Collection[str], via: bytes) -> ExtProcServer:
     """Build the server in front of `app` for `paths` and `/v1/models`; `via` is the gateway's mark."""
     section = config.ext_proc
-    if section.max_message_bytes < config.gateway.max_body_bytes + _BESIDE_THE_BODY:
+    if section.max_message_bytes < config.gateway.max_body_bytes + _HEADER_ALLOWANCE_BYTES:
         raise ConfigError(
             "ext_proc.max_message_bytes: a body of gateway.max_body_bytes must fit into a message, "
-            f"so at least {config.gateway.max_body_bytes + _BESIDE_THE_BODY}"
+            f"so at least {config.gateway.max_body_bytes + _HEADER_ALLOWANCE_BYTES}"
         )
 
     def is_ours(method: str, path: str) -> bool:

@@ -176,7 +176,7 @@ def _refuse_unsupported(body: _ChatBody) -> None:
             )
 
 
-_LEAST_LOGPROB = -9999.0  # JSON has no -inf; OpenAI writes this
+_MIN_LOGPROB = -9999.0  # JSON has no -inf; OpenAI writes this
 
 
 class ChunkWriter(OpenAIErrors):
@@ -271,7 +271,7 @@ def chat_logprobs(scores: Iterable[SampledTokenLogprob]) -> list[dict[str, Any]]
 
 def finite_logprob(logprob: float) -> float:
     """Return `logprob` as JSON can write it."""
-    return max(logprob, _LEAST_LOGPROB)
+    return max(logprob, _MIN_LOGPROB)
 
 
 def _logprob_entry(token: bytes, logprob: float) -> dict[str, Any]:

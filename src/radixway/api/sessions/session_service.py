@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _MAX_MODELS = 64
-_MOST_USERS = 64
+_MAX_USERS = 64
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:~@+-]{0,127}")
 
 
@@ -199,7 +199,7 @@ class SessionService(Component):
             raise SessionNotFoundError(session_id)
         _check_open(session)
         users = users_of(session)
-        is_new = user is not None and user not in users and len(users) < _MOST_USERS
+        is_new = user is not None and user not in users and len(users) < _MAX_USERS
         if is_new or not owned.items() <= session.metadata.items():
             session.metadata |= owned | ({"users": [*users, user]} if is_new else {})
             await self.save_session(session)
@@ -396,7 +396,7 @@ def _is_meant(session: AgentSession, subject: Subject) -> bool:
     if subject.session not in (None, session.id):
         return False
     users = users_of(session)
-    return subject.user is None or subject.user in users or len(users) >= _MOST_USERS
+    return subject.user is None or subject.user in users or len(users) >= _MAX_USERS
 
 
 def _check_open(session: AgentSession) -> None:

@@ -36,7 +36,7 @@ _KINDS: dict[Any, Callable[[Any], Any]] = {
     "OKP": OKPKey.import_key,
 }
 _METADATA_TTL_S = 3600.0
-_AGAIN_S = 30.0
+_KEY_REFRESH_S = 30.0
 """Interval between two fetches for an unknown key id, which strangers' tokens could ask for at will."""
 _LEEWAY_S = 60
 _MAX_ID_TOKEN_CHARACTERS = 64 * 1024
@@ -130,7 +130,7 @@ class OidcProvider:
         try:
             return jwt.decode(token, keys, algorithms=_SIGNED_BY).claims
         except InvalidKeyIdError:  # the provider has changed its keys
-            keys = await self._key_set(fresh_after=self._clock() - _AGAIN_S)
+            keys = await self._key_set(fresh_after=self._clock() - _KEY_REFRESH_S)
             return jwt.decode(token, keys, algorithms=_SIGNED_BY).claims
 
     async def _key_set(self, *, fresh_after: float) -> KeySet:

@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 _GONE = 410
 _AT_ONCE, _OF_A_TARGET = 32, 4
-_LOOK_AGAIN_S = 30.0
+_POLL_INTERVAL_S = 30.0
 """Interval between looks for work that another process left."""
 _TIDY_S = 3600.0
 _MAX_REPLY_BYTES = 1024
@@ -65,8 +65,8 @@ class WebhookDeliverer:
                     if not await self._take():
                         await self._tidy()
                         due = await self._outbox.next_due()
-                        left = _LOOK_AGAIN_S if due is None else due - self._clock()
-                        await wait_for_event(self._news, min(max(left, 0.0), _LOOK_AGAIN_S))
+                        left = _POLL_INTERVAL_S if due is None else due - self._clock()
+                        await wait_for_event(self._news, min(max(left, 0.0), _POLL_INTERVAL_S))
                 except SQLAlchemyError as error:
                     log.warning("webhooks: the database does not answer: %s", type(error).__name__)
                     await asyncio.sleep(1.0)

@@ -126,7 +126,8 @@ def build_discovery(
     metrics: MetricsRegistry,
     more: Sequence[DiscoverySource] = (),
 ) -> WorkerDiscovery:
-    """Build the sources of the `discovery` section, and `more`. Raises ConfigError if a package is missing."""
+    """Build the sources of the `discovery` section, and `more`. Raises ConfigError if a package is
+    missing."""
     sources = [*_configured_sources(config.discovery), *more]
     names = [source.name for source in sources]
     if twice := [name for name in names if names.count(name) > 1]:

@@ -24,9 +24,9 @@ _PAGE = 500
 _CALL_S = 30.0
 _GRACE_S = 10.0
 """Allowance after the server should have ended a watch."""
-_LARGEST_EVENT = 16 * 2**20
-_LARGEST_PAGE = 128 * 2**20
-_MOST_PAGES = 1000
+_MAX_EVENT_BYTES = 16 * 2**20
+_MAX_PAGE_BYTES = 128 * 2**20
+_MAX_PAGES = 1000
 _T = TypeVar("_T")
 
 
@@ -100,14 +100,14 @@ class EndpointSlices:
         """Return all, and the resource version to watch from. Raises DiscoverySourceError, Expired."""
         found: list[EndpointSlice] = []
         page = {"limit": str(_PAGE)}
-        for _ in range(_MOST_PAGES):
+        for _ in range(_MAX_PAGES):
             async with self._get(page, aiohttp.ClientTimeout(total=_CALL_S)) as response:
                 listing = _decode(_listing, await _whole(response.content))
             found += listing.items or ()
             if not listing.metadata.continue_:
                 return found, listing.metadata.resource_version
             page["continue"] = listing.metadata.continue_
-        raise DiscoverySourceError(f"a list of more than {_MOST_PAGES} pages")
+        raise DiscoverySourceError(f"a list of more than {_MAX_PAGES} pages")
 
     @asynccontextmanager
     async def watch(self, version: str) -> AsyncIterator[AsyncIterator[Event]]:
@@ -159,8 +159,8 @@ async def _whole(content: aiohttp.StreamReader) -> bytes:
     raw = bytearray()
     async for piece in content.iter_any():
         raw += piece
-        if len(raw) > _LARGEST_PAGE:
-            raise DiscoverySourceError(f"a list's page of more than {_LARGEST_PAGE} bytes")
+        if len(raw) > _MAX_PAGE_BYTES:
+            raise DiscoverySourceError(f"a list's page of more than {_MAX_PAGE_BYTES} bytes")
     return bytes(raw)
 
 
@@ -187,8 +187,8 @@ async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
             if line.strip():
                 yield bytes(line)
         rest = bytearray(last)
-        if len(rest) > _LARGEST_EVENT:
-            raise DiscoverySourceError(f"an event of more than {_LARGEST_EVENT} bytes")
+        if len(rest) > _MAX_EVENT_BYTES:
+            raise DiscoverySourceError(f"an event of more than {_MAX_EVENT_BYTES} bytes")
 
 
 async def _refuse(response: aiohttp.ClientResponse) -> None:

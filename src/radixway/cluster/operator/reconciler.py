@@ -75,7 +75,8 @@ def find_winning_policy(policies: list[KubernetesObject], config_map: str) -> st
 
 
 def _claims_config_map(policy: KubernetesObject, config_map: str) -> bool:
-    """Return whether a policy claims the ConfigMap; an unreadable policy claims nothing, or all would fail."""
+    """Return whether a policy claims the ConfigMap; an unreadable policy claims nothing, or all would
+    fail."""
     try:
         return parse_policy_spec(policy).config_map == config_map
     except InvalidSpecError:

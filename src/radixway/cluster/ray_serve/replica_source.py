@@ -76,7 +76,7 @@ log = logging.getLogger(__name__)
 
 GATEWAY = "radixway_gateway"
 """Metadata key under which a gateway replica stores its load endpoint."""
-_AGAIN_S = 1.0
+_RETRY_S = 1.0
 
 
 class RayPeerTransport(ZmqTransport):
@@ -108,7 +108,7 @@ class RayPeerTransport(ZmqTransport):
                     self._update_connections({each[GATEWAY] for each in metadata if GATEWAY in each})
             except DiscoverySourceError as failure:
                 log.warning("load sync: %s", failure)
-            await asyncio.sleep(_AGAIN_S)
+            await asyncio.sleep(_RETRY_S)
 
     def _update_connections(self, endpoints: set[str]) -> None:
         others = endpoints - {self.endpoint}

@@ -97,7 +97,7 @@ class GatewayHeartbeat:
 _CONNECT_S = 2.0
 _EXPLAIN_S = 5.0
 """Time for another gateway to begin its answer about a journal."""
-_SILENT_S = 10.0
+_PROBE_TIMEOUT_S = 10.0
 """A gateway that does not answer a probe for so long cannot answer others either."""
 _HOP_BY_HOP = frozenset(
     {b"connection", b"keep-alive", b"te", b"trailer", b"transfer-encoding", b"upgrade", b"host", b"expect"}
@@ -299,7 +299,7 @@ class OwnerProxy(Component):
         """Probe a gateway; any answer will do. Raises OSError, including TimeoutError."""
         assert self._session is not None
         try:
-            async with asyncio.timeout(_SILENT_S), self._session.get(f"{url}/ready"):
+            async with asyncio.timeout(_PROBE_TIMEOUT_S), self._session.get(f"{url}/ready"):
                 pass
         except aiohttp.ClientError as error:
             raise ConnectionError(str(error)) from None

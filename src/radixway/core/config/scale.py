@@ -124,7 +124,8 @@ GatewayUrl = Annotated[str, AfterValidator(_check_gateway)]
 
 
 class GatewaysConfig(ConfigSection):
-    """All gateways of a fleet, with the same list in each, so that each finds what another holds in memory."""
+    """All gateways of a fleet, with the same list in each, so that each finds what another holds in
+    memory."""
 
     self_url: GatewayUrl
     """URL of this gateway, as in `all`."""

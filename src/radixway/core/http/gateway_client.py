@@ -13,7 +13,7 @@ from radixway.core.http.server_sent_events import iterate_data, read_events
 
 AnswerT = TypeVar("AnswerT")
 
-_LARGEST_BYTES = 64 << 20
+_MAX_REPLY_BYTES = 64 << 20
 """A fleet's metrics have some megabytes."""
 
 _READ_BUFFER_BYTES = 4 << 20
@@ -239,8 +239,8 @@ async def _read_body(response: aiohttp.ClientResponse) -> bytes:
     body = bytearray()
     async for piece in response.content.iter_any():
         body += piece
-        if len(body) > _LARGEST_BYTES:
-            raise GatewayCallError(f"{response.url} answers with more than {_LARGEST_BYTES >> 20} MiB")
+        if len(body) > _MAX_REPLY_BYTES:
+            raise GatewayCallError(f"{response.url} answers with more than {_MAX_REPLY_BYTES >> 20} MiB")
     return bytes(body)
 
 

@@ -156,7 +156,8 @@ def _host_header(scope: Scope) -> bytes:
 
 @lru_cache(_MAX_CACHED_HOSTS)
 def _may_be_foreign(host: bytes) -> bool:
-    """Return whether another site could own this host: not names without a dot, this machine's, or addresses."""
+    """Return whether another site could own this host: not names without a dot, this machine's, or
+    addresses."""
     name = host_name(host.decode("latin-1"))
     if "." not in name or name.endswith(".localhost") or name == socket.gethostname().lower():
         return False

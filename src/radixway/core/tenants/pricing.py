@@ -91,7 +91,8 @@ def estimate_usage(raw: bytes, *, generates: bool = True) -> TokenUsage:
 
 
 def estimate_usage_by_size(request: Request, answer_bytes: int) -> TokenUsage:
-    """Estimate a request whose worker reported nothing: the prompt as routing counted it, the rest by bytes."""
+    """Estimate a request whose worker reported nothing: the prompt as routing counted it, the rest by
+    bytes."""
     answer = answer_bytes // BYTES_PER_TOKEN if request.endpoint.generates else 0
     return TokenUsage(count_prompt_tokens(request), answer, estimated=True)
 

@@ -197,7 +197,8 @@ ON CONFLICT ({_KEY}) DO UPDATE SET {", ".join(f"{name} = {name} + excluded.{name
 
 
 class UsageFile:
-    """A usage file. Every method blocks; it belongs to one thread at a time. Several gateways may share it."""
+    """A usage file. Every method blocks; it belongs to one thread at a time. Several gateways may share
+    it."""
 
     def __init__(self, path: Path) -> None:
         """Open or make the file at `path`. Raises OSError, sqlite3.Error, ValueError (another version's)."""

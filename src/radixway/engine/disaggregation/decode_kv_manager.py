@@ -129,7 +129,8 @@ class KVReceiver:
 
 
 def _connect_locally(name: str, timeout_s: float) -> tuple[socket.socket, SharedSegment] | None:
-    """Connect to the prefill engine over shared memory; None if it is on another machine or another user's."""
+    """Connect to the prefill engine over shared memory; None if it is on another machine or another
+    user's."""
     if not name.startswith(LOCAL_SOCKET_PREFIX) or not is_available():
         return None  # whoever was named in a request does not choose whom else on this machine we talk to
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

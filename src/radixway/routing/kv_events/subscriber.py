@@ -24,7 +24,7 @@ _UNREAD_BATCHES = 100_000
 _MAX_MESSAGE_BYTES = 256 * 2**20  # whoever sends more is cut off, and what it said is asked for again
 _HEARTBEAT_MS = 5_000
 _RECONNECT_MS, _RECONNECT_MOST_MS = 100, 2_000
-_RETRY_MOST_S = 60.0
+_MAX_RETRY_S = 60.0
 
 
 class KvEventSubscriber:
@@ -146,7 +146,7 @@ class KvEventSubscriber:
             self._settle()
             if follower.worth_retrying and follower.asked is None:
                 await asyncio.sleep(pause_s)
-                pause_s = min(pause_s * 2, _RETRY_MOST_S)
+                pause_s = min(pause_s * 2, _MAX_RETRY_S)
                 follower.retry_replay()
 
     async def _request_replay(self, start: int, attempt: int) -> None:

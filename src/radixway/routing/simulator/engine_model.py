@@ -27,7 +27,8 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class EngineConstants:
-    """Constants of an engine. The defaults stand for a model of some 8 B parameters on one data-centre GPU."""
+    """Constants of an engine. The defaults stand for a model of some 8 B parameters on one data-centre
+    GPU."""
 
     step_s: float = 0.008
     """Seconds of an empty step."""

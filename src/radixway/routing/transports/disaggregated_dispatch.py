@@ -33,7 +33,7 @@ from radixway.routing.transports.kv_transfer import (
 
 log = logging.getLogger(__name__)
 
-_LAST_WORDS_S = 5.0
+_PREFILL_GRACE_S = 5.0
 """Time for a prefill worker to finish once its KV was used."""
 
 
@@ -138,7 +138,7 @@ class DisaggregatedDispatch:
     def _drain_prefill(self, prefilling: asyncio.Task[Reply], lease: WorkerLease) -> None:
         """Discard the rest of a prefill's reply, if it comes soon."""
         self._ending.add(prefilling)
-        patience = asyncio.get_running_loop().call_later(_LAST_WORDS_S, prefilling.cancel)
+        patience = asyncio.get_running_loop().call_later(_PREFILL_GRACE_S, prefilling.cancel)
 
         def ended(prefilling: asyncio.Task[Reply]) -> None:
             patience.cancel()

@@ -35,7 +35,7 @@ _TO_PREFILL = {
 
 _FIELDS = ("kv_transfer_params", "bootstrap_host", "bootstrap_port", "bootstrap_room")
 
-_ROOMS = 2**63 - 2**20
+_MAX_BOOTSTRAP_ROOM = 2**63 - 2**20
 """SGLang numbers the rooms of a batch upwards from this one; all must be below 2**63."""
 
 
@@ -133,12 +133,12 @@ def build_sglang_pair(request: Request, prefill: Worker) -> Request:
     fields: dict[str, Any] = {
         "bootstrap_host": f"[{host}]" if ":" in host else host,
         "bootstrap_port": prefill.bootstrap_port,
-        "bootstrap_room": random.randrange(_ROOMS),
+        "bootstrap_room": random.randrange(_MAX_BOOTSTRAP_ROOM),
     }
     size = _batch_size(_parse_split_fields(request)) if request.endpoint.has_token_ids else None
     if size is not None:
         fields = {name: [value] * size for name, value in fields.items()}
-        fields["bootstrap_room"] = [random.randrange(_ROOMS) for _ in range(size)]
+        fields["bootstrap_room"] = [random.randrange(_MAX_BOOTSTRAP_ROOM) for _ in range(size)]
     return _copy_with_fields(request, **fields)
 
 

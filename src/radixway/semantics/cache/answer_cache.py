@@ -20,7 +20,7 @@ from radixway.semantics.cache.verifier.language import is_foreign, is_latin
 Embed = Callable[[str], Awaitable[Vector]]
 """A text's vector, unit length. Raises EmbeddingUnavailableError."""
 
-_MOST_TOLD_APART = 10_000
+_MAX_DISTINCT_QUESTIONS = 10_000
 
 
 class EmbeddingUnavailableError(Exception):
@@ -186,7 +186,7 @@ class AnswerCache:
 
     def _remember_rejected(self, one: str, other: str) -> None:
         self._told_apart[one, other] = None
-        while len(self._told_apart) > _MOST_TOLD_APART:
+        while len(self._told_apart) > _MAX_DISTINCT_QUESTIONS:
             del self._told_apart[next(iter(self._told_apart))]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-_LONGEST_S = 10**9
+_MAX_AGE_S = 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,4 +56,4 @@ def _parse_seconds(value: str) -> float:
     digits = value.strip().strip('"')
     if not (digits.isascii() and digits.isdigit()):
         return 0.0
-    return float(min(int(digits[:10]), _LONGEST_S))
+    return float(min(int(digits[:10]), _MAX_AGE_S))

@@ -33,7 +33,7 @@ logging.getLogger("pymilvus").setLevel(logging.CRITICAL)  # it logs every failed
 T = TypeVar("T")
 
 _SIZE = 384
-_LONGEST = 65_535
+_MAX_VARCHAR_BYTES = 65_535
 """Bytes of a string in Milvus; a longer answer, deflated and in base64, is not stored."""
 _NEVER = 1e18
 """Stands for no expiry: Milvus has no infinity."""
@@ -78,7 +78,7 @@ class MilvusStore(CacheStore):
     async def put_entry(self, entry: CacheEntry, now: float) -> None:
         """An entry that is too large for it is left out."""
         row = _encode_row(entry)
-        if len(row["answer"]) <= _LONGEST and len(row["question"].encode()) <= _LONGEST:
+        if len(row["answer"]) <= _MAX_VARCHAR_BYTES and len(row["question"].encode()) <= _MAX_VARCHAR_BYTES:
             await self._run_in_thread(self._upsert_row, row, now)
 
     async def remove_entries(self, which: EntryFilter) -> int:
@@ -178,7 +178,7 @@ def _create_collection(client: MilvusClient, name: str) -> None:
     for field in ("scope", "exact", *HASHED_FIELDS):
         schema.add_field(field, DataType.VARCHAR, max_length=64)
     for field in ("question", "answer"):
-        schema.add_field(field, DataType.VARCHAR, max_length=_LONGEST)
+        schema.add_field(field, DataType.VARCHAR, max_length=_MAX_VARCHAR_BYTES)
     for field in ("created_at", "expires_at"):
         schema.add_field(field, DataType.DOUBLE)
     schema.add_field(_HAS_VECTOR, DataType.BOOL)

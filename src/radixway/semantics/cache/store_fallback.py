@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_MOST_PENDING = 1000
+_MAX_PENDING_REMOVALS = 1000
 """Removals kept for an unavailable store; beyond, it is emptied when it is back."""
 
 
@@ -78,7 +78,7 @@ class FallbackStore(CacheStore):
         answered, there = await self._call_store(lambda: self.store.remove_entries(which))
         if not answered and which not in self._pending:
             self._pending = (
-                [EntryFilter()] if len(self._pending) >= _MOST_PENDING else [*self._pending, which]
+                [EntryFilter()] if len(self._pending) >= _MAX_PENDING_REMOVALS else [*self._pending, which]
             )
         return max(here, there or 0)
 

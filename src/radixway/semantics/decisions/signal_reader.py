@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-_LONG = 50_000
+_THREAD_MIN_CHARS = 50_000
 """Longer texts are evaluated in a thread: a megabyte would block the loop too long."""
 _COST = {kind: cost for cost, kind in enumerate((*KINDS, *GUARD_KINDS))}
 
@@ -80,7 +80,7 @@ class SignalReader:
         began = signals.began_at[kind] = perf_counter()
         detector = snapshot.detectors.get(kind)
         found: tuple[SignalValue, ...] = ()
-        if detector is not None and len(question.text) + len(question.whole) > _LONG:
+        if detector is not None and len(question.text) + len(question.whole) > _THREAD_MIN_CHARS:
             found = await asyncio.to_thread(lambda: tuple(detector.detect_signals(question, encoding)))
         elif detector is not None:
             found = tuple(detector.detect_signals(question, encoding))

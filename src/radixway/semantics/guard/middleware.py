@@ -26,7 +26,7 @@ from radixway.semantics.guard.block_replies import (
 from radixway.semantics.guard.guard_context import GuardContext, of_this_request
 from radixway.semantics.guard.guard_metrics import GuardMetrics
 from radixway.semantics.guard.incident import IncidentRecorder
-from radixway.semantics.guard.passages import EARLIER, SILENT, read_texts
+from radixway.semantics.guard.passages import EARLIER, TEXTLESS, read_texts
 from radixway.semantics.guard.policy import PiiVerdict, filter_findings, finding_types, worst_attack
 from radixway.semantics.guard.redaction import redact_passages, replace_texts
 from radixway.semantics.guard.request_reader import RequestTextReader, is_token_ids, run_on_body
@@ -35,7 +35,7 @@ from radixway.semantics.guard.text_scanner import ScanFailedError, TextScanner
 
 PRIVATE, UNREAD = "personal_data", "guard_failed"
 """`CacheContext.bypass_reason` of requests with personal data, and of those that could not be read."""
-_MOST_FINDINGS = 100
+_MAX_FINDINGS = 100
 """Findings that a journal lists."""
 _OWN_HEADERS = (b"x-radixway-guard", b"x-vsr-pii-", b"x-vsr-jailbreak-")
 """Response headers of the gateway; a worker's are removed."""
@@ -145,7 +145,7 @@ class GuardEvaluation(_GuardStep):
         if not is_free or finding_types(review.found).difference(rules.config.cacheable):
             request.cache.bypass_reason = PRIVATE  # a cached answer would be given past the policy
         request.clearance = review
-        findings = [each.as_finding() for each in review.found[:_MOST_FINDINGS]]
+        findings = [each.as_finding() for each in review.found[:_MAX_FINDINGS]]
         listed = [asdict(each) | {"confidence": round(each.confidence, 4)} for each in findings]
         request.journal.add("guard_pii", count=len(review.found), found=listed)
 
@@ -194,9 +194,9 @@ def check_endpoint(endpoint: Endpoint) -> None:
     """Raise ConfigError if requests to `endpoint` are to be guarded and cannot be."""
     if not endpoint.guarded:
         return
-    if unread := SILENT.intersection(endpoint.text_fields):
+    if unread := TEXTLESS.intersection(endpoint.text_fields):
         raise ConfigError(
-            f"endpoint {endpoint.name}: the guard reads no text in {min(unread)!r} (guard.passages.SILENT)"
+            f"endpoint {endpoint.name}: the guard reads no text in {min(unread)!r} (guard.passages.TEXTLESS)"
         )
     form = endpoint.reply_form
     can_read = form in FORMS or endpoint.is_in_session

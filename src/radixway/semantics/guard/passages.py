@@ -56,14 +56,14 @@ class RequestTexts:
     def add_passage(self, passage: TextPassage) -> None:
         """Add `passage`. Raises TextTooLongError if that makes it too much to read."""
         self.check_size(len(passage.text), passage.place)
-        if len(self.passages) >= MOST_PASSAGES:
+        if len(self.passages) >= MAX_PASSAGES:
             raise _too_long_error("texts", passage.place)
         self.characters += len(passage.text)
         self.passages.append(passage)
 
     def skip_value(self, place: Place) -> None:
         """Note that `place` holds no text. Raises TextTooLongError for too many of the kind."""
-        if len(self.unread) >= MOST_PASSAGES:
+        if len(self.unread) >= MAX_PASSAGES:
             raise _too_long_error("pictures, files and lists of token ids", place)
         self.unread.append(place)
 
@@ -90,7 +90,7 @@ _TOP: Mapping[Speaker, str] = {
 TOP: Mapping[str, Speaker] = {name: speaker for speaker, names in _TOP.items() for name in names.split()}
 """The speaker in the fields of all protocols, where nobody is named. Any other field is the user's."""
 
-_SILENT = """
+_TEXTLESS = """
 model user safety_identifier metadata stop stop_regex bad_words rid service_tier
 request_id cache_salt extra_key prompt_cache_key prompt_cache_retention lora_path
 session_id session_params conversation previous_response_id include truncation
@@ -98,7 +98,7 @@ modalities audio reasoning reasoning_effort verbosity stream_options logit_bias 
 kv_transfer_params disaggregated_params ec_transfer_params bootstrap_host bootstrap_room
 custom_logit_processor custom_params logits_processors priority mcp_servers betas
 """
-SILENT = frozenset(_SILENT.split())
+TEXTLESS = frozenset(_TEXTLESS.split())
 """Top-level fields that workers obey and no model is shown."""
 
 EARLIER = "previous_response_id"
@@ -112,13 +112,13 @@ what there out what there is.
 ID_FIELDS = ("input_ids", "prompt")
 """Fields in which there may be token ids."""
 _TEXT_FIELDS = frozenset({"text", "content", "arguments", "output", *_CONVERSATION})
-MOST_PASSAGES = 50_000
+MAX_PASSAGES = 50_000
 """Each costs some hundred bytes, and a pass of its own, however short it is."""
 DEEPEST = 64
 """Keys and indices in a place. What nests deeper is read as JSON, so that places stay short."""
 _DIGITS = 9
 """Digits from which a number may be somebody's."""
-_LEAST_ID = 10 ** (_DIGITS - 1)
+_MIN_ID = 10 ** (_DIGITS - 1)
 _MEDIA_PARTS = "image_url video_url audio_url input_audio image audio video file_data"
 _OTHER_MEDIA = frozenset(_MEDIA_PARTS.split())
 _WITHOUT_TEXT = """
@@ -180,7 +180,7 @@ def read_texts(body: Mapping[str, Any], *, max_characters: int | None = None) ->
                 waiting.append(_items(value, place, speaker))
         elif isinstance(value, dict):
             waiting.append(_fields(value, place, speaker, texts))
-        elif isinstance(value, int | float) and len(place) > 1 and abs(value) >= _LEAST_ID and value % 1 == 0:
+        elif isinstance(value, int | float) and len(place) > 1 and abs(value) >= _MIN_ID and value % 1 == 0:
             texts.add_passage(TextPassage(str(value), speaker, place))
     return texts
 
@@ -206,7 +206,7 @@ def _add_text(texts: RequestTexts, text: str, place: Place, speaker: Speaker) ->
 
 
 def _too_long_error(what: str, place: Place) -> TextTooLongError:
-    message = f"the guard reads at most {MOST_PASSAGES} {what} of a request, and this field goes beyond them"
+    message = f"the guard reads at most {MAX_PASSAGES} {what} of a request, and this field goes beyond them"
     return TextTooLongError(message, param=format_place(place[:1]))
 
 
@@ -230,7 +230,7 @@ def _top_fields(body: Mapping[str, Any], texts: RequestTexts) -> _Items:
     for name, value in body.items():
         if name in _MEDIA_FIELDS and value is not None:
             texts.skip_value((name,))
-        elif name not in SILENT:
+        elif name not in TEXTLESS:
             yield value, (name,), TOP.get(name, "user")
 
 
@@ -260,7 +260,7 @@ def _fields(value: dict[str, Any], place: Place, speaker: Speaker, texts: Reques
 
 def _is_silent(name: str, value: Any, place: Place) -> bool:
     """Return whether the field says nothing. But parameters may be called `id`, and templates write roles."""
-    if place[0] == "sampling_params" and name in SILENT:
+    if place[0] == "sampling_params" and name in TEXTLESS:
         return True
     if name == "$schema":
         return isinstance(value, str) and len(value.split()) < 2

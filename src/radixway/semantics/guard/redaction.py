@@ -26,15 +26,15 @@ from radixway.semantics.guard.policy import LocatedPersonalData, PiiVerdict
 _SAME_IN_ANY_CASE = frozenset({"EMAIL_ADDRESS", "DOMAIN_NAME", "IP_ADDRESS", "IBAN_CODE"})
 """Types whose letter case does not matter; the first spelling stands for all."""
 
-_MOST = 10_000
-_LONGEST_NAME = 64
-_LONGEST_SPELLING = 100
+_MAX_PLACEHOLDERS = 10_000
+_MAX_NAME_CHARS = 64
+_MAX_SPELLING_CHARS = 100
 """Characters between a placeholder's brackets, with spaces and backslashes that a model may add."""
 
 _INSIDE = r"[\w\\\- \u00a0]"
-_ANY = re.compile(rf"\\?\[({_INSIDE}{{2,{_LONGEST_SPELLING}}}?)\\?\]")
+_ANY = re.compile(rf"\\?\[({_INSIDE}{{2,{_MAX_SPELLING_CHARS}}}?)\\?\]")
 r"""Matches placeholders as models write them: `[PERSON_1]`, `[Person 1]`, `\[PERSON\_1\]`."""
-_BEGUN = re.compile(rf"{_INSIDE}{{0,{_LONGEST_SPELLING + 1}}}")
+_BEGUN = re.compile(rf"{_INSIDE}{{0,{_MAX_SPELLING_CHARS + 1}}}")
 _NUMBERED = re.compile(r"(.*?)[\W_]*(\d+)[\W_]*")
 _BETWEEN = re.compile(r"[\W_]+")
 
@@ -70,7 +70,7 @@ class PlaceholderVault:
 
     __slots__ = ("_by_key", "_by_text", "_flat", "_most", "_numbers", "_taken")
 
-    def __init__(self, texts: Iterable[str] = (), most: int = _MOST) -> None:
+    def __init__(self, texts: Iterable[str] = (), most: int = _MAX_PLACEHOLDERS) -> None:
         """`texts`: all the model will see. No placeholder is spelled, however loosely, like anything in them.
 
         Beyond `most` different texts, the name of its type stands for each further one, for good.
@@ -100,7 +100,7 @@ class PlaceholderVault:
             return known
         if len(self._by_key) >= self._most:
             return mask_text(found.type, text, "type")
-        placeholder, key = self._next_name(_BETWEEN.sub("_", found.type.upper())[:_LONGEST_NAME])
+        placeholder, key = self._next_name(_BETWEEN.sub("_", found.type.upper())[:_MAX_NAME_CHARS])
         self._by_text[same], self._by_key[key] = placeholder, text
         insort(self._flat, key.replace("_", ""))
         return placeholder

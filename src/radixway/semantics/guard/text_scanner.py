@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _TEXTS_AT_ONCE = 256
-_MOST_KNOWN = 65_536
+_MAX_CACHED = 65_536
 """Texts and findings in them that are cached, for each guard."""
 
 
@@ -107,8 +107,8 @@ class TextScanner:
         self._counts = counts
         self._wait_s = wait_s
         self._clock = clock
-        self._personal = FindingsCache[tuple[PersonalDataSpan, ...]](_MOST_KNOWN)
-        self._attacks = FindingsCache[AttackAssessment](_MOST_KNOWN)
+        self._personal = FindingsCache[tuple[PersonalDataSpan, ...]](_MAX_CACHED)
+        self._attacks = FindingsCache[AttackAssessment](_MAX_CACHED)
 
     async def find_personal_data(self, passages: Sequence[TextPassage]) -> list[LocatedPersonalData]:
         """Return findings of any confidence, in the order of `passages`. Raises ScanFailedError."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from radixway.semantics.encoders import TextEncoding
     from radixway.semantics.signals.question import RequestQuestion
 
-_LONGEST_FUZZY = 20_000
+_MAX_FUZZY_CHARS = 20_000
 """Characters of a prompt that are searched for misspelt words."""
 
 Hit = tuple[int, int]
@@ -59,7 +59,7 @@ class KeywordDetector:
             for index, keyword in group.find_hits(text):
                 found.setdefault(index, set()).add(keyword)
         for index, rule in self._fuzzy:
-            found[index] = set(_fuzzy_hits(rule, text[:_LONGEST_FUZZY]))
+            found[index] = set(_fuzzy_hits(rule, text[:_MAX_FUZZY_CHARS]))
         for index, rule in enumerate(self._rules):
             confidence = _rule_confidence(rule, len(found.get(index, ())))
             if confidence:

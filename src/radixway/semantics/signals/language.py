@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from radixway.semantics.encoders import TextEncoding
     from radixway.semantics.signals.question import RequestQuestion
 
-_LONGEST = 4000
+_MAX_CHARS = 4000
 
 _SCRIPTS = {
     "ja": re.compile(r"[\u3040-\u30ff]"),
@@ -42,7 +42,7 @@ def detect_language(text: str) -> tuple[str, float]:
     Japanese is told from Chinese by its kana. Among Latin languages the common words decide, and English is
     what a text with none of them is taken for.
     """
-    text = text[:_LONGEST]
+    text = text[:_MAX_CHARS]
     counts = {code: len(pattern.findall(text)) for code, pattern in _SCRIPTS.items()}
     # A Chinese character says about as much as two Latin letters.
     weights = {code: count * (2 if code in ("zh", "ja", "ko") else 1) for code, count in counts.items()}

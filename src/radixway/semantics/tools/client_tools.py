@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _AT_ONCE = 4
 """Lists encoded at a time; further requests keep all their tools."""
 
-_MOST_CHARS = 400_000
+_MAX_DESCRIPTION_CHARS = 400_000
 """Characters of a list's names and descriptions: encoding them takes seconds, and the encoder is shared."""
 
 _encode = msgspec.msgpack.encode
@@ -43,7 +43,7 @@ class ClientToolIndexes:
         are being read. Raises EncoderError.
         """
         chars = sum(len(tool.name) + len(tool.description) for tool in tools)
-        if len(tools) > self.most_tools or chars > _MOST_CHARS:
+        if len(tools) > self.most_tools or chars > _MAX_DESCRIPTION_CHARS:
             return None
         digest = blake2b(_encode([(tool.name, tool.description) for tool in tools]), digest_size=16).digest()
         known = self._known.get(digest)

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from radixway.semantics.encoders.base import Floats
 
 _CLAUSE_ENDS = re.compile(r"[.!?;,:\n]+\s+|[。！？；，：\n]+| and | or ")
-_MOST_CLAUSES = 6
-_SHORTEST_CLAUSE = 5
+_MAX_CLAUSES = 6
+_MIN_CLAUSE_CHARS = 5
 
 NAME, CLAUSE = 0.4, 0.6
 """Weights beside the description's 1."""
@@ -124,7 +124,7 @@ def tool_texts(tool: ToolDefinition) -> ToolTexts:
     name = split_name(tool.name)
     description = tool.description.strip() or name
     parts = (part.strip() for part in _CLAUSE_ENDS.split(description))
-    clauses = tuple(part for part in parts if len(part) >= _SHORTEST_CLAUSE)[:_MOST_CLAUSES]
+    clauses = tuple(part for part in parts if len(part) >= _MIN_CLAUSE_CHARS)[:_MAX_CLAUSES]
     return ToolTexts(description, name, clauses or (description,), tool.examples)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from radixway.core.config.semantic import ClassicTools
 from radixway.semantics.tools.tool_index import ToolIndex, ToolScores
 
-LEAST_SCORE = 0.1
+MIN_SCORE = 0.1
 """Below it a tool is not offered; see docs/semantic.md for what that costs."""
 
 
@@ -23,7 +23,7 @@ class ToolLimits:
     """Limits on the number of tools and their scores."""
 
     top_k: int
-    least_score: float = LEAST_SCORE
+    least_score: float = MIN_SCORE
     least_cosine: float | None = None
     """The published `similarity_threshold`: of the query with the description, or with the examples."""
     categories: frozenset[str] = frozenset()
@@ -69,7 +69,7 @@ class ToolSelectionResult:
 
 def tool_limits(section: ClassicTools, top_k: int | None = None) -> ToolLimits:
     """Read the configured limits. Beside the published threshold ours holds only where it is given too."""
-    ours = LEAST_SCORE if section.similarity_threshold is None else -1.0
+    ours = MIN_SCORE if section.similarity_threshold is None else -1.0
     return ToolLimits(
         top_k=top_k or section.top_k,
         least_score=ours if section.least_score is None else section.least_score,

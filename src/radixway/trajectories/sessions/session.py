@@ -181,7 +181,8 @@ class AgentSession:
         assert below + len(self.roots) == len(self.calls), "a call hangs in two places, or in none"
 
     def _claim_experts(self, experts: bytes | None, hold: PathHold) -> None:
-        """Count routed experts, which are larger than tokens. Raises StoreFullError after releasing `hold`."""
+        """Count routed experts, which are larger than tokens. Raises StoreFullError after releasing
+        `hold`."""
         try:
             self.store.memory.claim_bytes(len(experts or b""))
         except StoreFullError:

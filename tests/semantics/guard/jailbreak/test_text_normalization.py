@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from radixway.semantics.guard.jailbreak.text_normalization import (
-    LONGEST_DECODED,
-    MOST_VIEWS,
+    MAX_DECODED_CHARS,
+    MAX_VIEWS,
     normalized_views,
 )
 
@@ -88,8 +88,8 @@ def test_what_is_encoded_but_says_nothing_is_no_view():
 def test_decoded_texts_are_bounded_in_number_and_size():
     parts = "\n\n".join(base64.b64encode(f"word {each} ".encode() * 2000).decode() for each in range(20))
     found = normalized_views(parts)
-    assert len(found) <= MOST_VIEWS
-    assert sum(len(view.text) for view in found if view.how == "base64") <= LONGEST_DECODED
+    assert len(found) <= MAX_VIEWS
+    assert sum(len(view.text) for view in found if view.how == "base64") <= MAX_DECODED_CHARS
 
 
 @given(st.text(max_size=400))
@@ -97,4 +97,4 @@ def test_every_text_has_views_and_the_first_is_the_text_itself(text):
     found = normalized_views(text)
     assert found[0].text == text
     assert found == normalized_views(text)
-    assert len({(view.text, view.is_squashed) for view in found}) == len(found) <= MOST_VIEWS
+    assert len({(view.text, view.is_squashed) for view in found}) == len(found) <= MAX_VIEWS

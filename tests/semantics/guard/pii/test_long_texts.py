@@ -9,7 +9,7 @@ from radixway.semantics.encoders import EncoderService, encode_once
 from radixway.semantics.guard.pii.finder import DefaultPersonalDataFinder, HeadFinder
 from radixway.semantics.guard.pii.pii_head import (
     LAYERS,
-    MOST_READ,
+    MAX_READ_STRETCHES,
     PII_HEAD,
     STRETCH,
     most_doubtful_stretches,
@@ -57,7 +57,7 @@ async def test_a_name_in_a_long_text_is_found_without_reading_all_of_it(encoders
 async def test_no_more_is_read_however_many_doubts_there_are(encoders, windows):
     doubts = "The Green House wanted Grace, Hope and May to march in Reading, Nice and Mobile.\n" * 300
     await DefaultPersonalDataFinder(encoders, in_part_from=FROM).find(doubts)
-    assert len(windows) <= MOST_READ
+    assert len(windows) <= MAX_READ_STRETCHES
 
 
 async def test_short_texts_are_read_whole_as_before(encoders, windows):
@@ -114,7 +114,7 @@ async def test_the_stretches_with_most_doubt_are_read(one_encoder):
     found[3] = PersonalDataSpan("PERSON", int(at[3]), int(at[3]) + 4, 0.5)
     assert most_doubtful_stretches(found, pieces) == [3]
     unsure = [PersonalDataSpan("PERSON", int(begin), int(begin) + 4, 0.6) for begin in at]
-    assert len(most_doubtful_stretches(unsure, pieces)) == MOST_READ
+    assert len(most_doubtful_stretches(unsure, pieces)) == MAX_READ_STRETCHES
     assert most_doubtful_stretches([], pieces) == []
 
 

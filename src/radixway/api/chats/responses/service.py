@@ -83,7 +83,8 @@ class ResponseOwners:
 
 
 def _brings_chat_credentials(request: Request) -> bool:
-    """Return whether the request has chat credentials, valid or not: a key, or a token, which has four dots."""
+    """Return whether the request has chat credentials, valid or not: a key, or a token, which has four
+    dots."""
     if "trustedclient" in request.headers:
         return True
     given = request.headers.get("authorization", "").partition(" ")[2] or request.headers.get("x-api-key", "")

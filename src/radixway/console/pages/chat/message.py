@@ -20,7 +20,7 @@ from radixway.console.components import draw_chip, draw_icon_button
 from radixway.console.page import PageVisit
 from radixway.console.pages.chat.chat_service import AnswerProgress
 
-_LONGEST = 50_000
+_MAX_MARKDOWN_CHARS = 50_000
 """Characters of an answer that are rendered as markdown; more is shown as plain text."""
 
 _markdown = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"]).disable("image")
@@ -50,7 +50,7 @@ class _PlainText(ui.label):
 
 def render_html(text: str) -> str:
     """Return `text`, which is markdown, as HTML that does nothing."""
-    if len(text) > _LONGEST:
+    if len(text) > _MAX_MARKDOWN_CHARS:
         return f"<div class='rw-text'>{escape(text)}</div>"
     return str(_markdown.render(text))
 

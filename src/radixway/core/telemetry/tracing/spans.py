@@ -48,7 +48,7 @@ class TraceSpan:
 Drawn = Callable[[TimedStage], "tuple[str, Kind, dict[str, Value]]"]
 """A stretch's name, kind and attributes."""
 
-_BESIDE = 2**20
+_UNNUMBERED_SPANS_FROM = 2**20
 """First number of spans without one."""
 
 
@@ -67,7 +67,7 @@ def build_spans(
     # Of two that hold each other the one that was noted last is the outer one: it ended last.
     for beside, each in enumerate(reversed(stretches)):
         began_ns, ended_ns = place(each.began_s, each.ended_s)
-        span_id = trace.span_id_of(each.number or _BESIDE + beside)
+        span_id = trace.span_id_of(each.number or _UNNUMBERED_SPANS_FROM + beside)
         if each.holds:
             holders.append((began_ns, ended_ns, span_id))
         name, kind, fields = draw(each)

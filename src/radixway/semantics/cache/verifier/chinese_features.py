@@ -27,7 +27,7 @@ NAMES = (
 
 
 _NARROW = frozenset(("why", "when", "how", "count"))
-_LONGEST_WORD = 4
+_MAX_WORD_CHARS = 4
 
 
 def chinese_pair_features(one: str, other: str, cosine: float, words: WordVectors) -> Floats:
@@ -69,7 +69,7 @@ def _is_replaced(runs: list[Match], one: str, other: str) -> bool:
         gap, gap_there = run.a - at, run.b - there
         if gap and gap_there:
             gaps += 1
-        if bool(gap) != bool(gap_there) or max(gap, gap_there) > _LONGEST_WORD:
+        if bool(gap) != bool(gap_there) or max(gap, gap_there) > _MAX_WORD_CHARS:
             return False
         at, there = run.a + run.size, run.b + run.size
     return gaps == 1 and one != other

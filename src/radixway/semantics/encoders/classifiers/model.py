@@ -17,7 +17,7 @@ from radixway.semantics.encoders.base import EncoderError, Floats, Ints
 from radixway.semantics.encoders.classifiers.model_folder import read_labels
 from radixway.semantics.encoders.word_pieces import TokenWindow, WordPieces
 
-_LONGEST = 512
+_MAX_TOKENS = 512
 
 
 @dataclass(slots=True, frozen=True)
@@ -172,7 +172,7 @@ def _load_parts(directory: Path, mapping: Path | None, kind: str) -> tuple[Any, 
         raise EncoderError(
             f"{directory} has {model.config.num_labels} outputs, its mapping {len(labels)} labels"
         )
-    longest = min(_LONGEST, _max_positions(model.config))
+    longest = min(_MAX_TOKENS, _max_positions(model.config))
     return model, WordPieces(directory, longest), labels
 
 

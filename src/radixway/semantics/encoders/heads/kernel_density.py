@@ -15,7 +15,7 @@ from radixway.semantics.encoders.heads.head_file import HeadFile
 
 SHARPNESS = 20.0
 """A known text of cosine c counts exp(SHARPNESS · c)."""
-_LEAST = 1e-4
+_DENSITY_FLOOR = 1e-4
 """Added to a label's density over the labels' mean, so that none is impossible."""
 
 
@@ -65,7 +65,7 @@ class LabelDensity:
         cosines = self.points @ (place / max(float(np.linalg.norm(place)), 1e-12))
         starts = np.cumsum(self.counts) - self.counts
         density = np.add.reduceat(np.exp(SHARPNESS * (cosines - cosines.max())), starts) / self.counts
-        logits: Floats = np.log(density / density.mean() + _LEAST).astype(np.float32)
+        logits: Floats = np.log(density / density.mean() + _DENSITY_FLOOR).astype(np.float32)
         return logits
 
 

@@ -14,7 +14,7 @@ from radixway.semantics.encoders.heads.head_file import HeadFile
 
 PROBE = "Which of these models knows the answer?"
 """A sentence whose vector tells encoders apart."""
-LEAST_LIKENESS = 0.97
+MIN_PROBE_SIMILARITY = 0.97
 
 
 class QualityHead:
@@ -47,7 +47,7 @@ class QualityHead:
         Precision may differ (cosine .99); another model's vector is far from it, or of another size.
         """
         fits = probe.shape == self._probe.shape == self.vector.shape[:1]
-        if not fits or float(probe @ self._probe) < LEAST_LIKENESS:
+        if not fits or float(probe @ self._probe) < MIN_PROBE_SIMILARITY:
             raise EncoderError("this quality head was trained with another encoder: train it anew")
 
     def predict_quality(self, vectors: Floats, domains: Floats | None = None) -> Floats:

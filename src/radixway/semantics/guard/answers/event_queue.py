@@ -26,7 +26,7 @@ from radixway.semantics.guard.answers.text_view import TextPiece
 from radixway.semantics.guard.answers.watched_text import WatchedText, WatchText
 
 _LIKE_JSON = re.compile(rb"\{|\[\s*\{")
-_LONG = 32
+_MIN_DIVIDED_CHARS = 32
 """Events with fewer characters are not divided."""
 _SPACE = re.compile(r"\s*")
 _decoder = json.JSONDecoder()
@@ -199,7 +199,7 @@ class EventQueue:
         if released is not None:
             await released.text.append_text("", last=True)
 
-    def _release_ready(self, divided_from: int = _LONG) -> bytes:
+    def _release_ready(self, divided_from: int = _MIN_DIVIDED_CHARS) -> bytes:
         leaving: list[bytes] = []
         while self._waiting and not self.ended:
             event = self._waiting[0]

@@ -15,19 +15,19 @@ from urllib.parse import unquote_plus
 from radixway.core.config.guard import ExfiltrationConfig
 from radixway.semantics.guard.answers.text_view import TextEdit, TextJudge, TextView
 
-LONGEST_BEGINNING = 32
+MAX_SCHEME_CHARS = 32
 """Characters before `://`: a scheme, maybe in HTML's entities."""
 
 _ADDRESS_CHARACTER = r"[A-Za-z0-9&#;+.\-]"
 _ADDRESS = re.compile(
-    rf"{_ADDRESS_CHARACTER}{{2,{LONGEST_BEGINNING}}}:[/\\]{{2}}"
+    rf"{_ADDRESS_CHARACTER}{{2,{MAX_SCHEME_CHARS}}}:[/\\]{{2}}"
     rf"|(?<!{_ADDRESS_CHARACTER})(?:https?|ftp|wss?):[/\\]?(?=[\w\[])"
     r"|(?<=[(\"'=<;])[/\\]{2}(?=[\w\[])"
     rf"|(?<!{_ADDRESS_CHARACTER})www\.(?=\w)",
     re.IGNORECASE,
 )
 _PARTIAL_ADDRESS = re.compile(
-    rf"(?:{_ADDRESS_CHARACTER}{{1,{LONGEST_BEGINNING}}}(?::[/\\]{{0,2}})?|(?<=[(\"'=<;])[/\\]{{1,2}})\Z"
+    rf"(?:{_ADDRESS_CHARACTER}{{1,{MAX_SCHEME_CHARS}}}(?::[/\\]{{0,2}})?|(?<=[(\"'=<;])[/\\]{{1,2}})\Z"
 )
 _IN_TEXT = re.compile(r"[^\s<>\"`，。；、！？（）“”「」《》]*")
 _AFTER_REST = r"[\s<>()\"`，。；、！？（）“”「」《》]"
@@ -61,7 +61,7 @@ def find_next_address(text: str, start: int) -> int | None:
 
 def find_partial_address(text: str, start: int) -> int:
     """Return where what may become an address begins at the end of `text`; if nothing may, its end."""
-    found = _PARTIAL_ADDRESS.search(text, max(start, len(text) - LONGEST_BEGINNING - 3))
+    found = _PARTIAL_ADDRESS.search(text, max(start, len(text) - MAX_SCHEME_CHARS - 3))
     return len(text) if found is None else found.start()
 
 
@@ -143,8 +143,8 @@ _PHRASE = 8
 """Consecutive letters of the conversation."""
 _WORDS = 2
 _FREE_TEXT_WORDS = 4
-_LONG_CODE = 24
-_LONG_LABEL = 40
+_MIN_CODE_CHARS = 24
+_MIN_LABEL_CHARS = 40
 
 
 def carries_payload(address: WebAddress, said: Callable[[], str], told_before: set[str]) -> bool:
@@ -193,9 +193,9 @@ def _is_code(code: str, *, is_label: bool = False) -> bool:
     if _holds_text(code):
         return True
     if is_label:
-        return len(code) >= _LONG_LABEL
+        return len(code) >= _MIN_LABEL_CHARS
     mixed = sum(any(map(test, code)) for test in (str.islower, str.isupper, str.isdigit))
-    return len(code) >= _LONG_CODE and mixed >= 2  # of three kinds
+    return len(code) >= _MIN_CODE_CHARS and mixed >= 2  # of three kinds
 
 
 def _holds_text(code: str) -> bool:

@@ -16,7 +16,7 @@ from radixway.semantics.guard.incident import GuardFinding, GuardIncident, Incid
 
 log = logging.getLogger(__name__)
 
-_MOST_FINDINGS = 100
+_MAX_FINDINGS = 100
 """Findings per rule and reply that are listed."""
 
 
@@ -72,7 +72,7 @@ class AnswerReport:
                 continue
             self._keep_uncached(rule.replace(".", "_"))
             kept = self._findings.setdefault(rule, [])
-            kept += found[: _MOST_FINDINGS - len(kept)]
+            kept += found[: _MAX_FINDINGS - len(kept)]
             self._counts_by_rule[rule] += len(found)
             self._actions[rule] = each.action
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _CONTEXT = 1000
 """Characters of earlier text that the service sees, too."""
-_MOST_REPLY_BYTES = 2**20
+_MAX_REPLY_BYTES = 2**20
 _CATEGORY = re.compile(r"[A-Za-z][A-Za-z0-9_/-]{0,63}")
 
 
@@ -182,7 +182,7 @@ async def _read_limited_body(content: StreamReader) -> bytes:
     said = b""
     async for piece in content.iter_any():
         said += piece
-        if len(said) > _MOST_REPLY_BYTES:
+        if len(said) > _MAX_REPLY_BYTES:
             raise ValueError("the reply is too long")
     return said
 

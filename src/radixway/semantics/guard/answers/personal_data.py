@@ -17,7 +17,7 @@ from radixway.semantics.guard.redaction import mask_text
 
 _CONTEXT = 64
 """Characters before a window that the finder sees too."""
-_MOST_OVERLAP = 48
+_MAX_OVERLAP_CHARS = 48
 """Characters of a window that had to be cut that are seen again in the next one."""
 _BARE_NUMBER = re.compile(r"[:,\[]\s*-?\Z")
 _OPEN = re.compile(r"[\d@:/\\A-ZÀ-Þ\u3040-\uffff]")
@@ -47,7 +47,7 @@ class PersonalDataJudge(TextJudge):
         self._finder = finder
         self._is_known = is_known
         self._hold_back = hold_back
-        self._overlap = min(_MOST_OVERLAP, hold_back // 3)
+        self._overlap = min(_MAX_OVERLAP_CHARS, hold_back // 3)
         self._begin = 0
 
     async def judge_view(self, view: TextView, *, last: bool) -> Sequence[TextEdit]:

@@ -58,9 +58,9 @@ def weigh_letters(text: str) -> tuple[str, list[int]]:
 
 N = 8
 """Letters of the n-grams."""
-_MOST_RUNS = 8
+_MAX_RUNS = 8
 """Places followed at a time; of a more frequent n-gram, the first ones."""
-_LONGEST = 65_536
+_MAX_SECRET_CHARS = 65_536
 """Characters of a secret that are indexed."""
 
 
@@ -68,7 +68,7 @@ class SecretIndex:
     """Index of a text that is not to be told."""
 
     def __init__(self, secret: str) -> None:
-        letters, weights = weigh_letters(secret[:_LONGEST])
+        letters, weights = weigh_letters(secret[:_MAX_SECRET_CHARS])
         self.length = len(letters)
         self.weight = sum(weights)
         self.text = "\0".join((letters, letters[::-1], codecs.encode(letters, "rot13")))
@@ -78,7 +78,7 @@ class SecretIndex:
             gram = self.text[at : at + N]
             if "\0" not in gram:
                 ends = self._ends.setdefault(gram, [])
-                if len(ends) < _MOST_RUNS:
+                if len(ends) < _MAX_RUNS:
                     ends.append(at + N)
 
     def shared_ngrams(self, texts: Iterable[str]) -> frozenset[str]:
@@ -158,7 +158,7 @@ class SecretOverlap:
             self.covered += 1
 
 
-_LEAST_CODE = 24
+_MIN_CODE_DIGITS = 24
 """Fewest digits of a code."""
 _BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_")
 _HEX = frozenset("0123456789abcdefABCDEF")
@@ -195,7 +195,7 @@ class DigitDecoder:
             self.begin = at
         self.length += 1
         self._row.append(char)
-        if self.length < _LEAST_CODE or len(self._row) % self._group:
+        if self.length < _MIN_CODE_DIGITS or len(self._row) % self._group:
             return ""
         row = "".join(self._row)
         self._row.clear()
@@ -266,7 +266,7 @@ class SystemPromptJudge(TextJudge):
         """Return whether a code gives the prompt away with this character."""
         for letter in _extract_letters(decoding.decode_char(char, at)):
             overlap.add_letter(letter)
-        return decoding.begin is not None and decoding.length >= _LEAST_CODE and self._is_leak(overlap)
+        return decoding.begin is not None and decoding.length >= _MIN_CODE_DIGITS and self._is_leak(overlap)
 
     def _is_leak(self, overlap: SecretOverlap) -> bool:
         largely = self._is_long and not self._told_largely and overlap.covered >= self._covers

@@ -84,8 +84,8 @@ def entry_time_s(entry: Mapping[str, Any]) -> float:
     return datetime.strptime(str(entry.get("time")), "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=UTC).timestamp()
 
 
-_MOST_FINDINGS = 200
-_MOST_NOTES = 16
+_MAX_FINDINGS = 200
+_MAX_NOTES = 16
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/+-]{0,127}")
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/%<>=+,-]{0,127}")
@@ -110,12 +110,12 @@ def incident_fields(incident: GuardIncident, user: str | None) -> Fields:
         "model": None if incident.model is None else name_or_digest(incident.model, _MODEL),
         "rule": _sanitize_label(incident.rule),
         "action": _sanitize_label(incident.action),
-        "findings": [_finding_fields(each) for each in incident.findings[:_MOST_FINDINGS]],
+        "findings": [_finding_fields(each) for each in incident.findings[:_MAX_FINDINGS]],
     }
-    if len(incident.findings) > _MOST_FINDINGS:
-        fields["more_findings"] = len(incident.findings) - _MOST_FINDINGS
+    if len(incident.findings) > _MAX_FINDINGS:
+        fields["more_findings"] = len(incident.findings) - _MAX_FINDINGS
     if incident.notes:
-        notes = list(incident.notes.items())[:_MOST_NOTES]
+        notes = list(incident.notes.items())[:_MAX_NOTES]
         fields["notes"] = {_sanitize_label(name): _sanitize_label(str(value)) for name, value in notes}
     return fields
 

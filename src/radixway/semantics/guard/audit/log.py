@@ -31,8 +31,8 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _DAY_S = 86_400
-_LARGEST_BATCH = 1000
-_MOST_WAITING = 50_000
+_MAX_BATCH_ENTRIES = 1000
+_MAX_WAITING_ENTRIES = 50_000
 """Entries kept while the disk fails; further ones are counted and lost."""
 _IDLE_S = 3600.0
 _FAILURES = (OSError, HashChainError, sqlite3.Error)
@@ -153,7 +153,7 @@ class AuditLog:
         return {"path": str(self.directory), "error": self.problem, "waiting": waiting, "lost": self.lost}
 
     def _enqueue_entry(self, what: GuardIncident | Fields) -> None:
-        if self._queue.qsize() >= _MOST_WAITING:
+        if self._queue.qsize() >= _MAX_WAITING_ENTRIES:
             self.lost += 1
         else:
             self._queue.put(_PendingEntry(self._clock(), what))
@@ -186,7 +186,7 @@ class AuditLog:
                 works.append(item)  # what came before it is written first
                 break
             waiting.append(item)
-            if len(waiting) >= _LARGEST_BATCH:
+            if len(waiting) >= _MAX_BATCH_ENTRIES:
                 break
             try:
                 item = self._queue.get_nowait()

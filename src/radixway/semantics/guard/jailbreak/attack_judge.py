@@ -7,7 +7,12 @@ from pathlib import Path
 
 from radixway.core.pipeline import AttackAssessment, GuardUnavailableError
 from radixway.semantics.encoders import EncoderBusyError, EncoderError, EncoderService
-from radixway.semantics.guard.jailbreak.attack_reader import KINDS, LONG, AttackReader, AttackReading
+from radixway.semantics.guard.jailbreak.attack_reader import (
+    KINDS,
+    THREAD_MIN_CHARS,
+    AttackReader,
+    AttackReading,
+)
 from radixway.semantics.guard.jailbreak.classifier_reader import ClassifierReader, published_models
 from radixway.semantics.guard.jailbreak.jailbreak_head import HeadReader
 from radixway.semantics.guard.jailbreak.patterns import (
@@ -28,8 +33,8 @@ THRESHOLD = 0.7
 """The published one."""
 
 _JUDGED: frozenset[Speaker] = frozenset({"user", "tool", "document"})
-_MOST_VIEWS_READ = 2
-_LONGEST_VIEW_READ = 4096
+_MAX_READ_VIEWS = 2
+_MAX_READ_VIEW_CHARS = 4096
 _SHORTEST_VIEW_READ = 12
 _OPEN = frozenset({"folded", "leetspeak", "spacing", "words reversed"})
 """Views that harmless texts have, too."""
@@ -91,7 +96,7 @@ class DefaultAttackJudge:
     async def _judge_text(self, text: str, *, data: bool) -> AttackAssessment:
         if not text.strip():
             return NOTHING
-        found = await run_steps(find_patterns_steps(text, data=data), inline=len(text) <= LONG)
+        found = await run_steps(find_patterns_steps(text, data=data), inline=len(text) <= THREAD_MIN_CHARS)
         return _combine_attack(found, await self._read_views(text, found))
 
     async def _read_views(self, text: str, found: PatternFindings) -> list[AttackReading]:
@@ -185,10 +190,10 @@ def _disguised_views(text: str, views: Sequence[NormalizedView]) -> list[Normali
         view
         for view in views[1:]
         if not view.is_squashed
-        and _SHORTEST_VIEW_READ <= len(view.text) <= _LONGEST_VIEW_READ
+        and _SHORTEST_VIEW_READ <= len(view.text) <= _MAX_READ_VIEW_CHARS
         and (view.how not in _OPEN or _is_disguised(view.how, text, view.text))
     ]
-    return worth[-_MOST_VIEWS_READ:]
+    return worth[-_MAX_READ_VIEWS:]
 
 
 def _is_disguised(how: str, text: str, undone: str) -> bool:

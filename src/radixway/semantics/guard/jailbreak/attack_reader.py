@@ -13,7 +13,7 @@ encoding that shall get around them. `social_engineering`: authority, pity, rewa
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
-LONG = 8192
+THREAD_MIN_CHARS = 8192
 """Characters from which a text is looked at in a thread, so that others pass meanwhile."""
 
 

@@ -15,8 +15,8 @@ from radixway.semantics.guard.jailbreak.spelling_folds import TAG_FIRST, TAG_LAS
 
 NAMES = frozenset({"tags", "url", "entities", "escapes", "base64", "hex", "binary", "morse"})
 """Views of decoded parts, rather than of the whole text."""
-_MOST_PARTS = 64
-LONGEST_PART = 32_768
+_MAX_PARTS = 64
+MAX_PART_CHARS = 32_768
 """Characters of an encoded part that are decoded."""
 
 # Nothing follows what is repeated, so repetitions are possessive: else every round is kept, to be given back,
@@ -133,9 +133,9 @@ def read_pig_latin(text: str) -> str:
 def _decode_matches(text: str, pattern: re.Pattern[str], decode: Callable[[str], str | None]) -> str | None:
     parts = []
     for at, found in enumerate(pattern.finditer(text)):
-        if at >= _MOST_PARTS:
+        if at >= _MAX_PARTS:
             break
-        said = decode(found[0][:LONGEST_PART])
+        said = decode(found[0][:MAX_PART_CHARS])
         if said:
             parts.append(said)
     return "\n".join(parts) or None

@@ -28,7 +28,12 @@ from radixway.semantics.encoders.base import Floats, Ints
 from radixway.semantics.encoders.heads import HeadFile
 from radixway.semantics.encoders.heads.domain_head import weighted_ngrams
 from radixway.semantics.encoders.heads.ngrams import text_features
-from radixway.semantics.guard.jailbreak.attack_reader import KINDS, LONG, AttackReader, AttackReading
+from radixway.semantics.guard.jailbreak.attack_reader import (
+    KINDS,
+    THREAD_MIN_CHARS,
+    AttackReader,
+    AttackReading,
+)
 from radixway.semantics.guard.step_executor import Steps, run_steps
 
 _log = logging.getLogger(__name__)
@@ -239,7 +244,9 @@ class HeadReader(AttackReader):
         if is_long and not self._encoders.is_asked_for(text):
             return await self._read_in_part(head, text, hits)
         encoding = await self._encoders.encode(text)
-        return await run_steps(head.classify_steps(text, encoding, hits), inline=len(text) <= LONG)
+        return await run_steps(
+            head.classify_steps(text, encoding, hits), inline=len(text) <= THREAD_MIN_CHARS
+        )
 
     async def _read_in_part(self, head: JailbreakHead, text: str, hits: Mapping[str, float]) -> AttackReading:
         words = await run_steps(head.classify_ngrams_steps(text))

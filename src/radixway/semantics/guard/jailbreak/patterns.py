@@ -18,8 +18,8 @@ import re2
 
 from radixway.bundled import read_toml
 from radixway.semantics.guard.jailbreak.attack_reader import Kind
-from radixway.semantics.guard.jailbreak.encodings import LONGEST_PART
-from radixway.semantics.guard.jailbreak.text_normalization import MOST_VIEWS, NormalizedView, normalized_views
+from radixway.semantics.guard.jailbreak.encodings import MAX_PART_CHARS
+from radixway.semantics.guard.jailbreak.text_normalization import MAX_VIEWS, NormalizedView, normalized_views
 from radixway.semantics.guard.step_executor import Steps, run_steps_inline
 
 _MEMORY = 128 << 20
@@ -194,7 +194,7 @@ def find_repetition(text: str) -> PatternHit | None:
     return PatternHit("repeated_word", "prompt_injection", 0.75 if longest >= _SURE else 0.6)
 
 
-WINDOW, OVERLAP = 262_144, LONGEST_PART
+WINDOW, OVERLAP = 262_144, MAX_PART_CHARS
 """Characters of a window, and those that the next one repeats, so that each encoded part is whole in one."""
 _KEPT = 4_096
 """Longest cached view of a window: the encoder reads no longer ones."""
@@ -249,7 +249,7 @@ def find_patterns_steps(text: str, *, data: bool = False) -> Steps[PatternFindin
 
     Of a text of several windows, `views` are the text and the latest short ones, which the encoder reads.
     """
-    seen: deque[NormalizedView] = deque(maxlen=MOST_VIEWS)
+    seen: deque[NormalizedView] = deque(maxlen=MAX_VIEWS)
     hits: dict[str, PatternHit] = {}
     several = len(text) > WINDOW
     for begin in range(0, max(len(text) - OVERLAP, 1), WINDOW - OVERLAP):
@@ -298,14 +298,14 @@ def _hits_in_view(view: NormalizedView, data: bool) -> Iterable[PatternHit]:
 
 
 LAST_TURNS = 4
-LONGEST = 4096
+MAX_JOINED_CHARS = 4096
 """Characters of the last turns that are judged together."""
 
 
 def join_last_turns(texts: Sequence[str]) -> str:
-    """Join the last of `texts`, up to `LONGEST` characters, as if they had been said at once."""
+    """Join the last of `texts`, up to `MAX_JOINED_CHARS` characters, as if they had been said at once."""
     kept: list[str] = []
-    room = LONGEST
+    room = MAX_JOINED_CHARS
     for text in reversed(texts[-LAST_TURNS:]):
         if room <= 0:
             break

@@ -63,7 +63,7 @@ SPLIT_LETTERS = (
 SPLIT = SPLIT_LETTERS + r"|[a-z][\-._*~·•][a-z]{1,6}"
 """Likewise, of gaps within words."""
 _NOT_LETTERS = re.compile(r"[\W_]+")
-_MANY_HYPHENS = 2
+_MIN_HYPHENS = 2
 
 _WORDS = (
     "all tell rules role will reveal limits limitations little legal illegal full follow following filter "
@@ -107,7 +107,7 @@ def join_split_words(text: str) -> str | None:
     joined = _SINGLE_LETTERS.sub(lambda run: _letters_to_words(run[0]), text)
     joined = _HAN_GAPS.sub(lambda run: _NOT_LETTERS.sub("", run[0]), joined)
     hyphened = _HYPHENS.findall(joined)
-    if len(hyphened) >= _MANY_HYPHENS or any(len(_INSIDE.findall(word)) > 1 for word in hyphened):
+    if len(hyphened) >= _MIN_HYPHENS or any(len(_INSIDE.findall(word)) > 1 for word in hyphened):
         joined = _HYPHENS.sub(lambda word: _INSIDE.sub("", word[0]), joined)
     return joined if joined != text else None
 

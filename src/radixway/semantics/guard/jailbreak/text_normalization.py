@@ -17,9 +17,9 @@ from radixway.semantics.guard.jailbreak import encodings, spelling_folds
 
 DEPTH = 2
 """Rounds of decoding: base64 of base64."""
-LONGEST_DECODED = 65_536
+MAX_DECODED_CHARS = 65_536
 """Characters of decoded parts that are kept, over all views."""
-MOST_VIEWS = 16
+MAX_VIEWS = 16
 SHORT = 4096
 """Characters up to which respelled words are searched for other disguises: `1.g.n.0.r.3`."""
 _SPELLINGS = frozenset({"leetspeak", "spacing"})
@@ -40,7 +40,7 @@ def normalized_views(text: str) -> list[NormalizedView]:
     """Return `text` itself first, then every view that differs from those before it."""
     found = [NormalizedView("plain", text)]
     seen = {(text, False)}
-    room = LONGEST_DECODED
+    room = MAX_DECODED_CHARS
     begin = 0
     for _ in range(DEPTH):
         level, begin = found[begin:], len(found)
@@ -48,7 +48,7 @@ def normalized_views(text: str) -> list[NormalizedView]:
             if above.is_squashed or (above.how in _SPELLINGS and len(above.text) > SHORT):
                 continue
             for view in _undo_disguises(above.text):
-                if (view.text, view.is_squashed) in seen or len(found) >= MOST_VIEWS:
+                if (view.text, view.is_squashed) in seen or len(found) >= MAX_VIEWS:
                     continue
                 if view.how in encodings.NAMES:
                     if room <= 0:

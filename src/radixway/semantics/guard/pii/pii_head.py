@@ -45,7 +45,7 @@ _HALO = 8
 _CHARACTERS = 4000
 """Chinese characters read at a time."""
 
-MOST_READ = 8
+MAX_READ_STRETCHES = 8
 """Stretches of a text that the encoder reads."""
 STRETCH, MARGIN = 220, 16
 """Pieces."""
@@ -226,13 +226,14 @@ def scan_partially(
 
 
 def most_doubtful_stretches(found: list[PersonalDataSpan], pieces: TextEncoding) -> list[int]:
-    """Return the stretches of `pieces` where `found` leaves most doubt: at most `MOST_READ`, in order."""
+    """Return the stretches of `pieces` where `found` leaves most doubt: at most `MAX_READ_STRETCHES`, in
+    order."""
     if not found:
         return []
     at = np.searchsorted(pieces.offsets[:, 0], [each.begin for each in found], side="right") - 1
     doubt = [min(each.confidence, 1 - each.confidence) for each in found]
     by_stretch = np.bincount(at // STRETCH, doubt)
-    most = np.argsort(-by_stretch, kind="stable")[:MOST_READ]
+    most = np.argsort(-by_stretch, kind="stable")[:MAX_READ_STRETCHES]
     return sorted(int(each) for each in most if by_stretch[each] >= _WORTH_IT)
 
 

@@ -34,7 +34,7 @@ _SHAPES = frozenset((
     (8, 8),
 ))  # fmt: skip
 """Group lengths of written card numbers."""
-_MOST_GROUPS = 5
+_MAX_GROUPS = 5
 _ONE_BY_ONE = range(13, 20)
 
 _ANY = range(12, 20)
@@ -72,7 +72,7 @@ def find_cards(reading: PlainText) -> Iterator[PersonalDataSpan]:
             yield from _find_card(text, cluster[0][0], cluster[-1][1])
         for first in range(len(cluster)):
             shape: tuple[int, ...] = ()
-            for begin, end in cluster[first : first + _MOST_GROUPS]:
+            for begin, end in cluster[first : first + _MAX_GROUPS]:
                 shape += (end - begin,)
                 if shape in _SHAPES and _is_evenly_separated(text[cluster[first][0] : end]):
                     yield from _find_card(text, cluster[first][0], end)

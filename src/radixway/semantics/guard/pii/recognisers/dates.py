@@ -41,21 +41,21 @@ _MONTH_FIRST = (
     (_compile_form(rf"{_MONTHS} {_NTH}(?![0-9A-Za-z])(?![.,][0-9])"), 0.75),
 )
 _MONTH_BEFORE = _compile_form(rf"(?<![A-Za-z]){_MONTHS},? $")
-_LONGEST_MONTH = len("September., ")
+_MAX_MONTH_CHARS = len("September., ")
 _CHINESE_DATE = re.compile(
     r"[0-9]{2,4} ?年 ?[0-9]{1,2} ?月(?: ?[0-9]{1,2} ?[日号])?|[0-9]{1,2} ?月 ?[0-9]{1,2} ?[日号]"
 )
 _TIME = _compile_form(rf"(?:{_CLOCK}|1[0-2]|0?[1-9]) ?{_HALF}|{_CLOCK}(?![0-9:])")
 _THEN_TIME = _compile_form(rf"(?:T|,? (?:at )?){_CLOCK}(?: ?{_HALF}|Z)?")
 
-_LONGEST_RUN = 4
+_MAX_RUN_DIGITS = 4
 
 
 def find_dates(reading: PlainText) -> Iterator[PersonalDataSpan]:
     """Find DATE_TIME: a day with its year 0.85, without one 0.75; a time with am or pm 0.75, without 0.5."""
     text = reading.text
     for begin, end in reading.runs:
-        if end - begin > _LONGEST_RUN or follows_letter(text, begin) or _is_within_number(text, begin):
+        if end - begin > _MAX_RUN_DIGITS or follows_letter(text, begin) or _is_within_number(text, begin):
             continue
         if found := _date(text, begin, text[end : end + 1], end - begin):
             first, last, confidence = found
@@ -71,7 +71,7 @@ def _date(text: str, begin: int, after: str, digits: int) -> tuple[int, int, flo
         return found
     if after in (" ", "年", "月") and (chinese := _CHINESE_DATE.match(text, begin)):
         return begin, chinese.end(), 0.85 if "年" in chinese[0] else 0.75
-    if month := _MONTH_BEFORE.search(text, max(0, begin - _LONGEST_MONTH), begin):
+    if month := _MONTH_BEFORE.search(text, max(0, begin - _MAX_MONTH_CHARS), begin):
         return _first(_MONTH_FIRST, text, month.start())
     return _first(_DAY_FIRST, text, begin) if digits <= 2 and after.isascii() else None
 
@@ -104,7 +104,7 @@ _AFTER_IS = _compile_form(
     r"[.!?\n]|$|[,;] (?![0-9])"
     r"| and (?:i|my|he|she|his|her|work|live|have|has|am|is|was)(?![a-z])| now(?![a-z])"
 )
-_FEWEST_DIGITS_OF_IS = 2
+_MIN_DIGITS_AFTER_IS = 2
 
 _ONES = "one|two|three|four|five|six|seven|eight|nine"
 _TEENS = "ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen"
@@ -147,7 +147,7 @@ def _is_quantity(text: str, end: int) -> bool:
 
 
 def _is_said_of_somebody(text: str, begin: int, end: int) -> bool:
-    if end - begin < _FEWEST_DIGITS_OF_IS or not _AFTER_IS.match(text, end):
+    if end - begin < _MIN_DIGITS_AFTER_IS or not _AFTER_IS.match(text, end):
         return False
     return _IS.search(text, max(0, begin - _AGE_LAST_WINDOW), begin) is not None
 

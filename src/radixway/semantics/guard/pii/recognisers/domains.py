@@ -12,7 +12,7 @@ from radixway.core.pipeline import PersonalDataSpan
 from radixway.semantics.guard.pii.gazetteers import read_list
 from radixway.semantics.guard.pii.recognisers.plain_text import ContextWords, PlainText, Recogniser
 
-_MOST_LABELS = 127
+_MAX_LABELS = 127
 _KNOWN = frozenset(label for line in read_list("top_level_domains") for label in line.split())
 
 
@@ -21,7 +21,7 @@ def known_length(name: str) -> int:
 
     Names in punycode are top-level domains. Linear: only as many labels are looked at as a name may have.
     """
-    for _ in range(_MOST_LABELS):
+    for _ in range(_MAX_LABELS):
         head, dot, last = name.rpartition(".")
         if not dot:
             return 0
@@ -36,9 +36,9 @@ _NAME = re.compile(rf"(?<![A-Za-z0-9\u00c0-\u024f_.\-]){_LABEL}(?:\.{_LABEL})++"
 _ENDING = re.compile(r"\.[A-Za-z]")
 _SCHEME = "://"
 _SCHEME_BEFORE = re.compile(r"(?<![A-Za-z])(?:https?|ftp|wss?)://$", re.IGNORECASE)
-_LONGEST_SCHEME = len("https://") + 1
+_MAX_SCHEME_CHARS = len("https://") + 1
 _NOTHING_AFTER = re.compile(r"(/?)(?:[\s,;!?)\]>\"']|\.?$|\.\s|[\u3001\u3002\u4e00-\u9fff\uff0c])")
-_LONGEST = 253
+_MAX_HOST_CHARS = 253
 
 _UNMISTAKABLE = """
 com org net edu gov mil info biz io cn de uk fr jp ru br au ca nl ch se eu kr tw hk ie nz za mx ar cz hu
@@ -76,7 +76,7 @@ def find_domains(reading: PlainText) -> Iterator[PersonalDataSpan]:
     for match in _NAME.finditer(text):
         begin = match.start()
         length = known_length(match[0])
-        if not length or length > _LONGEST:
+        if not length or length > _MAX_HOST_CHARS:
             continue
         end = begin + length
         if confidence := _domain_confidence(text, begin, end):
@@ -85,7 +85,7 @@ def find_domains(reading: PlainText) -> Iterator[PersonalDataSpan]:
 
 def _with_scheme(text: str, begin: int, end: int) -> tuple[int, int]:
     """Widen the span by scheme and slash where the address is nothing but a host's."""
-    scheme = _SCHEME_BEFORE.search(text, max(0, begin - _LONGEST_SCHEME), begin)
+    scheme = _SCHEME_BEFORE.search(text, max(0, begin - _MAX_SCHEME_CHARS), begin)
     bare = _NOTHING_AFTER.match(text, end)
     return (scheme.start(), bare.end(1)) if scheme and bare else (begin, end)
 
@@ -114,7 +114,7 @@ def _domain_confidence(text: str, begin: int, end: int) -> float:
 _EMAIL = re.compile(
     r"(?<![A-Za-z0-9._%+'\-\u00c0-\u024f])[A-Za-z0-9._%+'\-\u00c0-\u024f]++@" + rf"({_LABEL}(?:\.{_LABEL})++)"
 )
-_LONGEST_LOCAL = 64
+_MAX_LOCAL_CHARS = 64
 
 _BRACKETED_AT = r" ?[\[({<] ?(?:at|@) ?[\])}>] ?"
 _BRACKETED_DOT = r" ?[\[({<] ?(?:dot|\.) ?[\])}>] ?"
@@ -140,7 +140,7 @@ def _find_plain(text: str) -> Iterator[PersonalDataSpan]:
         begin, at = match.start(), match.start(1) - 1
         while text[begin] in ".'-%+":
             begin += 1
-        if begin == at or at - begin > _LONGEST_LOCAL or _is_repository(text, begin, match.end()):
+        if begin == at or at - begin > _MAX_LOCAL_CHARS or _is_repository(text, begin, match.end()):
             continue
         length = known_length(match[1])
         if length or not match[1][-1].isdigit():
@@ -156,7 +156,7 @@ def _is_repository(text: str, begin: int, end: int) -> bool:
 
 def _find_spelt(text: str) -> Iterator[PersonalDataSpan]:
     for at in _SPELT_AT.finditer(text):
-        local = _SPELT_LOCAL.search(text, max(0, at.start() - _LONGEST_LOCAL - 1), at.start())
+        local = _SPELT_LOCAL.search(text, max(0, at.start() - _MAX_LOCAL_CHARS - 1), at.start())
         domain = _SPELT_DOMAIN.match(text, at.end())
         if local is None or domain is None or not (at[0].strip() != "at" or _SPELT_DOT.search(domain[0])):
             continue

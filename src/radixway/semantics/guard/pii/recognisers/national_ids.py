@@ -64,7 +64,7 @@ _ANY_LICENSE_WORD = ("licen", "driver", "dl ", "dl#", "dl:", "dmv", "驾")
 _LICENSE_NUMBER_IS = re.compile(
     r"(?:licen[sc]e|dl)(?: (?:number|no|#|id)){0,2}\.?(?: is|[ :#]){0,4}$", re.IGNORECASE
 )
-_FEWEST_LICENSE_DIGITS = 4
+_MIN_LICENSE_DIGITS = 4
 
 
 def find_ssns(reading: PlainText) -> Iterator[PersonalDataSpan]:
@@ -91,9 +91,7 @@ def find_licenses(reading: PlainText) -> Iterator[PersonalDataSpan]:
     for match in _LICENSE_TOKEN.finditer(text):
         begin, end = match.span()
         number = match[0].replace("-", "").replace(" ", "")
-        if sum(map(str.isdigit, number)) < _FEWEST_LICENSE_DIGITS or not _LICENSE_WORDS.near(
-            text, begin, end
-        ):
+        if sum(map(str.isdigit, number)) < _MIN_LICENSE_DIGITS or not _LICENSE_WORDS.near(text, begin, end):
             continue
         if _LICENSE.fullmatch(number):
             yield PersonalDataSpan("US_DRIVER_LICENSE", begin, end, 0.85)

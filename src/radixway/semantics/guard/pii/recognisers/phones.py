@@ -62,7 +62,7 @@ _PLACEHOLDERS = frozenset(["1234567890", "0123456789", "5551234567"])
 
 _CURRENCIES = ("$", "€", "£", "¥")
 _AREA_DIGITS = 3
-_LONGEST = 15
+_MAX_DIGITS = 15
 """By E.164."""
 _SHORTEST_INTERNATIONAL = 8
 _SHORTEST = 6
@@ -125,7 +125,7 @@ def _opened(text: str, begin: int) -> int:
 def _international(text: str, digits: int) -> Iterator[_Found]:
     begin = _opened(text, digits - 1) if text[digits - 1 : digits] == "+" else digits
     match = _INTERNATIONAL.match(text, begin)
-    ends = _ends(text, begin, match.end(), _LONGEST + len("00")) if match else []
+    ends = _ends(text, begin, match.end(), _MAX_DIGITS + len("00")) if match else []
     if match is None or not ends:
         return
     begin += match[0].startswith("(+") and ")" not in match[0]
@@ -203,7 +203,7 @@ def _is_beside(text: str, begin: int, end: int) -> bool:
 def _looks_dialled(written: str) -> bool:
     digits = _digits(written)
     groups = _NUMBER.findall(written)
-    if len(digits) > _LONGEST:
+    if len(digits) > _MAX_DIGITS:
         return False
     if any(len(group) == 1 for group in groups[1:]):
         return False  # as in a book's number

@@ -102,7 +102,7 @@ _HOME_WINDOW = 50
 _STREET_WINDOW = 70
 _ADDRESS_WINDOW = 160
 _SHORTEST_CODE = 2
-_LONGEST_CODE = 6
+_MAX_CODE_CHARS = 6
 
 
 def find_zips(reading: PlainText) -> Iterator[PersonalDataSpan]:
@@ -111,7 +111,7 @@ def find_zips(reading: PlainText) -> Iterator[PersonalDataSpan]:
     """
     text = reading.text
     for begin, end in reading.runs:
-        if _SHORTEST_CODE <= end - begin <= _LONGEST_CODE and not _is_within_number(text, begin):
+        if _SHORTEST_CODE <= end - begin <= _MAX_CODE_CHARS and not _is_within_number(text, begin):
             yield from _find_numeric(text, begin)
         if begin and end - begin <= 2 and text[begin - 1].isascii() and text[begin - 1].isalpha():
             yield from _find_alphanumeric(text, begin)
@@ -227,7 +227,7 @@ def _beside_address(text: str, begin: int, end: int, alone: float) -> PersonalDa
 
 _PLACE_AFTER = re.compile(r" ([^\W\d_]{2,25}(?:[ \-][^\W\d_]{2,25})?)")
 _PLACE_WINDOW = 60
-_MOST_WORDS = 3
+_MAX_WORDS = 3
 
 
 def _follows_place(text: str, begin: int) -> bool:
@@ -236,7 +236,7 @@ def _follows_place(text: str, begin: int) -> bool:
     name = before.rstrip(" ,")
     if len(name) == len(before):
         return False
-    words = name.split(" ")[-_MOST_WORDS:]
+    words = name.split(" ")[-_MAX_WORDS:]
     return any(_is_place(" ".join(words[first:])) for first in range(len(words)))
 
 
@@ -266,7 +266,7 @@ _STREET = re.compile(
 )
 _BOX_BEFORE = re.compile(r"(?<![A-Za-z])(?:P\. ?O\. ?|P ?O ?)Box $", re.IGNORECASE)
 _BOX_WINDOW = 12
-_LONGEST_HOUSE_NUMBER = 5
+_MAX_HOUSE_NUMBER_CHARS = 5
 
 _CHINESE_NUMBER = re.compile(
     r"(?:路|街|大道|巷|胡同|弄|村)[0-9一二三四五六七八九十百]{1,5}(?:号|弄)"
@@ -274,14 +274,14 @@ _CHINESE_NUMBER = re.compile(
 )
 _CHINESE_NAME = re.compile(r"[\u4e00-\u9fff]{1,24}$")
 _CHINESE_BEFORE = re.compile(r".{0,24}(?:地址|住在|住址|位于|坐落|在|到|是|为|于|至|往|给|从|去)")
-_LONGEST_CHINESE_NAME = 24
+_MAX_CHINESE_NAME_CHARS = 24
 
 
 def find_streets(reading: PlainText) -> Iterator[PersonalDataSpan]:
     """Find STREET_ADDRESS, 0.85: house number and street, capitalised or Chinese, and post office boxes."""
     text = reading.text
     for begin, end in reading.runs:
-        house = _STREET.match(text, begin) if end - begin <= _LONGEST_HOUSE_NUMBER else None
+        house = _STREET.match(text, begin) if end - begin <= _MAX_HOUSE_NUMBER_CHARS else None
         if house and text[begin - 1 : begin] not in (".", "$") and not follows_letter(text, begin):
             yield PersonalDataSpan("STREET_ADDRESS", begin, house.end(), 0.85)
         elif box := _BOX_BEFORE.search(text, max(0, begin - _BOX_WINDOW), begin):
@@ -299,7 +299,7 @@ def _find_chinese_streets(text: str) -> Iterator[PersonalDataSpan]:
 
 def _chinese_begin(text: str, end: int) -> int:
     """Return where the name begins that ends before `end`: after the last word that leads to a place."""
-    name = _CHINESE_NAME.search(text, max(0, end - _LONGEST_CHINESE_NAME), end)
+    name = _CHINESE_NAME.search(text, max(0, end - _MAX_CHINESE_NAME_CHARS), end)
     if name is None:
         return end
     lead = _CHINESE_BEFORE.match(text, name.start(), end)
