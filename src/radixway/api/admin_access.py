@@ -1,7 +1,5 @@
 """Access to administrative calls, and their audit: who called what, when, and what became of it."""
 
-from __future__ import annotations
-
 import hmac
 import logging
 import re

@@ -1,7 +1,5 @@
 """Authentication: a key's tenant and user, or those that a trusted proxy names."""
 
-from __future__ import annotations
-
 import hmac
 from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address

@@ -2,8 +2,6 @@
 key. `/whoami` says what the caller's key allows.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Collection
 from typing import Any

@@ -1,7 +1,5 @@
 """What route handlers do with a client's request: decode its body, and work until the client leaves."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar

@@ -5,8 +5,6 @@ journal is the answer. For the operator alone: what the model would be told, sys
 it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """Errors on the paths that FastAPI serves, in OpenAI's shape."""
 
-from __future__ import annotations
-
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 

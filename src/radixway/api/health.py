@@ -1,7 +1,5 @@
 """Health, readiness and metrics of the gateway."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import Any

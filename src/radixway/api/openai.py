@@ -1,7 +1,5 @@
 """`/v1/models`: the models that may be asked for."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The declared endpoints, which are served raw, in `/openapi.json`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """Routes of the operator: `POST /admin/erase`, `GET /traffic` for `radixway record`, and `GET /usage`."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Any, Literal, get_args

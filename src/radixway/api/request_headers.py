@@ -1,7 +1,5 @@
 """Sorting of a client's headers: those that travel on to the worker, and those for the gateway itself."""
 
-from __future__ import annotations
-
 import re
 from math import isfinite
 from urllib.parse import quote, unquote_plus

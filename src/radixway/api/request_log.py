@@ -2,8 +2,6 @@
 traced.
 """
 
-from __future__ import annotations
-
 import logging
 from functools import partial
 from typing import Any, NamedTuple, Self

@@ -3,8 +3,6 @@
 Imported only where the cache is on: it needs radixway[semantic].
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 import msgspec

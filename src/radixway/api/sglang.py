@@ -13,8 +13,6 @@ more than once) narrows that down. The answer has SGLang's `success` and `messag
 SGLang's questions, so that its clients can point at the gateway as they would at one engine.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any

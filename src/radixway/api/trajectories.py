@@ -2,8 +2,6 @@
 trainers.
 """
 
-from __future__ import annotations
-
 import asyncio
 from base64 import b64encode
 from math import isfinite

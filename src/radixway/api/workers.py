@@ -3,8 +3,6 @@
 Workers that say themselves that they are there: `/workers`.
 """
 
-from __future__ import annotations
-
 from typing import Any, Protocol
 
 import msgspec

@@ -1,7 +1,5 @@
 """Data that ships: the demonstration model, classifier heads, word lists, attack patterns, prompts."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 from typing import Any

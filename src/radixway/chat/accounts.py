@@ -1,7 +1,5 @@
 """User accounts, found by the identity that their login provider gives them."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Answers in flight in this process: their jobs, logs and leases, and the clock that ends what is overdue."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import math

@@ -1,7 +1,5 @@
 """API keys: kept as hashes, each for one purpose, until it expires or is revoked."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, replace

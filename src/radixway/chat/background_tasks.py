@@ -1,7 +1,5 @@
 """Tasks that run for as long as something is open."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -1,7 +1,5 @@
 """Chats as their users see them in a list: created, named, tagged, hidden, deleted."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any

@@ -4,8 +4,6 @@ Nothing is ever overwritten. Another answer is a sibling of the one before, an e
 beside the old one, and an answer that is continued is a sibling that begins with the words there are.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Connections to the database, and transactions in it."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence

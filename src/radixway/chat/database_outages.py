@@ -1,7 +1,5 @@
 """Outages of the database: how they are recognised and described, and retries until it is back."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import sqlite3

@@ -1,7 +1,5 @@
 """Errors of chats, with texts that are meant for the client."""
 
-from __future__ import annotations
-
 
 class ChatError(Exception):
     """The call cannot be done; the text says why."""

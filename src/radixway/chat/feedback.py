@@ -1,7 +1,5 @@
 """Feedback on answers: votes, reports, and which of several was best."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Ids in the order of creation, hashes of secrets, and digests of requests."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from typing import Any

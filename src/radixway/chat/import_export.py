@@ -4,8 +4,6 @@ A line says what it is: `{"type": "chat", …}` begins a chat, and the `{"type":
 messages, parents before their children. Ids hold within one file: what is read gets new ones.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterable, Iterator, Sequence

@@ -10,8 +10,6 @@ Every step is one transaction over the job and its message. A step that names an
 current one changes nothing: whoever lost a lease comes too late.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType

@@ -7,8 +7,6 @@ all processes of one database. The length of an answer is known at its end alone
 budget is finished, and the next one refused until there is something left.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Answers from the gateway's own workers: jobs that no pull worker fetches, as chat completions."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import logging

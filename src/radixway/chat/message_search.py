@@ -5,8 +5,6 @@ finds them by trigrams (FTS5), PostgreSQL by pairs of characters (GIN); triggers
 date in the transaction that writes a message. Answers under way are found when they have ended.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

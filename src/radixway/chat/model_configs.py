@@ -1,7 +1,5 @@
 """The models that may be asked, by the published names and shapes, and the presets of sampling."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterable

@@ -1,7 +1,5 @@
 """Notifications that wake tasks when there is work, so that nothing polls."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """The published JSON shapes: of rows, and of the events that listeners are sent."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any

@@ -1,7 +1,5 @@
 """Queue positions of answers, read once per queue and second for all listeners, and estimated waits."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Sanitizes what workers send, so that every database can store it and every reader can show it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

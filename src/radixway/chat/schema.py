@@ -3,8 +3,6 @@
 Times are seconds since 1970, in UTC.
 """
 
-from __future__ import annotations
-
 from sqlalchemy import (
     JSON,
     BigInteger,

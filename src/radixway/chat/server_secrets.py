@@ -1,7 +1,5 @@
 """Secrets of the server: created at the first start, in a file that only its owner can read."""
 
-from __future__ import annotations
-
 import json
 import os
 import secrets

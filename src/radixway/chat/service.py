@@ -1,7 +1,5 @@
 """Everything that chats need, put together from the configuration."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Iterable

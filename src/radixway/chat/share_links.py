@@ -1,7 +1,5 @@
 """Share links: their token lets anyone read a thread up to a message, until it expires or is revoked."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ aiosqlite hops for each call: to make a cursor, execute, fetch and close it. Hop
 transactions take their time for.
 """
 
-from __future__ import annotations
-
 import os
 import sqlite3
 from collections.abc import Iterable

@@ -3,8 +3,6 @@
 Their parameters are what is named in `bindparam`, and columns to be written.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from sqlalchemy import Select, and_, bindparam, case, func, literal, or_, select, update

@@ -5,8 +5,6 @@ above it, and its request, and its output's blocks, with itself. One response af
 chat, which is hidden from lists. A conversation is a chat with labels; it takes items without a response too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any

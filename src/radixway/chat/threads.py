@@ -5,8 +5,6 @@ change, by any process. Of a cached chat only ids and versions are read, and the
 changed; so nothing stale is returned and no process need be told of changes.
 """
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from collections import OrderedDict

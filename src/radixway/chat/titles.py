@@ -5,8 +5,6 @@ behind all answers: one at a time, at the least priority, and not while any answ
 that a user gave is never overwritten.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import re

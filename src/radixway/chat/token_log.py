@@ -10,8 +10,6 @@ Positions are the `id:` of server-sent events, and never mean two things, whiche
 So every process can tell what a listener who comes back has heard, and what of it is void.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager

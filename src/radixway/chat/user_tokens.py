@@ -3,8 +3,6 @@
 A refresh token works once. If it is used again it was stolen, and all tokens of the same login are revoked.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal

@@ -1,7 +1,5 @@
 """The `radixway` command: a file per group of commands. The work is done by the packages they call."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 

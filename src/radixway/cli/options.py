@@ -1,7 +1,5 @@
 """Options that several commands take, and the configuration that comes of them."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any

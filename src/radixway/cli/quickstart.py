@@ -1,7 +1,5 @@
 """`radixway up` and `radixway serve`: run a gateway, and beside it an engine that lives and dies with it."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import socket

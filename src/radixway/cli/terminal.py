@@ -1,7 +1,5 @@
 """Helpers of commands: output, errors and signals that end them, calls to a running gateway."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -1,7 +1,5 @@
 """Warnings at start about state that several gateways do not share as configured."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 

@@ -8,8 +8,6 @@
 - No page of others' shows ours in a frame, and ours load nothing from elsewhere.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Collection
 from time import monotonic

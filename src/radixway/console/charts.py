@@ -1,7 +1,5 @@
 """Options of ECharts in the console's own colours, and charts that move, fed point by point."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """Components that several pages share: cards, chips, facts, tables, dialogs. All that they show is text."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """The gateway as the pages know it: HTTP calls with the visitor's key."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypedDict, Unpack

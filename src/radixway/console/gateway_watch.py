@@ -1,7 +1,5 @@
 """One reading of the gateway's metrics and workers, every two seconds, for all who look."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections import deque

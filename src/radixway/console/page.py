@@ -1,7 +1,5 @@
 """A page's declaration, the visit that a page is built for, and the visitor's preferences."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from contextvars import ContextVar

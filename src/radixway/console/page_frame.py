@@ -1,7 +1,5 @@
 """Mounts each page at its path, within the frame: the bar, the navigation, the banner, the shortcuts."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Puts the pages together and serves them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection
 from contextlib import AsyncExitStack
 from dataclasses import dataclass

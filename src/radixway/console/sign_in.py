@@ -1,7 +1,5 @@
 """Signing in with a key: the sessions, and the page, plain HTML before anything of the console's is sent."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The circuit breaker of one external service, which opens after failures in a row."""
 
-from __future__ import annotations
-
 
 class ConsecutiveFailureBreaker:
     """closed ──(failures in a row)──► open ──(open_s)──► half-open: one call tries ──► closed, or open.

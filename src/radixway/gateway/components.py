@@ -1,7 +1,5 @@
 """The parts of a gateway beneath its HTTP interface: built from a configuration, not started."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable, Sequence
 

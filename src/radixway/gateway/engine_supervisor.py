@@ -1,7 +1,5 @@
 """The embedded engine as a child of the gateway's process: started, watched, started again, ended."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import signal

@@ -1,7 +1,5 @@
 """The handlers of declared endpoints, raw ASGI, and the order of their middlewares."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

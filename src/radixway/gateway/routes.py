@@ -1,7 +1,5 @@
 """The FastAPI routers of a gateway: every path but those of `InferenceRoutes`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Everything between a request that knows its model and the worker that answers it."""
 
-from __future__ import annotations
-
 from radixway.core.component import Component, Subject
 from radixway.core.config import RoutingConfig, WorkerLimitsConfig
 from radixway.core.http import LoopGuard

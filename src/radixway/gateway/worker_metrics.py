@@ -1,7 +1,5 @@
 """The metrics of workers and of the server at `/metrics`: read at each scrape, never counted along."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial

@@ -12,8 +12,6 @@ The seed is 1337, and where a LoRA adapter or a cache salt keeps prefixes apart:
     seed      = 1337 + XXH3-64(adapter's name, 0) + XXH3-64(salt, 1)  modulo 2**64
 """
 
-from __future__ import annotations
-
 from array import array
 from collections.abc import Sequence
 from struct import Struct

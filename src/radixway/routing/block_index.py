@@ -13,8 +13,6 @@ Three kinds of knowledge meet here::
                that publish                        of a burst have come
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field

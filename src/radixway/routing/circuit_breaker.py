@@ -8,8 +8,6 @@ half-open ──(the probe failed)──► open, for twice as long
 `FleetBreakers` owns the breakers of all workers and is what the dispatch calls.
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Protocol
 

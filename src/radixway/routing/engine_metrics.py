@@ -1,7 +1,5 @@
 """Parses a worker's own `/metrics` for load and cache, by the names that common engines use."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field

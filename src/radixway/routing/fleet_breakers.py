@@ -4,8 +4,6 @@ The state machine of one worker is `circuit_breaker.CircuitBreaker`; here are th
 the choice among workers.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 

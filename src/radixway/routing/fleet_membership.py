@@ -9,8 +9,6 @@ A source reports its set whenever it has changed; the differences to the last on
 What administrators do to single workers stays done until a source says something else of them.
 """
 
-from __future__ import annotations
-
 import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Watches workers: finds them ready, takes them out when they fail, brings them back when they recover."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Callable

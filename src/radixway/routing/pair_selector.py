@@ -4,8 +4,6 @@ The blocks of a prompt are known separately at each of the two: every worker has
 index, and no policy ever scores workers of both roles in one list.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any

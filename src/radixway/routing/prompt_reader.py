@@ -9,8 +9,6 @@ Only what the model's policy reads is looked for. A prompt's tokens are had, in 
                 much as they share a beginning, if their clients write JSON alike
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple

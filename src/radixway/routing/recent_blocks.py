@@ -1,7 +1,5 @@
 """Blocks of the prompts sent to one worker lately, in the order of their latest use."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterator, Sequence
 

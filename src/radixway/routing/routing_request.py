@@ -1,7 +1,5 @@
 """A request as the selector sees it: prompt length, block names, session."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal

@@ -1,7 +1,5 @@
 """The selector: from candidates to one worker, with every candidate's cost kept for the explanation."""
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Callable, Sequence

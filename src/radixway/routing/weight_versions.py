@@ -8,8 +8,6 @@ missed the update is STALE, which is to say no candidate, until its own is the s
                                worker at "6", or back from the dead with "default": STALE
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager

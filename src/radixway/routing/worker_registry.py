@@ -1,7 +1,5 @@
 """The workers that this gateway knows, the candidates for each model, and limits on what each is given."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 

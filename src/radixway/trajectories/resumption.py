@@ -1,7 +1,5 @@
 """One request on its way through several attempts: what it is asked next, and its answer as one."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ Starlette's own way gives the body to the first call alone, and has one channel 
 middleware that tried a second time never reached a worker.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

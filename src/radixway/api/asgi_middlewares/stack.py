@@ -1,7 +1,5 @@
 """Builds Starlette-style middlewares around an application, and the `router` that they get."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping, Sequence
 from inspect import Parameter, signature

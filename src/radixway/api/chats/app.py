@@ -1,7 +1,5 @@
 """The applications of chats, with errors in the published shape, and of responses, with OpenAI's errors."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from fastapi import FastAPI

@@ -1,7 +1,5 @@
 """Authentication of chats: a user by their token or key, or the server they came through by its own."""
 
-from __future__ import annotations
-
 import base64
 import secrets
 import uuid

@@ -1,7 +1,5 @@
 """Errors in the published shape, FastAPI 0.88's with pydantic 1 (`{"detail": …}`), and in OpenAI's."""
 
-from __future__ import annotations
-
 import logging
 import math
 import re

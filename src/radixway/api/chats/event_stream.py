@@ -1,7 +1,5 @@
 """An answer as server-sent events, with signs of life while nothing is said."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 

@@ -1,7 +1,5 @@
 """The paths of chats, responses and conversations, and the replies where there are no chats."""
 
-from __future__ import annotations
-
 from fastapi import APIRouter
 
 from radixway.core.http import HttpError

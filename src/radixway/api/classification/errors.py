@@ -1,7 +1,5 @@
 """Refusals of the classification API, as published: `{"error": {"code", "message", "timestamp"}}`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime

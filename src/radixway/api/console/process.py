@@ -2,8 +2,6 @@
 directory of Unix sockets by which consoles of this user's gateways are found.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import os

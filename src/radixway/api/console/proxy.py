@@ -1,7 +1,5 @@
 """The proxy at `/console` in the gateway, which passes requests and WebSockets on to a Unix socket."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence

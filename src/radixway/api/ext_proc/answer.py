@@ -8,8 +8,6 @@ Envoy takes one word for each of its frames, in order. What the application send
 that one is let go when the application asks for the next, because then it has made of it what it wanted to.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable

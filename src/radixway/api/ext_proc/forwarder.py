@@ -1,7 +1,5 @@
 """Envoy as the carrier of one request: a worker becomes headers with its address, frames become a Reply."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from contextlib import suppress

@@ -3,8 +3,6 @@
 A gateway's door for Envoy, from its configuration.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Collection, Iterable

@@ -1,7 +1,5 @@
 """The messages of Envoy about one request, from its head to the last byte of its reply."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable

@@ -9,8 +9,6 @@ list, and what it shares ends where its first and its last request part::
                ████████████   ▒▒▒
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field

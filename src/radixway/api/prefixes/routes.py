@@ -1,7 +1,5 @@
 """`GET /prefixes`: shared prefixes of prompts: their use, their users, and the workers that cache them."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Iterable

@@ -3,8 +3,6 @@
 thinking ─ text ─ call ─ call ─ text …      the blocks, in the order in which the model wrote them
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal

@@ -4,8 +4,6 @@ user:       text, tool_result, tool_result, text    ─► user, tool, tool, use
 assistant:  thinking, text, tool_use, tool_use      ─► one assistant message
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 

@@ -2,8 +2,6 @@
 an object, where models write JSON text that may be none.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -5,8 +5,6 @@ raw ─ parse_request ─► NormalizedRequest ─► [render, generate, parse]
       └─► GeneratedAnswer, FinishInfo ───────────► encode_reply ─► bytes
 """
 
-from __future__ import annotations
-
 from typing import Any, Protocol
 
 import msgspec

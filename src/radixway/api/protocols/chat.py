@@ -1,7 +1,5 @@
 """Chat completions: parsing of bodies, whole replies, and replies as a stream of chunks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """Completions: a plain prompt, as text or token ids, and what follows it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """A client's request, whatever protocol it came in, and the fields that protocols share."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ function_call_output                                ─► a tool message
 message of user, system, developer                  ─► itself
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 from collections.abc import Iterator, Sequence

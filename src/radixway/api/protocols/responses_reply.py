@@ -8,8 +8,6 @@ response.created, response.in_progress
 response.completed | response.incomplete | error, response.failed
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Mapping
 from types import MappingProxyType

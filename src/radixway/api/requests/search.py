@@ -1,7 +1,5 @@
 """Rows of requests, read from their journals, and the search over the latest of them."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Replies of the rules API."""
 
-from __future__ import annotations
-
 from pydantic import BaseModel, ConfigDict
 
 from radixway.core.config import ConfigError

@@ -1,7 +1,5 @@
 """Errors of sessions, for clients."""
 
-from __future__ import annotations
-
 from radixway.core.pipeline import GatewayError
 
 

@@ -1,7 +1,5 @@
 """The store of agent sessions: in memory, and in their file where one is configured."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import re

@@ -1,7 +1,5 @@
 """Chooses how the processes on one database reach each other: Valkey, PostgreSQL, files, or not at all."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from radixway.chat.coordination.shared_notifier import ReconnectingTasks, SharedNotifier, TopicTransport

@@ -4,8 +4,6 @@ Each process appends a line for each topic to a file of its own, in a folder bes
 others watch. As long as there is one file alone nothing is written.
 """
 
-from __future__ import annotations
-
 import asyncio
 import fcntl
 import os

@@ -1,7 +1,5 @@
 """A `TopicNotifier` for several processes: topics are announced here at once, and carried to the others."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection

@@ -12,8 +12,6 @@ The server refuses ids that do not grow. So what was sent twice stands there onc
 taken over, or ended, can add nothing to a stream that has gone on without it.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager, suppress

@@ -4,8 +4,6 @@ What this server must know when they come back travels with them, encrypted, as 
 cookie nor a row for a login that never ends. A state serves once, in all processes.
 """
 
-from __future__ import annotations
-
 import secrets
 import uuid
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """OpenID Connect Core 1.0: discovery, the provider's keys, and what an id token must be."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Login providers: their interface, requests to them, and those with OAuth 2 and a user page."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol

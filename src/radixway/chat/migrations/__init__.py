@@ -1,7 +1,5 @@
 """Migrations of the tables: one step per file in `versions/`, run by Alembic."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from alembic import command

@@ -1,7 +1,5 @@
 """The built-in plugins, with the manifests and interfaces of the published ones, and their icons."""
 
-from __future__ import annotations
-
 import struct
 import zlib
 from collections.abc import Awaitable, Callable, Sequence

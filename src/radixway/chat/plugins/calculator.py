@@ -1,7 +1,5 @@
 """Arithmetic expressions, evaluated without anything else of Python."""
 
-from __future__ import annotations
-
 import ast
 import math
 import operator

@@ -1,7 +1,5 @@
 """Parses manifests and OpenAPI documents of remote plugins into operations that can be called."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

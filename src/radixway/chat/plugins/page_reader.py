@@ -1,7 +1,5 @@
 """Reads the text of the page, PDF or document at a URL, for `web_retriever`."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -4,8 +4,6 @@ What strangers wrote is read in a process that may be ended at any time, with li
 It is started as a file, and imports nothing of ours.
 """
 
-from __future__ import annotations
-
 import io
 import sys
 

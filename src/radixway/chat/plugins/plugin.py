@@ -1,7 +1,5 @@
 """A plugin is what a user chooses; its tools are what a model calls."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable

@@ -2,8 +2,6 @@
 
 Models that call functions are offered the tools as such; others are asked in text (`react.py`)."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence

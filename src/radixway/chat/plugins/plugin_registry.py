@@ -1,7 +1,5 @@
 """The registry of plugins that may be chosen: built-in ones, MCP servers, and remote ones by their URL."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress

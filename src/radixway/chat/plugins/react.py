@@ -4,8 +4,6 @@ After Yao et al., "ReAct: Synergizing Reasoning and Acting in Language Models" (
 published service's models were prompted with. Pure: texts in, texts out.
 """
 
-from __future__ import annotations
-
 import difflib
 import json
 import re

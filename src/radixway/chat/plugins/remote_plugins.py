@@ -1,7 +1,5 @@
 """Remote plugins: a manifest, an OpenAPI document, and calls to the addresses in them, all untrusted."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -5,8 +5,6 @@
 {"table": "chats", "row": {"id": …, "title": …}}
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 

@@ -5,8 +5,6 @@ the tree was balanced, FTS5 keeps words till its segments are merged, and the wr
 they were. PostgreSQL's VACUUM frees dead rows; their bytes stay until their place is used again.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Callable

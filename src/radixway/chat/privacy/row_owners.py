@@ -3,8 +3,6 @@
 A table of the schema stands in `OWNERS` or in `NOBODYS`; a test compares both with the database.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Erases users: their answers in flight end, their rows are deleted, and then the traces of these."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The two wire protocols of pull workers: the published one, and the one that its overview describes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -3,8 +3,6 @@
 Unknown fields are ignored, so that workers and servers of different versions understand each other.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Annotated, Any, Literal
 

@@ -4,8 +4,6 @@ cannot read, and every answer that it has in hand ends with it.
 The classes are the published ones. Fields that they do not name are sent, and not read.
 """
 
-from __future__ import annotations
-
 from typing import Any, Literal, TypeVar
 
 import msgspec

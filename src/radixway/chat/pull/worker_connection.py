@@ -1,7 +1,5 @@
 """One connection of a pull worker: an error in one request affects that request alone."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine

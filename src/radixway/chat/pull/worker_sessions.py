@@ -1,7 +1,5 @@
 """Admitted pull workers, and the sessions of connected ones in any process: rows under renewed leases."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import uuid

@@ -3,8 +3,6 @@
 Labels and prompts are the published ones; the table of findings is that of docs/chats.md.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass

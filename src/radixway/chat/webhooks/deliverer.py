@@ -1,7 +1,5 @@
 """Delivers webhooks, and puts their parts together from the configuration."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import random

@@ -5,8 +5,6 @@ lease ends, since its process may have died. Of one target and one chat only the
 that events of a chat arrive in order.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime

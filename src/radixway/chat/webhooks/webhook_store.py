@@ -3,8 +3,6 @@
 Secrets are not stored: they follow from the server's own, by HKDF.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 from collections.abc import Callable, Iterable, Sequence

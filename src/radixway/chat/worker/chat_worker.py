@@ -1,7 +1,5 @@
 """Our pull worker: one connection to a chat server, several answers at once, and reconnects."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import random

@@ -1,7 +1,5 @@
 """The frames with which a worker answers one job: tokens in batches, steps of plugins, and the end."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import suppress
 from typing import Any

@@ -1,7 +1,5 @@
 """The machine that a worker runs on, in the published shapes."""
 
-from __future__ import annotations
-
 import os
 import platform
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Renders threads of messages as prompts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal

@@ -3,8 +3,6 @@
 The engine is asked only when an estimate on the safe side does not fit.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 from collections import OrderedDict

@@ -1,7 +1,5 @@
 """Engines over HTTP: TGI by `/generate_stream`, all others by OpenAI's API."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass

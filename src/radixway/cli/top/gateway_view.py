@@ -1,7 +1,5 @@
 """What is shown of a gateway: metrics, workers and latest requests, read over its HTTP API."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The live page: Textual draws it, a `TopView` says what is on it."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from time import monotonic

@@ -1,7 +1,5 @@
 """What the screen and a frame of text have in common: workers and requests as rows, figures as tiles."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import localtime, strftime

@@ -1,7 +1,5 @@
 """One frame for scripts and logs: as text of 80 columns or more, or as JSON."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any

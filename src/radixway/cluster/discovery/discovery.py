@@ -1,7 +1,5 @@
 """Follows the configured sources of workers, a task for each, and applies what they report."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence

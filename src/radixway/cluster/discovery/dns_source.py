@@ -1,7 +1,5 @@
 """A source of workers: the addresses of a DNS name, resolved again when their TTL is over."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import time

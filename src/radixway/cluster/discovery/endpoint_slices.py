@@ -4,8 +4,6 @@ An endpoint that is ready is a worker. One that terminates or is not ready drain
 keeps its place, and it is gone when it is in no slice any more.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from msgspec import Struct, field

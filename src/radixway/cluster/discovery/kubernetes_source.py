@@ -1,7 +1,5 @@
 """A source of workers: the endpoints of Kubernetes services, listed once and watched from then on."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """A source of workers: they say themselves that they are there, again and again."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import math

@@ -1,7 +1,5 @@
 """The contract of a source of workers, and how it makes a worker of a host and a port."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Protocol

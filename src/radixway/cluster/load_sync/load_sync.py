@@ -1,7 +1,5 @@
 """Keeps gateways' views of their workers together: tells what changed here, takes in what others say."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import platform

@@ -7,8 +7,6 @@ reordered on the way, the latest message that names a worker settles it:
                                      that name w or are full (in a full one that does not name w: nothing)
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 

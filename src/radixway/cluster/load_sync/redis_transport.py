@@ -1,7 +1,5 @@
 """Gateway to gateway over the publish/subscribe of a Redis or Valkey server."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections import deque

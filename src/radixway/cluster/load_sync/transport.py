@@ -5,8 +5,6 @@ map from worker URLs to shares (arrays of seven counts). With a shared key, 32 b
 rest stand before it.
 """
 
-from __future__ import annotations
-
 import hmac
 from collections.abc import Callable
 from typing import Annotated, Protocol

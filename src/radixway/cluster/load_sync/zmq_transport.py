@@ -1,7 +1,5 @@
 """Gateway to gateway over ZeroMQ: each publishes at an address of its own and subscribes to the others'."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 

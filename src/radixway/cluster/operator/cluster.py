@@ -1,7 +1,5 @@
 """The operator's own calls to the API server: what kopf, which only watches, leaves to us."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Awaitable, Callable
 from typing import Any

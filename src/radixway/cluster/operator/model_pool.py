@@ -1,7 +1,5 @@
 """Builds the objects of a `Model`'s pool, as deploy/kubernetes/pools has them by hand."""
 
-from __future__ import annotations
-
 import copy
 from functools import cache
 from importlib.resources import files

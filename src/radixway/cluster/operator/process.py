@@ -1,7 +1,5 @@
 """The operator as a process: kopf with our handlers, until it is told to stop."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Make the cluster what a resource says, and the resource's status what the cluster says; at any time."""
 
-from __future__ import annotations
-
 import asyncio
 import tempfile
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The operator's resources, as they stand in the cluster (deploy/kubernetes/operator/crds)."""
 
-from __future__ import annotations
-
 import re
 from typing import Any, TypeVar
 

@@ -12,8 +12,6 @@ Prefills wait for one another like customers of `n` servers with general arrival
     wait = (burstiness + variability) / 2 · ρ^(√(2(n+1)) - 1) / (n (1 - ρ)) · service
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import inf, log, sqrt
 from typing import Literal

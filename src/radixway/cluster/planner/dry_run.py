@@ -1,7 +1,5 @@
 """`radixway plan --trace`: replays recorded traffic against the planner's proposals."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path

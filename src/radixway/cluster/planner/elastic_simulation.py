@@ -1,7 +1,5 @@
 """A fleet that grows and shrinks under a trace: replicas take time to start, and drain before they go."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf

@@ -1,7 +1,5 @@
 """Measures one engine over its OpenAI API, and fits the planner's profile to the samples."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random

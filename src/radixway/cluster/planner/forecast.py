@@ -4,8 +4,6 @@
 damped trend. `arima`: (1, 1, 1). `constant`: the last value again. With few values all are `constant`.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Sequence
 from math import isfinite

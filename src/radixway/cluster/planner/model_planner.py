@@ -3,8 +3,6 @@
 The two modes: by what is waiting now, and by forecast demand.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace

@@ -7,8 +7,6 @@ each may have in hand: `target_ongoing_requests`, or as many as keep the objecti
 `context_tokens` are given. The present is the least, a forecast the floor; Ray applies its limits and delays.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Mapping
 from math import ceil

@@ -1,7 +1,5 @@
 """The planner of a running gateway: plans from the registry every few seconds and serves `/plan`."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The detached actor around a `PrefixRecord`, which outlives routers, and a router's client of it."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import secrets

@@ -5,8 +5,6 @@ same as a mapping, its JSON, a text, token ids, a Starlette request whose body h
 front of the messages in a model's context (tools, roles, pictures) stands in front of them here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 

@@ -5,8 +5,6 @@ A choice reads what this process knows and asks no actor. Replicas whose queue i
 those that Ray's cache forgot after ten seconds) are asked first, once for all requests that are being routed.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

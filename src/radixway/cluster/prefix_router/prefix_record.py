@@ -1,7 +1,5 @@
 """The record that outlives routers: prefixes that replicas have seen, and the latest uses in order."""
 
-from __future__ import annotations
-
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -6,8 +6,6 @@ where nobody knows the prompt, load decides first and the size of what was seen 
 alone; the published router looks at the size only, and of all replicas.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 from math import inf

@@ -4,8 +4,6 @@ Synchronous and free of Ray. A request's lease begins when its replica is chosen
 of a burst each sees those before it.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeGuard

@@ -1,7 +1,5 @@
 """A router's metrics in Ray, counted locally and flushed once a second at most."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Callable

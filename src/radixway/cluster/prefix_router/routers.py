@@ -1,7 +1,5 @@
 """Routers for Ray Serve: by the gateway's default policy, and a drop-in for `PrefixCacheAffinityRouter`."""
 
-from __future__ import annotations
-
 import random
 from math import inf
 

@@ -1,7 +1,5 @@
 """The deployment of engines: each replica runs one server and publishes its address."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from typing import Any
 

@@ -5,8 +5,6 @@ that nothing is asked in vain. Ray keeps it for its own handles and proxies: it 
 all versions that the extra `ray` admits.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Collection, Iterable

@@ -1,7 +1,5 @@
 """Stands before the gateway's application, and passes on what belongs to another gateway."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -1,7 +1,5 @@
 """The names by which requests are bound to gateways, and the gateways that own them."""
 
-from __future__ import annotations
-
 import re
 import uuid
 from collections.abc import Collection, Sequence

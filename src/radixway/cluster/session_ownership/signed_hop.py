@@ -1,7 +1,5 @@
 """The signed header of a request that one gateway passes on to another."""
 
-from __future__ import annotations
-
 import hmac
 from collections.abc import Callable
 from ipaddress import ip_address

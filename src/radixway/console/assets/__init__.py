@@ -1,7 +1,5 @@
 """Style and script of the pages: served from here, nothing from anywhere else."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 

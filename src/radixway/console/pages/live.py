@@ -1,7 +1,5 @@
 """*Live*: what flows through the gateway now, as figures and as charts that move."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What the pages are drawn from and that is no code: rows of tables, options of charts, the sign-in page."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 So a text cannot be missing in one language only.
 """
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 from typing import Any, Literal, NamedTuple

@@ -1,7 +1,5 @@
 """Reply: an answer, whole or as a stream of chunks, and the tokens it used."""
 
-from __future__ import annotations
-
 import re
 from collections import deque
 from collections.abc import Callable, Coroutine

@@ -3,8 +3,6 @@
 What cannot be sent is refused as a gateway would, by field.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ That task enters and leaves what both hold open, so the tasks that open and clos
 as the cells of a notebook are.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

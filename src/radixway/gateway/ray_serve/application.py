@@ -1,7 +1,5 @@
 """Builds the application that Ray Serve runs from a configuration; deploys, shows and deletes it."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """The deployment of gateways: each replica is a whole gateway, which Ray Serve's proxies pass requests to."""
 
-from __future__ import annotations
-
 from contextlib import AsyncExitStack
 from typing import Any
 

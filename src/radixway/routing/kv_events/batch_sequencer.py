@@ -13,8 +13,6 @@ was is it still the same run of the publisher. A publisher that can replay is as
 what it sent before is not sent again.
 """
 
-from __future__ import annotations
-
 from radixway.routing.kv_events.engine_blocks import EngineBlockTracker
 from radixway.routing.kv_events.event_decoder import (
     KvEventCounts,

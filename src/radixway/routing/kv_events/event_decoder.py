@@ -5,8 +5,6 @@ A batch is a MessagePack array `[seconds, events, rank?]`. An event is a map wit
 over: keys, slots at the end, whole events. An event that cannot be read does not take its batch with it.
 """
 
-from __future__ import annotations
-
 from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, field

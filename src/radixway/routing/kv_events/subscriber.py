@@ -1,7 +1,5 @@
 """The sockets of one publisher: subscribes, asks for replays, and tells the follower what it hears."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Callable

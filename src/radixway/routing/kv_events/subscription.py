@@ -1,7 +1,5 @@
 """Where a worker publishes its KV events, by configuration or its `/server_info`, and how patient we are."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address

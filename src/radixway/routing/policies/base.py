@@ -1,7 +1,5 @@
 """The contract of a policy. Start here to write one; `Selector` calls it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol

@@ -5,8 +5,6 @@ workers by cached prefix and queue, without the blocks in use there; decode work
 without credit for cached prefixes and without the prefill that happens elsewhere.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from radixway.routing.policies.base import Policy, Scores, View

@@ -10,8 +10,6 @@ that it saves, no more. Rates are learnt from first tokens. Workers whose own is
 fleet's (`worker_load.py`), so those with nothing cached and nothing to do cost the same and take turns.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from radixway.core.config import ExpectedTimePolicyConfig

@@ -8,8 +8,6 @@ The lowest cost wins. Source: Dynamo, `lib/kv-router/src/scheduling`; the propos
 Semantic Router prints the opposite sign in one place, and means this.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from radixway.core.config import KvAwarePolicyConfig

@@ -1,7 +1,5 @@
 """Least loaded: the worker with the fewest requests in hand."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from radixway.routing.policies.base import Policy, Scores, View

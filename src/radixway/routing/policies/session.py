@@ -1,7 +1,5 @@
 """Policies that keep all requests of a conversation at one worker: `session` and `sticky_least_loaded`."""
 
-from __future__ import annotations
-
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
 

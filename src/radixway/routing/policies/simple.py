@@ -1,7 +1,5 @@
 """Policies that look at no prompt: power of two choices, random, round robin."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from math import inf
 from random import Random

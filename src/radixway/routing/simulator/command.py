@@ -1,7 +1,5 @@
 """`radixway simulate`: reads a trace, runs it under each policy, prints and writes the results."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, replace

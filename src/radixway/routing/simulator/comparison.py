@@ -1,7 +1,5 @@
 """Runs one trace under several policies, each in a process of its own where there are cores."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Simulations as jobs: each in a process of its own, one after another, with an end in any case."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 import time

@@ -1,7 +1,5 @@
 """Replays a trace against modelled engines, with the gateway's own selector choosing among them."""
 
-from __future__ import annotations
-
 import random
 from collections import deque
 from collections.abc import Callable, Sequence

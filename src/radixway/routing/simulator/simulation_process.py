@@ -6,8 +6,6 @@ it has come, and last a result or an error. It ends when its input does, so that
 wants its result.
 """
 
-from __future__ import annotations
-
 import os
 import resource
 import sys

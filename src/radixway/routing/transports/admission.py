@@ -1,7 +1,5 @@
 """A request's way to its place at a worker: at once where there is room, otherwise through the queue."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Measures attempts at workers, for `/metrics` and for the journal of the request."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from itertools import pairwise

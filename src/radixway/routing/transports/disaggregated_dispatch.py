@@ -14,8 +14,6 @@ Whatever happens before the first byte of the decode worker's answer (a worker d
 leaves), both places are given back, and the pipeline tries another pair as it tries another worker.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Coroutine

@@ -1,7 +1,5 @@
 """The pipeline's innermost step: find a place at a worker, carry the request there, note the outcome."""
 
-from __future__ import annotations
-
 import logging
 from abc import abstractmethod
 from collections.abc import Awaitable, Iterator, Mapping

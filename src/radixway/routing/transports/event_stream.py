@@ -1,7 +1,5 @@
 """A streamed answer: server-sent events as the worker wrote them, passed on whole."""
 
-from __future__ import annotations
-
 import asyncio
 import types
 from collections.abc import Callable, Coroutine, Generator

@@ -1,7 +1,5 @@
 """Sends one administrative call to many workers at once and collects the outcomes."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Source: Dean and Barroso, "The Tail at Scale", 2013: a copy after the 95th perce
 load and takes off most of the tail.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine

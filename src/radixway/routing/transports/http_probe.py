@@ -1,7 +1,5 @@
 """Ask workers how they are, what they serve and what their own metrics say, in common engines' dialects."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from time import monotonic

@@ -1,7 +1,5 @@
 """Carry a request to a worker over HTTP, byte for byte."""
 
-from __future__ import annotations
-
 import errno
 import ssl
 from collections.abc import Callable

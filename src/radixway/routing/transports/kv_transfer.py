@@ -11,8 +11,6 @@ Sources:
   so what clients say of rooms is never passed on.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Container
 from typing import Any

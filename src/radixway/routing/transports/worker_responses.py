@@ -1,7 +1,5 @@
 """Read workers' answers: bounded bodies, headers for the client, weight versions, errors in words."""
 
-from __future__ import annotations
-
 import re
 import socket
 import ssl

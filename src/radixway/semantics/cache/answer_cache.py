@@ -1,7 +1,5 @@
 """The cache itself: find an answer for a question, keep one, let go of some. Knows no HTTP."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from math import inf

@@ -1,7 +1,5 @@
 """Streams of answers: one that is overheard on its way to the client, and one given from the cache."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Self
 

@@ -1,7 +1,5 @@
 """`cache-control` and `x-vsr-cache-control` of a request: what the client allows the cache."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 _MAX_AGE_S = 10**9

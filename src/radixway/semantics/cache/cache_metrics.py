@@ -1,7 +1,5 @@
 """What the cache did, in numbers: for `/cache/stats`, and as metrics under the published names."""
 
-from __future__ import annotations
-
 from collections import Counter as Tally
 from typing import Any, Literal
 

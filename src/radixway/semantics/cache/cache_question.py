@@ -5,8 +5,6 @@ used, under which system prompt, with which tools and parameters, after which co
 digest, the *scope*; whatever of the body is not known to be without influence on the answer is part of it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import unicodedata
 from dataclasses import dataclass

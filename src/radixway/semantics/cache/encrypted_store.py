@@ -1,7 +1,5 @@
 """Questions and answers sealed wherever they lie: AES-GCM around any store. Needs `cryptography`."""
 
-from __future__ import annotations
-
 import os
 from base64 import b64decode, b64encode
 from dataclasses import replace

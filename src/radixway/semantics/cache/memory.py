@@ -1,7 +1,5 @@
 """Entries in this process: exact search over a matrix per scope, bounded, evicted in a configured order."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush

@@ -1,7 +1,5 @@
 """The middleware: answers what it can, and overhears the answers of the others."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from time import time

@@ -1,7 +1,5 @@
 """Entries in Milvus: a file of milvus-lite, or a server. Needs radixway[milvus]."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from base64 import b64decode, b64encode

@@ -5,8 +5,6 @@ does (AUC 0.656); how many pairs of neighbouring characters two texts share tell
 little: at a cosine of 0.5, 27.7 % of LCQMC's different questions were given the same answer; at 0.94, 1.7 %.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections import Counter
 from itertools import pairwise

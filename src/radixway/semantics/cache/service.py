@@ -1,7 +1,5 @@
 """A cache built from its configuration: opened, warmed up, saved and closed with its gateway."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable

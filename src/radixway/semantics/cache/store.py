@@ -1,7 +1,5 @@
 """The contract of stores of answers: an entry, a filter of entries, and what every store can do."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 from math import inf

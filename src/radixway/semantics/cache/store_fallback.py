@@ -1,7 +1,5 @@
 """A store that may fail, with the memory behind it: a breaker leaves it alone for a while, nothing waits."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable

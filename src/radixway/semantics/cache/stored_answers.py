@@ -1,7 +1,5 @@
 """What of an answer is kept, and how it is given again: whole or as a stream, with its own id and time."""
 
-from __future__ import annotations
-
 import zlib
 from typing import Any
 from uuid import uuid4

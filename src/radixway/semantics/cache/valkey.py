@@ -4,8 +4,6 @@ Candidates of a scope are fetched with their vectors and compared here, so a sco
 `most_per_scope` entries; the server lets go of entries by itself when their time is over.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Awaitable
 from math import inf, isinf
 from typing import Any

@@ -1,7 +1,5 @@
 """Answers known from the start: from a file that people write, and from what the memory held at its end."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from math import inf

@@ -3,8 +3,6 @@
 Answers to questions about texts, as the published API gives them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 

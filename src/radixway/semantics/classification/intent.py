@@ -1,7 +1,5 @@
 """One text: its domain, every signal, and the decision that a request with it would get."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial

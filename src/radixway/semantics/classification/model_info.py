@@ -1,7 +1,5 @@
 """What judges texts here, and what of it runs: facts only; classifiers are not loaded for them."""
 
-from __future__ import annotations
-
 import platform
 import sys
 from pathlib import Path

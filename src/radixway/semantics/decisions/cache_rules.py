@@ -1,7 +1,5 @@
 """What categories and decisions want of the semantic cache."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

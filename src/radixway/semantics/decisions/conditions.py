@@ -4,8 +4,6 @@ What is not known yet may not matter: `keyword AND embedding` is false as soon a
 is what lets signals be read lazily, cheapest first, until the decision is certain (Kleene's strong logic).
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Before the cache: rules that block, and what a request's category wants of kept answers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial

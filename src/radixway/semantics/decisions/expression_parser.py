@@ -10,8 +10,6 @@ Kinds are those of conditions, and the proposal's words `similarity` (embedding)
 is evaluated but this grammar.
 """
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple, NoReturn, cast, get_args
 

@@ -1,7 +1,5 @@
 """The middleware: reads what a request means, decides who answers it, and changes the request accordingly."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from time import perf_counter

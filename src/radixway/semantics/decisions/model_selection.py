@@ -1,7 +1,5 @@
 """Which model answers: scores, then price, time and load on the Pareto front of those that can."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

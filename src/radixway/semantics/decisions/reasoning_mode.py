@@ -3,8 +3,6 @@
 Whether a model is to think, from how unsure the domain is: the published bands of entropy.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """A decision put into effect: the request's body edited field by field, the headers of request and reply."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Cases that a semantic configuration must get right: texts, and what is expected of the decision on each."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """From the configuration's many forms of rules to one: conditions and what follows from them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ A version is a digest of the text. Who wants to write says which version they ha
 was quicker, nothing is written.
 """
 
-from __future__ import annotations
-
 import fcntl
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress

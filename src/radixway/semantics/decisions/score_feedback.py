@@ -1,7 +1,5 @@
 """How good models are at a category: what was configured, moved by what users say of the answers."""
 
-from __future__ import annotations
-
 import random
 from collections import OrderedDict
 from dataclasses import dataclass

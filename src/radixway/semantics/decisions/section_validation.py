@@ -1,7 +1,5 @@
 """Mistakes in a section that only compiling finds, and models it names that this machine does not have."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any

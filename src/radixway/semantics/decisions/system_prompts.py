@@ -1,7 +1,5 @@
 """Categories' system prompts: injected into conversations, shown and switched while the gateway runs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

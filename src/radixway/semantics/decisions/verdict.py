@@ -4,8 +4,6 @@ Pure and synchronous. A verdict that signals not yet read could change is not gi
 are told instead, and whoever reads signals asks again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal

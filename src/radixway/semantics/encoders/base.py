@@ -1,7 +1,5 @@
 """What an encoder makes of a text, and what every encoder offers."""
 
-from __future__ import annotations
-
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar

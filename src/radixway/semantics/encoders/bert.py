@@ -3,8 +3,6 @@
 Post-layer-norm encoder of Devlin et al. 2018 with absolute positions and the exact GELU.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """From the configuration to an encoder that runs."""
 
-from __future__ import annotations
-
 import logging
 from importlib.util import find_spec
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Where a sentence model lies, what its files say about it, and files that are made from it once and kept."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib.metadata
 import json

@@ -5,8 +5,6 @@ channel and activations one per call; words are stored with one scale per row. V
 of .994 with float32's (benchmarks/encoders.py); with one scale per tensor it would be .960.
 """
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """ONNX models in onnxruntime: those that were prepared here, and those that a directory brings."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal

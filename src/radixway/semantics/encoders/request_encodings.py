@@ -1,7 +1,5 @@
 """One request's texts, each read once however many heads ask."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """A sentence model: word pieces, windows, whatever runs it, and one vector per text."""
 
-from __future__ import annotations
-
 from collections.abc import Generator, Sequence
 from typing import Protocol
 

@@ -1,7 +1,5 @@
 """Encoders off the event loop: a bounded queue, and threads that take one window of each text in turn."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

@@ -8,8 +8,6 @@
 Every piece belongs to the one window in which it stands furthest from an edge.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ The answers are templates in `bundled/blocked_replies.json`: `"$text"`, `"$now"`
 stand for values of the block, `$id` behind a prefix for its id, `"$NAME"` for an earlier part of the form.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from functools import cache

@@ -1,7 +1,5 @@
 """The guard's state for one request: its texts, what was found in them, and what that means for models."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar

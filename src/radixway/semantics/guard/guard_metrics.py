@@ -1,7 +1,5 @@
 """Metrics of the guard, under the published names where there are any. Label values are bounded."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Incidents: findings of a guard and its action, without any of the text."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol

@@ -4,8 +4,6 @@ Guard ▸ detect ▸ GuardEvaluation ▸ [cache, decision] ▸ ModelClearanceMid
   └ starts scans   └ attacks end here                    └ the model is shown no more than it may be
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from dataclasses import asdict

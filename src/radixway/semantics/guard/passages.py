@@ -1,7 +1,5 @@
 """The texts of a request that a guard reads: each with its speaker and its place in the body."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

@@ -6,8 +6,6 @@
 Texts are written anew where they stand; everything around them keeps its bytes.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from bisect import bisect_left, insort

@@ -4,8 +4,6 @@ loop       ─ await ─┬───────────────┬─ �
 threads             └ step ┘ └ step ┘         a task that was cancelled asks for no further step
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Where the guard's findings come in as signals: attacks on the prompt, personal data."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Protocol

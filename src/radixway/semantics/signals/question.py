@@ -1,7 +1,5 @@
 """What a request asks, as text: the part of it that signals are read from."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any

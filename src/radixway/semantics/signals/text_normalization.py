@@ -1,7 +1,5 @@
 """Text made comparable: width, case and spaces."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 

@@ -1,7 +1,5 @@
 """A database of tools: `tools_db.json` as published, with example queries beside each tool."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 Okapi BM25 over words (Robertson and Zaragoza, 2009), as a share of what a query could have at most.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence

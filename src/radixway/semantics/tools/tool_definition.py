@@ -3,8 +3,6 @@
 What a request says of tools: whether they are its model's choice, its own list, those called already.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -3,8 +3,6 @@
 What became of a request's tools, in words for the journal.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """A response as a chat completion: the request to a worker, and its reply as parts of an answer."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A response as server-sent events, from its beginning or after the last event that a client has."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Any

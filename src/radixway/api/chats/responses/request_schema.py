@@ -1,7 +1,5 @@
 """The body of `POST /v1/responses`, checked to the last field."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

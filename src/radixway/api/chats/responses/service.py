@@ -1,7 +1,5 @@
 """Responses beside chats: their owners, their store, and their jobs, which run as chat completions."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """Responses and the items of their questions and answers, as they are kept and as published; public ids."""
 
-from __future__ import annotations
-
 import re
 import uuid
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """`POST /v1/responses` with `store: false`: an answer of which nothing is kept, not even for a moment."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable

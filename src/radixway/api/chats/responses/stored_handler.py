@@ -1,7 +1,5 @@
 """`POST /v1/responses`: a response that is kept, in the foreground or in the background."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from functools import partial

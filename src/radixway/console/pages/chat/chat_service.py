@@ -1,7 +1,5 @@
 """The chat service as the visitor sees it: signed in as the operator, by the key they signed in with."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager

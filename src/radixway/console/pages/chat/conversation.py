@@ -1,7 +1,5 @@
 """The chat that is open: its thread, what can be done with each message, and answers as they come."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager

@@ -5,8 +5,6 @@ markdown-it takes time in proportion to the text, whatever stands there; a conve
 made to fail, or to hold up every page, by an answer of nothing but brackets.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from html import escape

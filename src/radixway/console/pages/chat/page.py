@@ -1,7 +1,5 @@
 """*Chat*: the list of chats on one side, the one that is open on the other; on a phone one of the two."""
 
-from __future__ import annotations
-
 from nicegui import ui
 
 from radixway.console.components import draw_empty, draw_page_title

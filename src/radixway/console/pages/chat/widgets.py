@@ -1,7 +1,5 @@
 """The list of chats, and the input of the one that is open."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote

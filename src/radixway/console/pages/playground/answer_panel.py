@@ -1,7 +1,5 @@
 """An answer as it is streamed, with what it took, and a button that ends it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from time import perf_counter
 from typing import Any

@@ -1,7 +1,5 @@
 """What a journal says of a request, and what classifiers say of its text, as cards."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 

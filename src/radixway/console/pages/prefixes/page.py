@@ -1,7 +1,5 @@
 """*Prefixes*: a drawing of what prompts have in common, how it is drawn, and the same as a table."""
 
-from __future__ import annotations
-
 from typing import Any
 from urllib.parse import urlencode
 

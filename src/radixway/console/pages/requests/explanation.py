@@ -1,7 +1,5 @@
 """One request: what came of it, what happened when, and who could have answered at which cost."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any

@@ -1,7 +1,5 @@
 """The text of the rules, and its mistakes by line while one writes."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress

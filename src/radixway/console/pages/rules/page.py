@@ -1,7 +1,5 @@
 """The editor, its mistakes, what would change, and the buttons that apply and take back."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Panels beside the editor: what would change, what edited rules would do, and past versions."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from difflib import unified_diff
 from typing import Any

@@ -1,7 +1,5 @@
 """The outcome of a simulation: figures beside each other, the best of each marked, and charts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """*Simulate*: an order on the left, simulations and what came of one on the right."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import urlencode

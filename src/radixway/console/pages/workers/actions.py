@@ -1,7 +1,5 @@
 """Draining, resuming, removing and adding workers: asked first, and taken back where that is possible."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The table of workers, and all that is known of one beside it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

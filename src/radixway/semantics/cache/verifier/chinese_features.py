@@ -1,7 +1,5 @@
 """A pair of Chinese questions as numbers, for the head that weighs them. Symmetric in the two."""
 
-from __future__ import annotations
-
 from difflib import Match, SequenceMatcher
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Chinese: no spaces, so the rules look for words in the text, and content is what remains without filler."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 

@@ -1,7 +1,5 @@
 """Language: an answer is in the language of its question."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """English words the rules know, from `bundled/semantic_cache/english.toml`, and words without their endings."""
 
-from __future__ import annotations
-
 import re
 
 from radixway.bundled import read_toml

@@ -1,7 +1,5 @@
 """Names: people, places, products, abbreviations, languages. Another name is another question."""
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 

@@ -1,7 +1,5 @@
 """Numbers and their units: other quantities are another question."""
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 

@@ -3,8 +3,6 @@
 A pair of English questions as numbers, for the head that weighs them. Symmetric in the two.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass

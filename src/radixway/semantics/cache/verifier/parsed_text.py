@@ -1,7 +1,5 @@
 """A text as the rules read it: words in order, stems, content; and what content two texts do not share."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from dataclasses import dataclass

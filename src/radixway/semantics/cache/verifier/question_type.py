@@ -1,7 +1,5 @@
 """What is asked for: who, when, where, why, how, how much, whether, or that something be done."""
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 

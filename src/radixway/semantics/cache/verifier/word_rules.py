@@ -7,8 +7,6 @@
 - direction: the same words with other parts to play, `from London to Paris` and `from Paris to London`
 """
 
-from __future__ import annotations
-
 import re
 from difflib import SequenceMatcher
 from functools import lru_cache

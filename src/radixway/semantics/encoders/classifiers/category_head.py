@@ -1,7 +1,5 @@
 """Which domain a text belongs to: a sequence classifier where one is given, in place of the shipped head."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Generator, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Classifiers that are loaded with the first text they are to read."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Generator
 from pathlib import Path

@@ -3,8 +3,6 @@
 Run them in the encoder's threads: `service.run(lambda _: classifier.steps(text))`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Generator
 from dataclasses import dataclass
 from importlib.util import find_spec

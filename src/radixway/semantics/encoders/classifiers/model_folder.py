@@ -1,7 +1,5 @@
 """What lies in a models folder, and what is used: LoRA BERT > LoRA RoBERTa > LoRA ModernBERT > others."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal

@@ -3,8 +3,6 @@
 JSON is read as workers write it: also with halves of surrogate pairs, which strict readers refuse.
 """
 
-from __future__ import annotations
-
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator

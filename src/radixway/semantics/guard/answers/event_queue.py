@@ -4,8 +4,6 @@ events   [role][ "write" ][ " to anna@" ][ "example.org" ][ " today." ][ finish 
            └ as they came ┘└ rewritten: the mask is in the first ────┘└ as they came …
 """
 
-from __future__ import annotations
-
 import json
 import re
 from codecs import BOM_UTF8

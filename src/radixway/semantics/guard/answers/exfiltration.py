@@ -3,8 +3,6 @@
 Addresses begin and end as Markdown, HTML or plain text has them.
 """
 
-from __future__ import annotations
-
 import base64
 import html
 import re

@@ -1,7 +1,5 @@
 """Reports on replies, their findings and actions: metrics, the journal, the audit's incidents."""
 
-from __future__ import annotations
-
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable

@@ -1,7 +1,5 @@
 """Replies that the guard reads on their way to the client: whole, as a stream, or as parts of a session."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable
 from typing import Any, Self

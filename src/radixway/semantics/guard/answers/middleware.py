@@ -1,7 +1,5 @@
 """The middlewares that guard answers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -4,8 +4,6 @@ text   [ context ][ window ……………………………… . ][ next …   
        [ context ][ window ……………… ][ overlap    ]          else before the last word that leaves an overlap
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 

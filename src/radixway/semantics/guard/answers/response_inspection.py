@@ -1,7 +1,5 @@
 """Inspection of one reply: the judges of its texts, and what they must know of its request."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase

@@ -5,8 +5,6 @@ nothing; the prompt is looked for forwards, backwards and in rot13. An index of 
 begin, and then it is followed letter by letter: a step per letter, whatever the prompt's length.
 """
 
-from __future__ import annotations
-
 import base64
 import codecs
 import re

@@ -4,8 +4,6 @@ worker's words ─ Restorer ─► view ─ judges ─► pieces ─ Batches ─
                              └ what no judge is sure of yet is held back
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable
 

@@ -10,8 +10,6 @@ request's id, the keys in a tool's arguments, the name of a model that there is 
 name is therefore left out or written as its digest.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json

@@ -11,8 +11,6 @@ which shows against a head kept elsewhere.
     append entries, fsync   ->   replace head.json        a crash between them leaves a head that is behind
 """
 
-from __future__ import annotations
-
 import hashlib
 import logging
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """The audit log of a running gateway: takes incidents on the event loop, writes them in its own thread."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import sqlite3

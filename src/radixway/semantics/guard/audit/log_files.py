@@ -7,8 +7,6 @@ audit/000000000000-2026-11-21.jsonl     the first entry's number, and the day (U
       pseudonyms.sqlite                 who the users are (`pseudonyms.py`)
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ whose it was, not even who has a list of all names to try: forgetting the key er
 whose lines stay as they are (docs/decisions/0008-users-in-the-audit-log.md).
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import secrets

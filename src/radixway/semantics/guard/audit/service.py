@@ -1,7 +1,5 @@
 """The audit log as a component of a gateway; where configured, requests wait for it."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ A piece that is missing at the very end is seen by `head.json`. Where both were 
 from older copies, only a head that was kept elsewhere shows it (`radixway audit head`, `verify --expect`).
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from contextlib import suppress

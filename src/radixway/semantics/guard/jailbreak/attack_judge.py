@@ -1,7 +1,5 @@
 """Tells attacks on the prompt from other texts: by known wordings in every disguise, and by an encoder."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The contract of readers, which look for attacks beside the known wordings: a head, or a classifier."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, get_args

@@ -1,7 +1,5 @@
 """Classifiers of attacks by path, in the published order; one that is broken is passed over and logged."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path

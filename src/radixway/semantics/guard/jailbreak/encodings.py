@@ -1,7 +1,5 @@
 """Decodes what a model reads and a person does not. All functions return None for a text without any."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import codecs

@@ -5,8 +5,6 @@ characters). `re2.Filter` looks for the words that each expression cannot do wit
 that have them (0.2 ms). The patterns themselves are data: `bundled/attack_patterns/*.toml`.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence

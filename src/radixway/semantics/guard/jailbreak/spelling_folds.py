@@ -4,8 +4,6 @@ Letters of other scripts may look like Latin ones, and some characters nobody se
 where there is nothing of the kind.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 import string

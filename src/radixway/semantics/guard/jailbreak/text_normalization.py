@@ -4,8 +4,6 @@ Deterministic; every step takes time linear in the text, and what may be decoded
 text gives no reason for costs one look.
 """
 
-from __future__ import annotations
-
 import codecs
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

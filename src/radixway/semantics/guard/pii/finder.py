@@ -1,7 +1,5 @@
 """Everything personal in a text: recognisers for what has a form, a head or a model for the rest."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from bisect import bisect_left, bisect_right, insort

@@ -1,7 +1,5 @@
 """Names that models and corpora give the published types."""
 
-from __future__ import annotations
-
 SOFT_TYPES = ("PERSON", "ORGANIZATION", "GPE", "NRP", "AGE", "STREET_ADDRESS", "DATE_TIME", "ZIP_CODE")
 """Types without a form, which a head finds. Half of all questions have one that is nobody's."""
 

@@ -1,7 +1,5 @@
 """CREDIT_CARD, CN_BANK_CARD and IBAN_CODE: numbers that carry check digits."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Container, Iterable, Iterator
 from functools import cache

@@ -1,7 +1,5 @@
 """DATE_TIME and AGE, in the forms that are nothing else."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -3,8 +3,6 @@
 Those known are countries' (ISO 3166, IANA) and the generic ones that people have addresses under.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

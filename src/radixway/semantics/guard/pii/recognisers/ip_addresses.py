@@ -1,7 +1,5 @@
 """IP_ADDRESS, of both versions."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from ipaddress import AddressValueError, IPv4Address, IPv6Address

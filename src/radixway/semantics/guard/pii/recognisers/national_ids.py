@@ -1,7 +1,5 @@
 """US_SSN, US_DRIVER_LICENSE, and CN_ID_CARD: numbers of residents' identity cards (GB 11643)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from datetime import date

@@ -1,7 +1,5 @@
 """PHONE_NUMBER: with a country's code, in North America's and China's forms, in any form beside a word."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 

@@ -3,8 +3,6 @@
 `ContextWords` make a number near them what it looks like.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from bisect import bisect_right

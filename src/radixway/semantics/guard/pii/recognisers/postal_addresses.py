@@ -4,8 +4,6 @@ Postal codes are known by what stands beside them, Britain's and Canada's by the
 house number and name leave no doubt.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from functools import cache

@@ -1,7 +1,5 @@
 """Runs every recogniser over a text, and chooses between findings that overlap."""
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 from collections.abc import Iterable
