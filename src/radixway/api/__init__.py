@@ -1,4 +1,4 @@
-"""Wire protocols: each turns bytes into a Request and a Reply back into bytes, and decides nothing.
+"""Wire protocols: each turns bytes into a Request and a Reply back into bytes, and chooses no worker.
 
 State, and the file that owns it:
 

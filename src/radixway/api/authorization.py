@@ -60,9 +60,9 @@ class PathAuthorization:
             log.warning("whoever reaches %s may ask: %s", config.host, advice)
 
     def check_origin(self, scope: Scope) -> None:
-        """Raise CrossSiteRequest or ForeignHostError where a page of another site may have sent `scope`.
+        """Raise HttpError (403) where a page of another site may have sent `scope`.
 
-        Of every request and WebSocket, before anything else is done with it.
+        Checked for every request and WebSocket before anything else.
         """
         self.origins.check_site(scope)
         path: str = scope["path"]
@@ -78,7 +78,7 @@ class PathAuthorization:
                 raise
 
     def __call__(self, request: Request) -> None:
-        """Check the key of `request`. Raises UnauthorizedError, ForbiddenError, TooManyWrongKeys."""
+        """Check the key of `request`. Raises UnauthorizedError, ForbiddenError, HttpError (429)."""
         path = request.url.path
         if not self.callers.needs_keys or path in _OPEN:
             return

@@ -8,7 +8,7 @@ package together from the configuration. A question becomes an answer in this or
     active_answers.py     holds the leases of this process, renews them, and ends what is overdue
     local_completions.py  answers with the gateway's own workers; `pull/` serves workers that fetch their jobs
 
-A token takes three files to the database: `answer_attempt.py` is what the readers of a worker's stream call
+Text reaches the database through two files: `answer_attempt.py` is what the readers of a worker's stream call
 (`send_text`); it publishes to `token_log.py`, which listeners follow, and writes through `job_queue.py`
 (`mark_begun` with the first token, `save_partial_answers` every second, `finish_job` at the end).
 

@@ -31,7 +31,7 @@ class CompletionRefusedError(Exception):
 
 
 AnswerCall = Callable[[AnswerAttempt], Awaitable[dict[str, Any]]]
-"""Passes the words of an answer on as they come; returns what is to be noted of them, for `Attempt.finish`.
+"""Sends the text of an answer as it comes; returns what `AnswerAttempt.finish_answer` stores.
 
 Raises CompletionRefusedError.
 """

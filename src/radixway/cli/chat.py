@@ -194,7 +194,7 @@ def keys_revoke(key: _Key, config: ConfigFile = None) -> None:
 async def _write_export(database: ChatDatabase, user_id: str, file: Path) -> None:
     """Write everything known of the user `user_id` to `file` (`-`: standard output).
 
-    Raises NotFoundError, and then writes nothing.
+    Raises ChatNotFoundError, and then writes nothing.
     """
     from radixway.chat.privacy import AccountExport
 

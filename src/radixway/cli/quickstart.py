@@ -55,7 +55,7 @@ async def run_up(config: Config, config_file: Path | None, model: str | None, *,
     second signal waits for nothing.
 
     Raises:
-        CannotListen: one of the two ports cannot be had.
+        CannotListenError: one of the two ports cannot be had.
         ConfigError: the configuration names something that does not exist.
         EngineKilled: the engine was ended from outside before it was ready.
     """
@@ -149,6 +149,6 @@ async def _ask_greeting(url: str) -> None:
 
 
 def _next_free_port(port: int) -> int:
-    """The port after the gateway's, checked before a model is loaded for nothing. Raises CannotListen."""
+    """Return the port after the gateway's, checked before a model is loaded. Raises CannotListenError."""
     bind_tcp("127.0.0.1", port + 1).close()
     return port + 1

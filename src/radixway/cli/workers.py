@@ -121,7 +121,7 @@ async def _announce(body: dict[str, Any], gateways: list[str], key: str | None, 
 
 
 async def _send_heartbeat(gateway: str, body: dict[str, Any], key: str | None) -> None:
-    """Send a heartbeat; log the answer when it changes. Raises CallFailed for a permanent refusal."""
+    """Send a heartbeat; log the answer when it changes. Raises GatewayCallError for a permanent refusal."""
     from radixway.core.http.gateway_client import GatewayCallError, WorkerRegistered, call_gateway
 
     shown = ""

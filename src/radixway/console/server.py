@@ -33,7 +33,7 @@ class ConsoleOptions:
 
 
 async def run_console(options: ConsoleOptions, ready: Callable[[str], None]) -> None:
-    """Serve until a signal; `ready` is told the address. Raises CannotListen."""
+    """Serve until a signal; call `ready` with the address. Raises CannotListenError."""
     line = GatewayConnection(options.gateway)
     watch = GatewayWatch()
     app, lifespan = _build_app(options, line, watch)

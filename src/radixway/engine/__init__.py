@@ -13,7 +13,7 @@ torch.
 State, and the file that owns it:
 
 - `kv_cache_manager.py`, `scheduler.py`: KV pages and their requests; pages move in `allocate_slots`,
-  `insert_pages` and `free_request` only; `check()` recomputes all accounts
+  `insert_pages`, `lock_prefix`, `free_request` and `reset_prefix_cache`; `check()` recomputes all accounts
 - `disaggregation/prefill_kv_manager.py`: KV that a decode engine will fetch; pages are read and moved under
   one lock, each transfer ends once
 - `disaggregation/decode_kv_manager.py`: KV on its way to a decode engine; nothing is written once a

@@ -49,7 +49,7 @@ class KVCacheManager:
     """Moves pages between the pool, the tree and the requests. `enabled=False`: nothing is ever shared.
 
     This is where pages are freed: of a request that ends or is preempted in `free_request`, of evicted
-    prefixes in `allocate_slots`, of all prefixes in `reset_prefix_cache`.
+    prefixes in `allocate_slots`, of duplicates in `insert_pages`, of all prefixes in `reset_prefix_cache`.
 
     What is evicted goes on to lower `tiers`, if there are any, and can be fetched back from there.
     """

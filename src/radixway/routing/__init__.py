@@ -10,9 +10,9 @@ Where a request is tried again, from the inside out:
     transports/dispatch.py                 a fallback model, when no worker of the model can answer
     core/pipeline/retry.py                 another worker, when one fails before the first byte
     trajectories/abort_policy.py           an answer that its worker aborted: resumed, or asked for again
-    semantics/decisions/middleware.py      the next candidate of a decision, when a model refuses
-    chat/answer_attempt.py                 a chat message whose attempt failed before its first words
+    semantics/decisions/middleware.py      the decision's next model, when no worker can serve the first
     cluster/session_ownership/             this gateway, when the one that owns a conversation is away
+    chat/job_queue.py                      a chat answer whose attempt failed or lost its lease: queued again
 
 State, and the file that owns it:
 
@@ -23,10 +23,9 @@ State, and the file that owns it:
 - `block_index.py`: the blocks each worker holds, from `kv_events/`; batches apply once and in order, else
   the worker counts as `degraded` and only sent prompts are assumed (`recent_blocks.py`)
 - `load_ledger.py`: requests in flight per worker; a `WorkerLease` begins before the connect and is released
-  on every way out. It also learns each worker's prefill rate from first tokens (not exact)
+  on every way out; those taken over HTTP end by `/free`, by their time, or when the gateway stops. It also
+  learns each worker's prefill rate from first tokens (not exact)
 - `fleet_breakers.py`: failures per worker; the dispatcher reports the end of every attempt
-- `load_ledger.py`: leases taken over HTTP; each is freed once, by `/free`, by its time, or when the
-  gateway stops
 - `weight_versions.py`: versions of workers' weights and the expected one; `check()` compares who waits with
   why
 - `tokenizer_registry.py`: tokens of prompts by digest, bounded in bytes; `check()` recounts

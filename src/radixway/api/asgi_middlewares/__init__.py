@@ -1,7 +1,7 @@
 """Starlette's kind of middleware around the whole gateway: classes built as `(app, *, router)`.
 
-The Slime router's users extend it with these; what such a class did there it does here, and what it could
-only attempt there (ask a worker twice, change the body) works.
+Slime, a framework for reinforcement learning, lets users extend its router with such classes. They run here
+unchanged, and may also ask a worker twice or change the body.
 """
 
 from radixway.api.asgi_middlewares.stack import SlimeRouter, wrap_application

@@ -305,10 +305,8 @@ class _RulesEditor:
         return text
 
     async def apply_rules(self, text: str, seen: str) -> str:
-        """Write it and take it into force; what is in force then, in words. Where it is not taken after all,
-        the file is as it was.
-
-        Raises RulesNotEditableError, RulesChangedError, RulesNotAppliedError.
+        """Write `text` and reload; return the rules in force in words. If the reload refuses it, the file is
+        restored. Raises GatewayError: not editable, changed since `seen`, or not applied.
         """
         file = self._rules_file()
         assert file is not None  # or it would not have been compiled

@@ -1,6 +1,6 @@
 """Logins at other servers: OAuth 2 with PKCE, and OpenID Connect by discovery.
 
-`LoginService` sends somebody to a provider and takes them back; a `IdentityProvider` says who they are.
+`LoginService` sends a browser to a provider and back; an `IdentityProvider` names the user.
 """
 
 from radixway.chat.login.logins import LoginService

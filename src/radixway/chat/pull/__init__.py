@@ -1,7 +1,7 @@
 """Pull workers: they connect by WebSocket and fetch the jobs of their queue.
 
 `PullWorker` is one connection, `WorkerSessions` are those of all processes, `PUBLISHED` and `OVERVIEW` are
-the protocols.
+the two wire protocols of Open-Assistant: as its code has it, and as its overview describes it.
 """
 
 from radixway.chat.pull.dialects import OVERVIEW, PUBLISHED, WorkerDialect

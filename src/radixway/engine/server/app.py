@@ -194,8 +194,8 @@ class EngineApp:
         service.metrics.responses.labels(path, str(exchange.status)).inc()
 
     def _check_caller(self, scope: Scope) -> None:
-        """Raise CrossSiteRequest or ForeignHost where a page of another site may be behind a request, and
-        HttpError (401, or 429 after many) for one without the key, where there is one."""
+        """Raise HttpError for a request that a page of another site may have sent (403), and for one without
+        the configured key (401, or 429 after many)."""
         self._origins.check_site(scope)
         path: str = scope["path"]
         if path in _FOR_PROBES:

@@ -23,13 +23,13 @@ class AbortBody(msgspec.Struct):
 
 async def health(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
     """The process is alive and its engine runs."""
-    service.engine.stats()  # raises EngineStopped
+    service.engine.stats()  # raises EngineStoppedError
     await exchange.send_json({"status": "ok"})
 
 
 async def ready(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
     """New requests are welcome."""
-    service.engine.stats()  # raises EngineStopped
+    service.engine.stats()  # raises EngineStoppedError
     if service.draining:
         raise HttpError("the server is shutting down", status=503, code="draining")
     await exchange.send_json({"status": "ready"})

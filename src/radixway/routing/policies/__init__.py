@@ -1,4 +1,4 @@
-"""Policies: each orders candidate workers for a request. `base.py` has the contract."""
+"""Policies: each gives every candidate worker a cost. To add one, see `base.py`, then `make_policy`."""
 
 from importlib import import_module
 from random import Random

@@ -82,7 +82,7 @@ class HttpTransport:
         `prefill_only`: the answer comes with the first token, and nothing after it.
 
         A whole reply is read to its end; a stream is read up to its first event. Until then nothing has
-        reached the client, so every failure raises WorkerFailed and can be tried elsewhere.
+        reached the client, so every failure raises WorkerFailedError and can be tried elsewhere.
         """
         answer: UpstreamResponse | None = None
         headers: list[tuple[bytes, bytes]] = []

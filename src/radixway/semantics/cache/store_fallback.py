@@ -50,7 +50,7 @@ class FallbackStore(CacheStore):
         await self._call_store(_do_nothing)
 
     async def find_exact(self, scope: str, exact: str, now: float) -> CacheEntry | None:
-        """Never raises StoreFailed, like everything here."""
+        """Never raises StoreFailedError, like everything here."""
         answered, entry = await self._call_store(lambda: self.store.find_exact(scope, exact, now))
         return entry if answered else await self.memory.find_exact(scope, exact, now)
 

@@ -1,6 +1,4 @@
-"""What a request means: signals, and the decision they add up to.
-
-Which model answers it, under which system prompt, thinking or not, with which tools.
+"""Rules over signals choose the model of a request, its system prompt, its tools, and whether it reasons.
 
 State, and the file that owns it:
 

@@ -1,5 +1,5 @@
-"""`/v1/responses` and `/v1/conversations`: OpenAI's stateful surface, over chats.
+"""`/v1/responses` and `/v1/conversations`: OpenAI's stateful API, over chats.
 
-A response is an assistant's message, its job goes down the gateway's road as a chat completion, and its
-events follow from its token log.
+A response is an assistant's message. Its job passes the pipeline as a chat completion, and its events are
+read from its token log.
 """
