@@ -133,7 +133,8 @@ class CallerAuthenticator:
         return None if self._ring is None else self._ring.find_key(scope["headers"])
 
     def count_wrong_key(self, scope: Scope) -> None:
-        """Count the unknown key of a request, if its `scope` has one. Raises HttpError (429) after too many."""
+        """Count the unknown key of a request, if its `scope` has one. Raises HttpError (429) after too
+        many."""
         if request_keys(scope["headers"]):
             self._attempts.count_wrong_key(scope)
 

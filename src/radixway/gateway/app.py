@@ -209,6 +209,7 @@ class Gateway(GatewayParts):
         return create_ext_proc_server(self.config, self, ENDPOINTS.served_directly(), self.via.value)
 
     def _authenticate_request(self, request: HttpRequest) -> None:
-        """Authenticate; also a FastAPI dependency. Raises LoopDetectedError, UnauthorizedError, ForbiddenError."""
+        """Authenticate; also a FastAPI dependency. Raises LoopDetectedError, UnauthorizedError,
+        ForbiddenError."""
         self.via.check_loop(request.scope)
         self.authorization(request)

@@ -44,8 +44,8 @@ def _tools_database(section: SemanticConfig) -> str:
 
 
 def parse_section(text: str, path: Path) -> SemanticConfig:
-    """Return the section in the text of a file. Raises ConfigFileError with every mistake by its line, also those
-    that only compiling finds.
+    """Return the section in the text of a file. Raises ConfigFileError with every mistake by its line, also
+    those that only compiling finds.
     """
     section = parse_semantic(text, path)
     mistakes = file_mistakes_at(path, text, find_compile_errors(section))
