@@ -88,4 +88,6 @@ class SamplingParams:
         ]
         for name, holds, bound in bounds:
             if not holds:
-                raise InvalidRequestError(name, f"{name} must be {bound}, not {getattr(self, name)!r}")
+                shown = {"logprob_ids": len(self.logprob_ids), "stop_token_ids": set(self.stop_token_ids)}
+                value = shown.get(name, getattr(self, name))
+                raise InvalidRequestError(name, f"{name} must be {bound}, not {value!r}")

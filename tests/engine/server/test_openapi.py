@@ -27,3 +27,9 @@ async def test_bodies_are_those_that_are_read(served: Served) -> None:
     assert {"messages", "tools", "response_format", "temperature"} <= set(chat)
     tensors = told["paths"]["/update_weights_from_tensor"]["post"]["requestBody"]["content"]
     assert set(tensors) == {"application/json", "application/octet-stream"}
+
+
+async def test_a_full_queue_is_documented_where_calls_queue(served: Served) -> None:
+    paths = (await served.http.get("/openapi.json")).json()["paths"]
+    assert {"429", "503"} <= set(paths["/prefetch"]["post"]["responses"])
+    assert "429" not in paths["/tokenize"]["post"]["responses"]

@@ -161,7 +161,7 @@ async def test_a_paused_answer_goes_on_where_it_was(guide: Served, mode: str) ->
 async def test_a_pause_that_aborts_ends_all_and_lets_later_ones_wait(guide: Served) -> None:
     asking = asyncio.create_task(streamed(guide))
     await decoding(guide)
-    assert (await guide.http.post("/pause_generation")).status_code == 200  # the mode is abort, as in SGLang
+    assert (await guide.http.post("/pause_generation?mode=odd")).status_code == 200  # abort, as in SGLang
     last = (await asking)[-1]
     assert last["meta_info"]["finish_reason"]["type"] == "abort" and 0 < len(last["output_ids"]) < 300
     later = asyncio.create_task(ask(guide, rid="late"))

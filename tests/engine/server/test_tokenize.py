@@ -48,6 +48,8 @@ async def test_what_would_take_too_long_is_refused(served: Served, monkeypatch: 
     response = await served.post("/tokenize", {"prompt": "x" * 3 * 1024 * 1024})
     assert response.status_code == 413
     assert response.json()["error"]["code"] == "body_too_large"
+    unread = await served.http.post("/tokenize", content=b"[" * 3 * 1024 * 1024)
+    assert unread.status_code == 413  # refused before it is decoded
 
 
 async def test_nothing_has_no_tokens(served: Served) -> None:

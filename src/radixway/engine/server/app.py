@@ -36,6 +36,7 @@ from radixway.engine.server.generate import ConcatenateBody, GenerateRequestBody
 from radixway.engine.server.http_exchange import HttpExchange, to_http_error, weight_update_error
 from radixway.engine.server.metrics import ServerMetrics
 from radixway.engine.server.prompt_routes import (
+    MAX_TOKENIZE_BYTES,
     DetokenizeBody,
     PrefetchBody,
     TokenizeBody,
@@ -61,7 +62,7 @@ async def openapi(service: EngineService, exchange: HttpExchange, raw: bytes) ->
 
 
 _generate = BodyEndpoint(GenerateRequestBody, generate)
-_tokenize = BodyEndpoint(TokenizeBody, tokenize)
+_tokenize = BodyEndpoint(TokenizeBody, tokenize, max_bytes=MAX_TOKENIZE_BYTES)
 _detokenize = BodyEndpoint(DetokenizeBody, detokenize)
 _weights_by_name = BodyEndpoint(weights.WeightQueryBody, weights.by_name, takes_query=True)
 
@@ -90,7 +91,7 @@ _ROUTES: dict[str, dict[str, EndpointHandler]] = {
     "/flush_cache": {"GET": status.flush_cache, "POST": status.flush_cache},
     "/abort_request": {"POST": BodyEndpoint(status.AbortBody, status.abort_request)},
     "/pause_generation": {
-        "POST": BodyEndpoint(weights.PauseBody, weights.pause_generation, takes_query=True)
+        "POST": BodyEndpoint(weights.PauseBody, weights.pause_generation, is_optional=True)
     },
     "/continue_generation": {"POST": weights.continue_generation},
     "/update_weights_from_disk": {"POST": BodyEndpoint(weights.DiskUpdateBody, weights.update_from_disk)},

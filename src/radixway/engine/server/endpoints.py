@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import msgspec
 
 from radixway._version import __version__
-from radixway.core.http import decode_json, decode_query
+from radixway.core.http import BadBodyError, decode_json, decode_query
 from radixway.engine.server.chat_completions import ChatCompletionBody
 from radixway.engine.server.completions import TextCompletionBody
 from radixway.engine.server.engine_service import EngineService
@@ -23,7 +23,10 @@ EndpointHandler: TypeAlias = Callable[[EngineService, HttpExchange, bytes], Awai
 
 
 class BodyEndpoint(Generic[B]):
-    """An endpoint whose body is JSON of `body`; with `takes_query`, its fields may be in the query too."""
+    """An endpoint whose body is JSON of `body`, of `max_bytes` at most.
+
+    Without a body, `takes_query` reads the fields from the query, and `is_optional` takes the defaults.
+    """
 
     def __init__(
         self,
@@ -31,21 +34,29 @@ class BodyEndpoint(Generic[B]):
         handler: Callable[[EngineService, HttpExchange, B], Awaitable[None]],
         *,
         takes_query: bool = False,
+        is_optional: bool = False,
+        max_bytes: int | None = None,
     ) -> None:
         self.body = body
         self._handler = handler
         self._takes_query = takes_query
+        self._default = b"{}" if is_optional else b""
+        self._max_bytes = max_bytes
         self._decoder = msgspec.json.Decoder(body)
         update_wrapper(self, handler)
 
     async def __call__(self, service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
+        if self._max_bytes is not None and len(raw) > self._max_bytes:
+            message = f"the body is larger than the {self._max_bytes} bytes that this endpoint reads"
+            raise BadBodyError(message, status=413, code="body_too_large")
         if self._takes_query and not raw:
             body = decode_query(exchange.query, self.body)
         else:
-            body = decode_json(self._decoder, raw)
+            body = decode_json(self._decoder, raw or self._default)
         await self._handler(service, exchange, body)
 
 
+_QUEUED = (GenerateRequestBody, TextCompletionBody, ChatCompletionBody)
 _TENSOR_UPDATE = "/update_weights_from_tensor"
 _TAGS = (
     ("answering", ("/v1/chat", "/v1/completions", "/generate")),
@@ -95,8 +106,9 @@ def _describe_responses(path: str, body: type[msgspec.Struct] | None) -> dict[st
     responses: dict[str, Any] = {"200": {"description": "", "content": {media: {}}}}
     if body is not None:
         responses["400"] = {"description": "The body is wrong; `param` names the field."}
-        if body in (GenerateRequestBody, TextCompletionBody, ChatCompletionBody):
+        if body in _QUEUED:
             responses["200"]["content"]["text/event-stream"] = {}
+        if issubclass(body, _QUEUED) and "tokenize" not in path:
             responses["429"] = {"description": "The queue is full."}
             responses["503"] = {"description": "The engine has stopped, or is shutting down."}
     return responses

@@ -101,11 +101,11 @@ def find_sampling_constraint(regex: str | None, json_schema: Any, ebnf: str | No
     found = []
     if regex is not None:
         found.append(("sampling_params.regex", OutputConstraint("regex", regex)))
-    if ebnf is not None:
-        found.append(("sampling_params.ebnf", OutputConstraint("grammar", ebnf)))
     if json_schema is not None:
         field = "sampling_params.json_schema"
         found.append((field, make_json_constraint(json_schema, field)))
+    if ebnf is not None:
+        found.append(("sampling_params.ebnf", OutputConstraint("grammar", ebnf)))
     return _require_single(found)
 
 

@@ -81,15 +81,12 @@ class DetokenizeBody(msgspec.Struct, kw_only=True):
     skip_special_tokens: bool = False
 
 
-_MAX_BODY_BYTES = 2 * 1024 * 1024  # of text: some two seconds of a core and 400 MB
+MAX_TOKENIZE_BYTES = 2 * 1024 * 1024  # of text: some two seconds of a core and 400 MB
 
 
 async def tokenize(service: EngineService, exchange: HttpExchange, body: TokenizeBody) -> None:
     """Text or conversation to token ids, also where they are more than the context holds."""
     size, special = exchange.body_bytes, body.add_special_tokens is not False
-    if size > _MAX_BODY_BYTES:
-        message = f"the body is larger than the {_MAX_BODY_BYTES} bytes that are tokenized"
-        raise BadBodyError(message, status=413, code="body_too_large")
     service.check_model(body.model)
     if body.prompt is None:
         all_ids = [(await render_chat_prompt(service, body, body_bytes=size, must_fit=False)).ids]

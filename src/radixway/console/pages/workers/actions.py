@@ -23,8 +23,9 @@ class WorkerActions:
         """Run `drain`, `resume` or `remove` on `worker`; ask first where requests are at stake."""
         does = {"drain": self._drain_worker, "resume": self._resume_worker, "remove": self._remove_worker}
         async with self._visit.catch_call_errors():
-            await does[name](worker)
-            self._visit.watch.refresh_now()
+            if (action := does.get(name)) is not None:
+                await action(worker)
+                self._visit.watch.refresh_now()
 
     async def add_worker(self, fields: dict[str, Any], name: str) -> None:
         """Add the worker of `fields`, shown as `name`. Raises ConsoleCallError."""

@@ -101,10 +101,13 @@ def _extract_letters(text: str) -> str:
     return "".join(map(fold_letter, text))
 
 
-@lru_cache(64)
 def secret_index(secret: str) -> SecretIndex:
     """Return the index of `secret`; many requests have the same system prompt."""
-    return SecretIndex(secret)
+    return _cached_index(secret[:_MAX_SECRET_CHARS])
+
+
+_cached_index = lru_cache(64)(SecretIndex)
+"""Keyed by the part of the secret that is read, so that long prompts are not kept whole."""
 
 
 class SecretOverlap:
