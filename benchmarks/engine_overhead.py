@@ -78,7 +78,7 @@ class Loaded:
         self.model = TimedModel(
             *(getattr(self.core.runner.model, field.name) for field in fields(TransformerModel))
         )
-        self.core.runner.set_model(self.model)
+        self.core.runner.model = self.model
         self._draw = random.Random(cached)
         self._names = iter(range(10**9))
         self._known: deque[list[int]] = deque(maxlen=cached)

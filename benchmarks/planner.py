@@ -103,14 +103,7 @@ class Constant:
 
     def __init__(self, replicas: int) -> None:
         self._replicas = replicas
-
-    def on_arrival(self) -> None: ...
-
-    def on_placed(self, prompt_tokens: int, uncached_tokens: int) -> None: ...
-
-    def on_first_token(self, ttft_s: float) -> None: ...
-
-    def on_finished(self, output_tokens: int, decode_s: float) -> None: ...
+        self.traffic = TrafficWindow()
 
     def decide_replicas(self, now: float, ready: Sequence[object], starting: int) -> int:
         return self._replicas

@@ -30,6 +30,7 @@ from radixway.core.pipeline import ENDPOINTS, Request
 from radixway.core.telemetry import Journal
 from radixway.core.tokenizer import Tokenizer, render_chat
 from radixway.routing import PromptReader, RoutingRequest, TokenizerRegistry, Worker
+from radixway.routing.prompt_reader import PromptNeeds
 from radixway.routing.worker import ServerInfo
 from report import print_table, write_json
 
@@ -49,13 +50,6 @@ WORDS = (
     "explains",
     "why",
 )
-
-
-class Reads:
-    reads_text = reads_session = False
-
-    def __init__(self, blocks: bool) -> None:
-        self.reads_blocks = blocks
 
 
 def main() -> None:
@@ -116,13 +110,13 @@ class Bench:
         reader = self._by_text if case in ("none", "text") else self._by_tokens
         requests = [_request(body) for body in bodies]
         start = time.process_time()
-        await self._read_all(reader, requests, Reads(case != "none"))
+        await self._read_all(reader, requests, PromptNeeds(case != "none", False, False))
         return (time.process_time() - start) / count
 
     async def _read(self, reader: PromptReader, bodies: list[dict[str, Any]]) -> None:
-        await self._read_all(reader, [_request(body) for body in bodies], Reads(True))
+        await self._read_all(reader, [_request(body) for body in bodies], PromptNeeds(True, False, False))
 
-    async def _read_all(self, reader: PromptReader, requests: list[Request], policy: Reads) -> None:
+    async def _read_all(self, reader: PromptReader, requests: list[Request], policy: PromptNeeds) -> None:
         for request in requests:
             found = reader.read_prompt(request, policy, self._workers)
             if not isinstance(found, RoutingRequest):

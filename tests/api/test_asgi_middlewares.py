@@ -55,7 +55,10 @@ async def test_a_dispatching_class_sees_every_path_and_shares_the_router():
         assert json.loads(headers["x-workers"]) == [worker.url]
         assert (await gateway.get("/list_workers"))[0] == 200
         assert gateway.gateway.router.seen == ["/v1/chat/completions", "/list_workers"]
-        assert dict(gateway.gateway.router.worker_urls) == {worker.url: 0}
+        counts = gateway.gateway.router.worker_urls
+        assert dict(counts) == {worker.url: 0}
+        gateway.gateway.router.add_worker("http://127.0.0.1:9")
+        assert set(counts) == {worker.url, "http://127.0.0.1:9"}  # a live view
 
 
 class First(BaseHTTPMiddleware):

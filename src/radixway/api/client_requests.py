@@ -19,7 +19,10 @@ async def decode_body(request: Request, kind: type[T], default: bytes = b"") -> 
 
 
 async def run_while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """Return what `work` gives. Raises ClientDisconnectedError when the client of `request` leaves first."""
+    """Return what `work` gives. Raises ClientDisconnectedError when the client of `request` leaves first.
+
+    The request's body must have been read: what comes of it now is dropped.
+    """
     working = asyncio.ensure_future(work)
     leaving = asyncio.ensure_future(wait_for_disconnect(request.receive))
     try:

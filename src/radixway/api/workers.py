@@ -158,7 +158,8 @@ def registration_routes(
         """A worker is there, for `ttl_s` seconds; the same call again is its heartbeat."""
         fields = await read_worker_fields(request)
         known = WorkerSettings.model_fields.keys() | _OTHER_NAMES
-        if unknown := next((name for name in fields if name not in known), None):  # it would have no effect
+        unknown = next((name for name in fields if name not in known), None)
+        if unknown is not None:  # it would have no effect
             raise BadRequest(f"{unknown}: there is no such field of a worker", param=unknown)
         ttl_s = _read_ttl(fields.pop("ttl_s", None), registrar.most_ttl_s)
         if "model" in fields:

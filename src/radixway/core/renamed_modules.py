@@ -12,6 +12,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 RENAMED_MODULES = {
+    "radixway.cluster.ray_serve.autoscaling_policy": "radixway.cluster.planner.ray_autoscaler",
     "radixway.embedded": "radixway.gateway.embedded",
     "radixway.encoders": "radixway.semantics.encoders",
     "radixway.pipeline": "radixway.core.pipeline",

@@ -161,6 +161,7 @@ BAD = [
     ({"url": A, "ttl_s": True}, "ttl_s"),
     ({"url": A, "capacity": 5}, "capacity"),
     ({"url": A, "model": 5}, "model"),
+    ({"url": "http://127.0.0.1:9", "": 1, "bogus": 2}, None),
 ]
 
 

@@ -1,7 +1,7 @@
 """Builds Starlette-style middlewares around an application, and the `router` that they get."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from inspect import Parameter, signature
 from types import SimpleNamespace
 from typing import Any
@@ -37,11 +37,8 @@ class SlimeRouter:
         """The application, to which a middleware may add routes."""
         self.args = _slime_arguments(config)
         self.verbose = config.telemetry.logs.level == "debug"
-
-    @property
-    def worker_urls(self) -> Mapping[str, int]:
-        """Return the number of requests in flight by worker, at this moment."""
-        return {worker.url: worker.load.requests for worker in self._registry}
+        self.worker_urls: Mapping[str, int] = _InFlightRequestCounts(registry)
+        """Requests in flight by worker, always the present ones; read only."""
 
     def list_workers(self) -> list[str]:
         """The workers' URLs, in the order in which they were added."""
@@ -59,6 +56,25 @@ class SlimeRouter:
         """Return the statistics of the attached radix tree; None while none is attached."""
         tree = getattr(self, "radix_tree", None)
         return None if tree is None else tree.get_stats()
+
+
+class _InFlightRequestCounts(Mapping[str, int]):
+    """A live view of the registry's request counts."""
+
+    def __init__(self, registry: WorkerRegistry) -> None:
+        self._registry = registry
+
+    def __getitem__(self, url: str) -> int:
+        worker = self._registry.get_worker(url)
+        if worker is None:
+            raise KeyError(url)
+        return worker.load.requests
+
+    def __iter__(self) -> Iterator[str]:
+        return (worker.url for worker in self._registry)
+
+    def __len__(self) -> int:
+        return len(self._registry)
 
 
 def _slime_arguments(config: Config) -> SimpleNamespace:

@@ -37,7 +37,7 @@ from radixway.core.http import decode_open_struct
 
 
 class ResponsesBody(SamplingFields, kw_only=True):
-    """The fields of a body that are looked at here."""
+    """The body of a request for a response."""
 
     input: str | list[Any] | None = None
     model: str | None = None

@@ -61,7 +61,11 @@ class EventBuffer:
 
 
 def _end_of_events(text: bytearray, start: int) -> int:
-    """Return where the last blank line from `start` on ends; 0 if there is none."""
+    """Return where the last blank line from `start` on ends; 0 if there is none.
+
+    An LF behind the CR that ends a blank line belongs to it. Behind CR CR it may come later, for then lines
+    end with CR alone; behind LF CR it is waited for.
+    """
     end = max(text.rfind(line, start) + 2 for line in (b"\n\n", b"\r\r"))
     mixed = text.rfind(b"\n\r", start, len(text) - 1) + 2
     end = max(end, mixed)

@@ -209,7 +209,10 @@ class JournalStore(Component):
         return self.forget_journals(is_meant)
 
     def journals_before(self, number: int | None, most: int) -> list[Journal]:
-        """Return the latest `most` journals before number `number` (None: of all), the newest first."""
+        """Return the latest `most` journals before number `number` (None: of all), the newest first.
+
+        Those that a newer one of the same id hides are among them.
+        """
         found: list[Journal] = []
         end = self._kept + 1 if number is None else min(number, self._kept + 1)
         while end > self._oldest and len(found) < most:

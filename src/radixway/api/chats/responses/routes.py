@@ -42,16 +42,22 @@ _Labels = Annotated[
 ]
 
 
-class _NewConversation(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class NewConversation(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """The items and labels of a new conversation."""
+
     items: _Items | None = None
     metadata: _Labels = None
 
 
-class _ConversationChange(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class ConversationChange(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """The new labels of a conversation."""
+
     metadata: _Labels
 
 
-class _NewItems(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class NewConversationItems(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Items to append to a conversation."""
+
     items: _Items
 
 
@@ -159,10 +165,10 @@ def conversation_routes(room: ResponseService, owners: ResponseOwners) -> APIRou
                 listed.append((message.id, render_output_items(kept)))
         return listed
 
-    @router.post("", openapi_extra=request_body(_NewConversation))
+    @router.post("", openapi_extra=request_body(NewConversation))
     async def create(request: Request, owner: Whose) -> Response:
         """Create a conversation, with items where some are given."""
-        body = await decode_body(request, _NewConversation, b"{}")
+        body = await decode_body(request, NewConversation, b"{}")
         given = _check_items(body.items or [])
         made = await conversations.create_conversation(owner.user_id, _check_labels(body.metadata))
         if given:
@@ -174,10 +180,10 @@ def conversation_routes(room: ResponseService, owners: ResponseOwners) -> APIRou
         """Return `conversation_id`, without its items."""
         return JSONResponse(_conversation_object(found))
 
-    @router.post("/{conversation_id}", openapi_extra=request_body(_ConversationChange))
+    @router.post("/{conversation_id}", openapi_extra=request_body(ConversationChange))
     async def change(found: Found, request: Request, owner: Whose) -> Response:
         """Replace the metadata of `conversation_id`."""
-        labels = _check_labels((await decode_body(request, _ConversationChange)).metadata)
+        labels = _check_labels((await decode_body(request, ConversationChange)).metadata)
         changed = await conversations.set_labels(owner.user_id, found.chat.id, labels)
         return JSONResponse(_conversation_object(changed))
 
@@ -188,10 +194,10 @@ def conversation_routes(room: ResponseService, owners: ResponseOwners) -> APIRou
         await conversations.delete_conversation(owner.user_id, found.chat.id)
         return JSONResponse({"id": conversation_id, "object": "conversation.deleted", "deleted": True})
 
-    @router.post("/{conversation_id}/items", openapi_extra=request_body(_NewItems))
+    @router.post("/{conversation_id}/items", openapi_extra=request_body(NewConversationItems))
     async def add_items(found: Found, request: Request, owner: Whose) -> Response:
         """Add items at the end of `conversation_id`."""
-        given = _check_items((await decode_body(request, _NewItems)).items)
+        given = _check_items((await decode_body(request, NewConversationItems)).items)
         if not given:
             raise field_error("items", "is empty", code="missing_field")
         await add(owner, found, given)
