@@ -81,13 +81,7 @@ def _print_plan(plan: dict[str, Any], json: Path | None) -> None:
         for role, target in model["roles"].items():
             forecast, pressure = target["by_forecast"], target["pressure"]
             table.add_row(
-                *(
-                    model["model"],
-                    role,
-                    str(target["replicas"]),
-                    str(target["ready"]),
-                    str(target["by_load"]),
-                ),
+                *(model["model"], role, *(str(target[name]) for name in ("replicas", "ready", "by_load"))),
                 "–" if forecast is None else str(forecast),
                 "–" if pressure is None else f"{pressure:.2f}",  # beyond all numbers
             )

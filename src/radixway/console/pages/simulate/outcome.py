@@ -1,4 +1,4 @@
-"""The outcome of a simulation: figures beside values other, the best of each marked, and charts."""
+"""The outcome of a simulation: figures beside each other, the best of each marked, and charts."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -117,7 +117,7 @@ def _over_time_options(curves: Mapping[str, Mapping[str, Any]]) -> dict[str, Any
 
 
 def _share_options(curves: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return a chart of values worker's share of the work by policy, busiest first."""
+    """Return a chart of each worker's share of the work by policy, busiest first."""
     lines = {
         name: [[rank, share] for rank, share in enumerate(sorted(line["work_shares"], reverse=True), start=1)]
         for name, line in curves.items()
@@ -127,7 +127,7 @@ def _share_options(curves: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _bar_options(shares: Mapping[str, float | None]) -> dict[str, Any]:
-    """Return a chart of `shares`, a bar for values policy, the first on top."""
+    """Return a chart of `shares`, a bar for each policy, the first on top."""
     bars = [
         {"value": share, "itemStyle": {"color": _COLOURS[number % len(_COLOURS)], "borderRadius": 3}}
         for number, share in enumerate(shares.values())

@@ -137,11 +137,11 @@ def configure_logging(section: LogsConfig) -> None:
         lambda: console.file, console.on_broken_pipe, own=lambda event: render(writer_notice(event))
     )
     handler = _LineHandler(_writer, render)
-    for name, least in (("radixway", section.level), ("uvicorn.error", "warning"), ("asyncio", "warning")):
+    for name, level in (("radixway", section.level), ("uvicorn.error", "warning"), ("asyncio", "warning")):
         logger = logging.getLogger(name)
         logger.handlers = [handler]
         logger.propagate = False
-        logger.setLevel(least.upper())
+        logger.setLevel(level.upper())
     if not section.requests:
         logging.getLogger("radixway.requests").setLevel(logging.WARNING)
     logging.getLogger("asyncio").addFilter(keep_first_line)

@@ -159,13 +159,13 @@ class LabeledHistogram(_LabeledFamily[HistogramBuckets]):
         bucket, samples = f"{self._name}_bucket", family.samples
         for values, buckets in self._children.items():
             labels = dict(zip(self._labels, values, strict=True))
-            whole = 0
+            total = 0
             for at, count in enumerate(buckets.counts):
-                whole += count
+                total += count
                 le = labels | {"le": self._written[at]}
-                samples.append(Sample(bucket, le, whole, None, buckets.exemplars.get(at)))
+                samples.append(Sample(bucket, le, total, None, buckets.exemplars.get(at)))
             if self._bounds[0] >= 0:
-                samples.append(Sample(f"{self._name}_count", labels, whole))
+                samples.append(Sample(f"{self._name}_count", labels, total))
                 samples.append(Sample(f"{self._name}_sum", labels, buckets.total))
         yield family
 

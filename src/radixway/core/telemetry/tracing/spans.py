@@ -64,7 +64,7 @@ def build_spans(
 
     holders: list[tuple[int, int, int]] = [(root.began_ns, root.ended_ns, root.span_id)]
     made: list[TraceSpan] = []
-    # Of two that hold stage other the one that was noted last is the outer one: it ended last.
+    # Of two stages that contain each other, the one recorded last is the outer one: it ended last.
     for index, stage in enumerate(reversed(stages)):
         began_ns, ended_ns = place(stage.began_s, stage.ended_s)
         span_id = trace.span_id_of(stage.number or _UNNUMBERED_SPANS_FROM + index)
