@@ -431,7 +431,7 @@ async def test_a_limit_of_requests_in_hand_holds_under_concurrency_and_others_go
         assert (await ask(gateway, ACME))[0] == 200
         account = gateway.gateway.tenants.accounts["acme"]
         account.check_reservations()
-    assert account.in_hand == 0
+    assert account.in_flight == 0
     for status, body, headers in refused:
         assert (status, body["error"]["code"]) == (429, "concurrent")
         assert body["error"]["type"] == "rate_limit_error"
@@ -478,7 +478,7 @@ async def test_a_client_that_leaves_gives_its_reservation_back():
         account = gateway.gateway.tenants.accounts["acme"]
         account.check_reservations()
         rows = (await usage(gateway, "?by=tenant"))["usage"]
-    assert (account.in_hand, account.reserved_tokens) == (0, 0)
+    assert (account.in_flight, account.reserved_tokens) == (0, 0)
     assert [(row["tenant"], row["requests"], row["estimated"]) for row in rows] == [("acme", 1, 1)]
 
 

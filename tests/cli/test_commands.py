@@ -294,6 +294,20 @@ async def test_what_a_gateway_tells_is_shown_as_it_is():
     assert "http://[fe80::1]:8  ready  [/x]" in told.decode()
 
 
+async def test_the_whole_plan_is_written_as_json(tmp_path):
+    target = {"replicas": 2, "ready": 1, "by_load": 1, "by_forecast": None, "pressure": 0.5}
+    plan = {"at": 1.0, "models": [{"model": "m", "roles": {"prefill": target, "decode": target}}]}
+
+    async def answer(exchange: Exchange) -> None:
+        await exchange.reply(200, json.dumps(plan).encode())
+
+    async with scripted_worker(answer) as server:
+        process = await started("plan", "--url", server.url, "--json", str(tmp_path / "plan.json"))
+        shown, _ = await process.communicate()
+    assert process.returncode == 0 and b"prefill" in shown
+    assert json.loads((tmp_path / "plan.json").read_bytes()) == plan
+
+
 async def test_what_keeps_a_worker_from_answering_is_told_to_whoever_lists_or_asks(free_port):
     worker = f"http://127.0.0.1:{free_port}"
     async with running_gateway(worker, wait=False) as gateway:

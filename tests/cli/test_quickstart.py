@@ -18,7 +18,7 @@ from radixway.cli import main
 
 engine, *sys.argv[1:] = sys.argv[1:]
 radixway.gateway.engine_supervisor.sys.executable = engine
-radixway.gateway.engine_supervisor._STOP_WITHIN_S = 600
+radixway.gateway.engine_supervisor._STOP_TIMEOUT_S = 600
 main()
 """
 

@@ -117,7 +117,7 @@ async def test_of_many_at_once_as_many_get_in_as_there_is_room_for(valkey):
         asked = [home.admit_request(account, time()) for _ in range(10) for account, home in gateways]
         said = await asyncio.gather(*asked, return_exceptions=True)
         assert sum(each is None for each in said) == 7
-        assert sum(account.in_hand for account, _ in gateways) == 7
+        assert sum(account.in_flight for account, _ in gateways) == 7
         assert all(isinstance(each, LimitReachedError) for each in said if each is not None)
 
 
@@ -129,14 +129,14 @@ async def test_whoever_leaves_while_the_server_is_asked_holds_no_place(valkey):
         await asyncio.sleep(0)
         leaving.cancel()
         await asyncio.gather(leaving, return_exceptions=True)
-        assert account.in_hand == 0
+        assert account.in_flight == 0
         while True:  # until the server has heard that it left
             try:
                 await home.admit_request(account, time())
                 break
             except LimitReachedError:
                 pass
-        assert account.in_hand == 1
+        assert account.in_flight == 1
 
 
 # Gateways.
@@ -224,7 +224,7 @@ async def test_places_of_a_gateway_that_is_killed_come_back_by_themselves(valkey
             process.send_signal(signal.SIGKILL)
             await asyncio.gather(held, return_exceptions=True)
         await until(lambda: answers(one))  # its time has to pass
-        assert one.gateway.tenants.accounts["default"].in_hand == 0
+        assert one.gateway.tenants.accounts["default"].in_flight == 0
 
 
 async def test_without_the_server_each_gateway_counts_alone_and_says_so(free_port, tmp_path):

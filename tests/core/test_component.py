@@ -134,7 +134,7 @@ async def test_erasing_asks_those_that_keep_something_the_last_started_first(tmp
     erasure = ErasureService(parts, PendingErasureStore(tmp_path), workers=workers)
     erased = await erasure.erase_everywhere(Subject("acme", "alice"))
     assert order == ["chats", "away", "journals"]
-    told = {name: (room.status, room.entries) for name, room in erased.rooms.items()}
+    told = {name: (room.status, room.entries) for name, room in erased.targets.items()}
     assert told == {
         "chats": ("erased", 2),
         "away": ("pending", 0),
@@ -143,4 +143,4 @@ async def test_erasing_asks_those_that_keep_something_the_last_started_first(tmp
     }
     order.clear()
     erased = await erasure.erase_everywhere(Subject("acme", "alice", workers=True))
-    assert order[-1] == "workers" and erased.rooms["workers"].entries == 3
+    assert order[-1] == "workers" and erased.targets["workers"].entries == 3

@@ -74,7 +74,7 @@ async def test_a_store_out_of_reach_is_asked_again_by_the_next_process_too(
         server.client().save()
     erased = await ErasureService([room], kept, note=note).erase_everywhere(ALICE)
     await room.cache.store.close_store()
-    assert not erased.is_complete and erased.rooms["semantic_cache"].status == "pending"
+    assert not erased.is_complete and erased.targets["semantic_cache"].status == "pending"
     (pending,) = files_in(tmp_path / "erasures")
     assert pending.stat().st_mode & 0o077 == 0
 
@@ -115,7 +115,7 @@ async def test_a_room_that_does_not_know_sessions_says_so_and_keeps_its_entries(
     erased = await ErasureService([room], PendingErasureStore(tmp_path)).erase_everywhere(
         Subject("acme", session="s")
     )
-    assert erased.rooms["semantic_cache"].status == "cannot_tell" and len(room.memory) == 1
+    assert erased.targets["semantic_cache"].status == "cannot_tell" and len(room.memory) == 1
 
 
 async def embed_nothing(text: str) -> Any:

@@ -1,4 +1,4 @@
-"""`radixway audit`: is the audit log what was written, where does it end, what does it say."""
+"""`radixway audit`: verify the audit log, print its end and its entries."""
 
 from __future__ import annotations
 
@@ -136,24 +136,24 @@ def _require_pseudonym(directory: Path, tenant: str | None, user: str) -> str:
 
 
 def _show_verdict(verdict: ChainVerdict, seal: EntryHasher) -> None:
-    for each in verdict.gone:
-        out.print(f"entries {each['first']} to {each['last']} are gone: older than they may be")
+    for gap in verdict.gone:
+        out.print(f"entries {gap['first']} to {gap['last']} are gone: older than they may be")
     if verdict.torn:
         out.print(f"cut off by crashes, and noted in the log: {verdict.torn}")
     if verdict.torn_end:
         out.print("the last line is cut off: by a crash, or because it is being written")
     broken = verdict.broken
     if broken is None:
-        whole = "whole" if verdict.is_end_known else "whole as far as they go"
-        out.print(f"{verdict.entries} entries in {seal.name}, {whole}: {verdict.head}")
+        completeness = "whole" if verdict.is_end_known else "whole as far as they go"
+        out.print(f"{verdict.entries} entries in {seal.name}, {completeness}: {verdict.head}")
         if verdict.kept is None:
             out.print(
                 "nothing here says where the log ends, so entries cut off there cannot be detected"
                 " without a head that was kept elsewhere (--expect)"
             )
         elif verdict.head is not None and verdict.kept.seq < verdict.head.seq:
-            behind = verdict.head.seq - verdict.kept.seq
-            out.print(f"the last {behind} are newer than the kept head: a crash, or they are being written")
+            newer = verdict.head.seq - verdict.kept.seq
+            out.print(f"the last {newer} are newer than the kept head: a crash, or they are being written")
         return
     where = f" ({broken.file}, line {broken.line})" if broken.file else ""
     out.print(f"entry {broken.seq} was {broken.what}{where}: {broken.detail}")
@@ -181,8 +181,8 @@ def _format_entry(entry: Fields) -> str:
     whose = " ".join(str(entry[name]) for name in ("tenant", "user", "model") if entry.get(name))
     what = " ".join(str(entry[name]) for name in ("rule", "action") if entry.get(name)) or entry.get("kind")
     found = ", ".join(
-        f"{each['type']} at {each['where']} {each['begin']}–{each['end']} ({each['confidence']})"
-        for each in entry.get("findings", ())
+        f"{span['type']} at {span['where']} {span['begin']}–{span['end']} ({span['confidence']})"
+        for span in entry.get("findings", ())
     )
     parts = (entry["seq"], entry.get("time"), what, whose, entry.get("request", ""), found)
     return "  ".join(str(part) for part in parts if part != "")

@@ -42,7 +42,7 @@ _Tenant = Annotated[str | None, Option(help="Whose they are.")]
 
 @chat_app.command("root-token")
 def root_token(config: ConfigFile = None) -> None:
-    """Print the administrator's token, made now where there is none."""
+    """Print the administrator's token; make one if there is none."""
     settings = load_options(config)
     try:
         from radixway.chat.service import load_secrets
@@ -89,7 +89,7 @@ def users_create(
     tenant: Annotated[str, Option(help="Whose user it is.")] = DEFAULT_TENANT,
     config: ConfigFile = None,
 ) -> None:
-    """Make a user who comes with API keys alone, and print the id. One that is there stays as it is."""
+    """Make a user who signs in with API keys alone, and print the id. An existing one is unchanged."""
 
     async def enroll(accounts: UserAccounts) -> str:
         from radixway.chat.accounts import HOUSE
@@ -114,7 +114,7 @@ def users_delete(
     with_chats: Annotated[bool, Option("--with-chats", help="Their chats go too.")] = False,
     config: ConfigFile = None,
 ) -> None:
-    """End a user's access: tokens and keys count for nothing from the next call on."""
+    """End a user's access: its tokens and keys are invalid from the next call on."""
     from radixway.chat.accounts import UserAccounts
     from radixway.chat.service import load_secrets
     from radixway.chat.webhooks.deliverer import WebhookService
@@ -186,7 +186,7 @@ def keys_rotate(
 
 @keys_app.command("revoke")
 def keys_revoke(key: _Key, config: ConfigFile = None) -> None:
-    """End a key: it opens nothing from the next call on."""
+    """Revoke a key: it is invalid from the next call on."""
     _run_with_keys(config, lambda keys: keys.revoke_key(key))
     out.print(f"revoked {key}")
 

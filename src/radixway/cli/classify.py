@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from radixway.semantics.decisions.dry_run import CaseResult, Guards
     from radixway.semantics.decisions.rule_cases import LocatedCase
 
-T = TypeVar("T")
+ResultT = TypeVar("ResultT")
 
 Rules = Annotated[
     Path | None,
@@ -72,13 +72,13 @@ def rules_test(
         exit_with_error("there are no rules to test: give --config FILE with a semantic configuration")
     results = _run_or_fail(_run_cases(cases, section, encoders))
     if json:
-        out.print_json(data=[each.as_dict() for each in results])
+        out.print_json(data=[result.as_dict() for result in results])
     else:
-        for each in results:
-            _print_case(each)
-        failed = sum(not each.passed for each in results)
+        for result in results:
+            _print_case(result)
+        failed = sum(not result.passed for result in results)
         out.print(f"{len(results) - failed} passed, {failed} failed", style="bold red" if failed else "bold")
-    raise typer.Exit(any(not each.passed for each in results))
+    raise typer.Exit(any(not result.passed for result in results))
 
 
 async def _classify_intent(
@@ -104,7 +104,7 @@ async def _run_cases(
     from radixway.semantics.decisions.dry_run import open_offline, run_case
 
     async with open_offline(section, encoders, _load_guards(section, encoders)) as setup:
-        return [await run_case(setup, each) for each in cases]
+        return [await run_case(setup, case) for case in cases]
 
 
 def _load_guards(section: SemanticConfig, encoders: EncodersConfig) -> Guards:
@@ -112,11 +112,11 @@ def _load_guards(section: SemanticConfig, encoders: EncodersConfig) -> Guards:
     from radixway.core.config.semantic import merge_semantic_file
     from radixway.semantics.guard.detector_factory import build_finder, build_judge
 
-    config, whole = Config(encoders=encoders), merge_semantic_file(section)
-    return lambda service: (build_finder(config, whole, service), build_judge(config, whole, service))
+    config, merged = Config(encoders=encoders), merge_semantic_file(section)
+    return lambda service: (build_finder(config, merged, service), build_judge(config, merged, service))
 
 
-def _run_or_fail(work: Coroutine[Any, Any, T]) -> T:
+def _run_or_fail(work: Coroutine[Any, Any, ResultT]) -> ResultT:
     """Run `work` and return its result; a missing extra or a mistake ends the command."""
     try:
         from radixway.semantics.classification import ClassifierUnavailableError

@@ -121,8 +121,8 @@ def _print_usage(by: list[str], rows: list[dict[str, Any]], limits: list[dict[st
         )
     table.print_to(out)
     for limit in limits:
-        used, most = _format_cell(limit["used"]), _format_cell(limit["limit"])
-        out.print(f"{limit['name']}: {used} of {most}{_limit_reset(limit)}")
+        used, allowed = _format_cell(limit["used"]), _format_cell(limit["limit"])
+        out.print(f"{limit['name']}: {used} of {allowed}{_limit_reset(limit)}")
 
 
 def _limit_reset(limit: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""`radixway plan`: what a gateway's planner says, what it had said to a trace, what an engine can do."""
+"""`radixway plan`: a gateway's plan, a plan for a trace, and the profile of an engine."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def plan(
 
     settings = load_options(config)
     section = settings.scale.planner
-    most = 16 if section is None else section.for_model(model).max_replicas
+    max_replicas = 16 if section is None else section.for_model(model).max_replicas
     with exit_on(ValueError, ConfigError):
-        run_dry_run(PlanOptions(trace, model, start or most, speedup, window_s, json), settings, out)
+        run_dry_run(PlanOptions(trace, model, start or max_replicas, speedup, window_s, json), settings, out)
 
 
 @plan_app.command()
@@ -77,11 +77,11 @@ def _print_plan(plan: dict[str, Any], json: Path | None) -> None:
     table = FittedTable(
         TableColumn("model"), TableColumn("role"), *(TableColumn(name, is_number=True) for name in figures)
     )
-    for each in plan["models"]:
-        for role, plan in each["roles"].items():
-            forecast, pressure = plan["by_forecast"], plan["pressure"]
+    for model in plan["models"]:
+        for role, target in model["roles"].items():
+            forecast, pressure = target["by_forecast"], target["pressure"]
             table.add_row(
-                *(each["model"], role, str(plan["replicas"]), str(plan["ready"]), str(plan["by_load"])),
+                *(model["model"], role, *(str(target[name]) for name in ("replicas", "ready", "by_load"))),
                 "–" if forecast is None else str(forecast),
                 "–" if pressure is None else f"{pressure:.2f}",  # beyond all numbers
             )

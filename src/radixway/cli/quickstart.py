@@ -1,4 +1,4 @@
-"""`radixway up` and `radixway serve`: run a gateway, and beside it an engine that lives and dies with it."""
+"""`radixway up` and `radixway serve`: run a gateway, and beside it an engine with the same lifetime."""
 
 import asyncio
 import logging
@@ -24,7 +24,7 @@ GREETING = "What is Radixway?"
 
 
 def check_exposure(config: Config) -> None:
-    """Raise ConfigError where other machines would reach models without a key, unless that was said."""
+    """Raise ConfigError where other machines would reach models without a key, unless that was allowed."""
     gateway = config.gateway
     needs_keys = any(tenant.keys for tenant in config.tenants.named.values())
     if needs_keys or gateway.insecure or is_loopback_host(gateway.host):

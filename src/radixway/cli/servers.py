@@ -235,7 +235,7 @@ def run_server(serving: Coroutine[Any, Any, int]) -> NoReturn:
 
 
 def _check_engine_exposure(settings: Config, host: str) -> None:
-    """End the command where other machines would reach an engine without a key, unless that was said."""
+    """End the command where other machines would reach an engine without a key, unless that was allowed."""
     from radixway.core.http import is_loopback_host
 
     if settings.engine.api_key is None and not settings.engine.insecure and not is_loopback_host(host):

@@ -33,7 +33,7 @@ def slime_router(
         str | None, Option(help="Whose tokenizer: directory or hub id.", metavar="PATH_OR_ID")
     ] = None,
     use_slime_router: Annotated[
-        bool, Option("--use-slime-router", help="Taken as said; there is no other here.")
+        bool, Option("--use-slime-router", help="Accepted for compatibility; has no effect.")
     ] = True,
     slime_router_middleware_paths: MiddlewarePaths = None,
     rollout_health_check_interval: Annotated[

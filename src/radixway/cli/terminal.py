@@ -66,7 +66,7 @@ def on_stop_signal(stop: Callable[[], object]) -> None:
 
 
 def terminate_when_stdin_closes() -> None:
-    """End this process when its parent dies, however hard: the parent holds the other end of stdin."""
+    """End this process when its parent dies: the parent holds the other end of stdin."""
 
     def wait() -> None:
         while os.read(sys.stdin.fileno(), 1024):

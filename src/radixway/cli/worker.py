@@ -14,7 +14,7 @@ from radixway.cli.terminal import on_stop_signal, out
 
 
 def _read_env_file(context: typer.Context, path: Path | None) -> Path | None:
-    """Make what stands in the file `path` the default of the options that read such variables."""
+    """Read variables from the file `path` as defaults of the options that name them."""
     if path is not None:
         from radixway.core.config import ConfigError
         from radixway.core.config.chat_env import read_env_file
@@ -105,12 +105,12 @@ async def _run_replicas(
         ]
 
         def drain() -> None:
-            for each in workers:
-                each.drain()
+            for worker in workers:
+                worker.drain()
 
         on_stop_signal(drain)
         out.print(f"{serves.model_id}: {serves.max_input_length} of {serves.max_total_length} tokens in")
-        running = [asyncio.create_task(each.run_until_drained()) for each in workers]
+        running = [asyncio.create_task(worker.run_until_drained()) for worker in workers]
         try:
             await asyncio.gather(*running)
         finally:

@@ -88,7 +88,7 @@ def workers_announce(
     ttl: Annotated[float, Option(min=1, help="Seconds that each word of it holds")] = 30,
     drain: Annotated[float, Option(min=0, help="Seconds that it may take to finish at the end")] = 600,
 ) -> None:
-    """Say at gateways that a worker is there, until a signal; then wait until it has nothing in hand."""
+    """Announce a worker at gateways until a signal; then wait until it has finished its requests."""
     with exit_on(ValueError):
         target = check_worker_url(worker)
     fields = drop_unset(

@@ -17,7 +17,7 @@ Adding a page:
    `send_request`, `stream_answer`. They raise `ConsoleCallError`; `async with visit.catch_call_errors():`
    around the work of a click shows it, and `visit.refresh_every(2.0, refresh)` calls a coroutine while the
    page is open. Both take a visitor who is signed out to the sign-in page, and show the banner while the
-   gateway is away.
+   gateway does not answer.
 4. What clients and models wrote (names, URLs, prompts, answers) is shown by `ui.label`, `ui.code` and table
    cells as text, never by `ui.html`; by `ui.markdown` with `sanitize=True` at most.
 5. `assets/console.css` has the classes: `rw-page-title`, `rw-card`, `rw-grid`, `rw-row`, `rw-stack`,

@@ -9,7 +9,7 @@ from nicegui import ui
 from radixway.console.templates import read_template
 
 PERCENT = "v => v == null ? '–' : (v * 100).toFixed(1) + ' %'"
-WHOLE_PERCENT = "v => Math.round(v * 100) + ' %'"
+FULL_PERCENT = "v => Math.round(v * 100) + ' %'"
 """Formatters of a share of one, as JavaScript."""
 _INK = "var(--rw-muted)"
 _DASHES = ("solid", "dashed", "dotted")
@@ -76,7 +76,7 @@ def _moving_options(
     suffix = _to_json(f" {unit}".rstrip())
     formatter = f"v => v == null ? '–' : (v >= 100 ? Math.round(v) : +v.toPrecision(3)) + {suffix}"
     if percent:
-        value_axis = {"axisLabel": {":formatter": WHOLE_PERCENT}, "max": 1, "interval": 0.25}
+        value_axis = {"axisLabel": {":formatter": FULL_PERCENT}, "max": 1, "interval": 0.25}
         formatter = PERCENT
     lines = [
         {

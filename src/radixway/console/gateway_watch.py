@@ -1,4 +1,4 @@
-"""One reading of the gateway's metrics and workers, every two seconds, for all who look."""
+"""One reading of the gateway's metrics and workers, every two seconds, for all visitors."""
 
 import asyncio
 import logging
@@ -30,11 +30,11 @@ log = logging.getLogger(__name__)
 
 EVERY_S = 2.0
 _WINDOW_S = 10.0
-"""Rates and quantiles are over so much time."""
-KEPT_S = 600.0
+"""Window of rates and quantiles."""
+HISTORY_S = 600.0
 """How far charts go back."""
 _UNWATCHED_S = 600.0
-"""How long it goes on after the last page was closed, so that who comes back finds no gap."""
+"""Reading goes on so long after the last page was closed, so that charts have no gap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +52,9 @@ class GatewayWatch:
     """Reads the gateway as long as a page shows it."""
 
     def __init__(self) -> None:
-        self.away = False
+        self.unreachable = False
         """The gateway did not answer when it was last asked."""
-        self.moments: deque[WatchSample] = deque(maxlen=int(KEPT_S / EVERY_S))
+        self.moments: deque[WatchSample] = deque(maxlen=int(HISTORY_S / EVERY_S))
         self.workers: Sequence[Mapping[str, Any]] = ()
         """Workers as in `/list_workers`."""
         self.by_worker: Mapping[str, WorkerStats] = {}
@@ -101,7 +101,7 @@ class GatewayWatch:
             try:
                 await self._take_sample(self._calls)
             except GatewayUnreachableError:
-                self.away = True
+                self.unreachable = True
                 self._scrapes.forget_scrapes()
             except SignedOutError:  # the visitor of these calls has signed out; another one's may follow
                 self._wanted_until = 0.0
@@ -118,7 +118,7 @@ class GatewayWatch:
         listing, text = await asyncio.gather(
             calls.get_json("/list_workers"), calls.send_request("GET", "/metrics/prometheus", timeout_s=10)
         )
-        self.away = False
+        self.unreachable = False
         self.workers = listing["workers"]
         self.latest = scrape = MetricsScrape.parse_text(text, monotonic())
         self._scrapes.add_scrape(scrape)

@@ -75,9 +75,9 @@ class PageVisit:
     signs_out: bool
     """The visitor signed in with a key and can sign out."""
     around: ui.element
-    """The page itself: what is said or asked stands here, whatever becomes of the element that asked."""
+    """The page itself: notices and dialogs stand here, even if the element that opened them is gone."""
     on_away: Callable[[bool], object] = lambda _: None
-    """The frame's banner: told whether the gateway is away."""
+    """The frame's banner, shown while the gateway does not answer."""
     on_signed_out: Callable[[], None] = lambda: None
     """The key is not valid any more."""
 
@@ -109,7 +109,7 @@ class PageVisit:
         return ui.timer(seconds, refresh_safely)
 
     def on_new_sample(self, show: Callable[[], None]) -> None:
-        """Call `show` now, if the watch has read anything, and each time it has read anew."""
+        """Call `show` now, if the watch has read anything, and after each new reading."""
         seen = 0
 
         def show_latest() -> None:

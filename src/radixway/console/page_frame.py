@@ -116,10 +116,10 @@ def _draw_frame(visit: PageVisit, current: ConsolePage, is_over: Callable[[], bo
 def _draw_navigation(visit: PageVisit, current: ConsolePage) -> None:
     with ui.element("nav").props(f'aria-label="{visit.say("frame.pages")}"').classes("rw-nav"):
         for page in PAGES:
-            link = ui.element("a").props(f'href="{visit.link(page.path)}" data-key="{page.key}"')
+            anchor = ui.element("a").props(f'href="{visit.link(page.path)}" data-key="{page.key}"')
             if page is current:
-                link.props('aria-current="page"')
-            with link:
+                anchor.props('aria-current="page"')
+            with anchor:
                 ui.icon(page.icon).props("aria-hidden=true")
                 ui.label(visit.say(f"page.{page.name}"))
 
@@ -165,7 +165,7 @@ def _draw_banner(visit: PageVisit, is_over: Callable[[], bool]) -> None:
             ui.navigate.to("/sign-in")  # which NiceGUI puts behind the pages' own path
             return
         visit.watch.request_updates(visit.gateway)
-        banner.set_visibility(visit.watch.away)
+        banner.set_visibility(visit.watch.unreachable)
 
     visit.on_away = banner.set_visibility
     ui.timer(1.0, look)

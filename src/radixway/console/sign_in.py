@@ -77,8 +77,8 @@ class SignInSessions:
         if found is not None:
             found.over = True
             found.key = found.chat_token = None
-            for each in found.on_end:
-                each()
+            for callback in found.on_end:
+                callback()
 
     def touch_session(self, session: SignInSession) -> None:
         """Prolong `session`: its visitor is active."""
@@ -92,13 +92,13 @@ class SignInSessions:
 
     def expire_session(self, session: SignInSession) -> None:
         """End `session`, as its key is not valid any more."""
-        for token, each in list(self._by_token.items()):
-            if each is session:
+        for token, signed_in in list(self._by_token.items()):
+            if signed_in is session:
                 self.end_session(token)
 
     def _drop_expired(self) -> None:
         now = self._clock()
-        for token in [t for t, each in self._by_token.items() if now - each.seen_at > self._idle_s]:
+        for token in [t for t, signed_in in self._by_token.items() if now - signed_in.seen_at > self._idle_s]:
             self.end_session(token)
 
 
@@ -109,7 +109,7 @@ class CallerIdentity:
     answers: bool = False
     admin: bool = False
     by_key: bool = False
-    """The key alone makes it one: where the console runs has no part in it."""
+    """The key alone makes it one: where the console runs does not matter."""
     needs_key: bool = True
 
 

@@ -1,7 +1,7 @@
 """Component: a part of a gateway that is started, stopped, described, and made to forget people.
 
 Constructing a component checks its configuration and opens nothing: no file, connection, thread or task.
-`start` opens what it needs, in the order of the composition root's list; `stop` lets go of it, in reverse.
+`start` opens what it needs, in the order of the composition root's list; `stop` releases it, in reverse.
 """
 
 import logging
@@ -42,10 +42,10 @@ class Component:
     """Fields of a `Subject` by which it finds data, `tenant` always among them; none: it keeps nothing."""
 
     async def start(self) -> None:
-        """Open what it needs. One that raises has let go of what it had opened; it is not stopped."""
+        """Open what it needs. If it raises, it has released what it had opened; it is not stopped."""
 
     async def stop(self) -> None:
-        """Let go of everything that `start` opened."""
+        """Release everything that `start` opened."""
 
     async def erase(self, subject: Subject) -> int:
         """Forget all of `subject`, return how many entries there were. Raises CannotErase: ask again."""

@@ -1,7 +1,7 @@
-"""Erases people's data when they ask for it: in every component that stores any, now or once it is in reach.
+"""Erases people's data on request in every component that stores any; retries those that are unreachable.
 
-State: erasures that are not done everywhere, a file each: on disk before the first target is asked, removed
-when the last is done.
+State: a file for each erasure that is not complete, written before the first target is asked and removed
+after the last is done.
 """
 
 import asyncio
@@ -25,20 +25,20 @@ log = logging.getLogger(__name__)
 
 
 class PendingErasure(msgspec.Struct):
-    """An erasure, and the targets that are still to be asked."""
+    """An erasure, and the names of the targets that have not completed it."""
 
     id: str
     subject: Subject
-    rooms: list[str]
+    targets: list[str] = msgspec.field(name="rooms")
 
 
 _decoder = msgspec.json.Decoder(PendingErasure)
 
 
 class PendingErasureStore:
-    """A directory with a file for each, so that gateways that share it do not overwrite each other's.
+    """A directory with a file for each erasure, so that gateways that share it do not overwrite each other.
 
-    The files name whom to forget: they are readable for their owner alone, and gone when that is done.
+    The files name people, so only their owner can read them, and they are deleted with the erasure.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -50,10 +50,10 @@ class PendingErasureStore:
         for path in sorted(self.directory.glob("*.json")):
             try:
                 found.append(_decoder.decode(path.read_bytes()))
-            except FileNotFoundError:  # another gateway is done with it
+            except FileNotFoundError:  # another gateway has completed it
                 continue
             except msgspec.DecodeError as error:
-                raise ValueError(f"{path} is no erasure: {error}") from None
+                raise ValueError(f"{path} is not an erasure: {error}") from None
         return found
 
     def save_pending(self, pending: PendingErasure) -> None:
@@ -77,7 +77,7 @@ class PendingErasureStore:
 
 
 _TARGET_TIMEOUT_S = 60.0
-"""Seconds that a target may take before it counts as out of reach."""
+"""Seconds after which a target counts as unreachable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class TargetOutcome:
     """The outcome of an erasure at one target."""
 
     status: Literal["erased", "pending", "cannot_tell"]
-    """`pending`: out of reach, asked again until it is done. `cannot_tell`: it knows no such fields."""
+    """`pending`: unreachable, retried until done. `cannot_tell`: it stores none of the subject's fields."""
     entries: int = 0
     why: str | None = None
 
@@ -100,16 +100,16 @@ class ErasureOutcome:
     id: str
     receipt: str
     """Proof that the digest in the audit log is this subject's; it is not stored."""
-    rooms: dict[str, TargetOutcome]
+    targets: dict[str, TargetOutcome]
 
     @property
     def is_complete(self) -> bool:
         """True if every target that can tell the subject from others has erased it."""
-        return all(target.status != "pending" for target in self.rooms.values())
+        return all(target.status != "pending" for target in self.targets.values())
 
     def to_dict(self) -> dict[str, Any]:
-        rooms = {name: target.to_dict() for name, target in self.rooms.items()}
-        return {"erasure": self.id, "receipt": self.receipt, "complete": self.is_complete, "rooms": rooms}
+        targets = {name: target.to_dict() for name, target in self.targets.items()}
+        return {"erasure": self.id, "receipt": self.receipt, "complete": self.is_complete, "rooms": targets}
 
 
 Note = Callable[..., None]
@@ -117,116 +117,118 @@ Note = Callable[..., None]
 
 
 class ErasureService(Component):
-    """Asks all components that keep something of people to forget them."""
+    """Erases a subject in all components that store personal data."""
 
     name = "erasure"
 
     def __init__(
         self,
         components: Sequence[Component],
-        kept: PendingErasureStore,
+        store: PendingErasureStore,
         *,
         workers: Component | None = None,
         note: Note | None = None,
         retry_s: float = 30.0,
     ) -> None:
-        """`components`: in the order of their start; may be filled in until `start`. `workers`: asked where a
-        subject says so. `note`: the audit log, where there is one. `retry_s`: how often they are asked again.
+        """`components`: in the order of their start; may be filled in until `start`. `workers`: asked if the
+        subject includes them. `note`: writes to the audit log. `retry_s`: seconds between two attempts.
         """
         self._components = components
         self._workers = workers
-        self._kept = kept
+        self._store = store
         self._note = note or (lambda kind, **fields: None)
         self._retry_s = retry_s
         self._pending: dict[str, PendingErasure] = {}
         self._retrying: asyncio.Task[None]
-        self._asking: set[str] = set()
+        self._in_progress: set[str] = set()
 
     async def start(self) -> None:
-        """Go on with what an earlier process left undone. Raises ConfigError for a file that is none."""
+        """Resume the erasures of an earlier process. Raises ConfigError for an invalid file."""
         try:
-            found = await asyncio.to_thread(self._kept.load_pending)
+            found = await asyncio.to_thread(self._store.load_pending)
         except (OSError, ValueError) as error:
-            raise ConfigError(f"erasures that wait: {error}") from error
-        self._pending = {each.id: each for each in found}
+            raise ConfigError(f"pending erasures: {error}") from error
+        self._pending = {erasure.id: erasure for erasure in found}
         self._retrying = asyncio.create_task(self._retry_forever())
 
     async def stop(self) -> None:
-        """Ask no more; what waits is on disk."""
+        """Stop retrying; pending erasures stay on disk."""
         await cancel_tasks([self._retrying])
 
     async def erase_everywhere(self, subject: Subject) -> ErasureOutcome:
-        """Erase `subject` wherever it can be erased now; the rest is asked again until it is done."""
+        """Erase `subject` in all reachable targets; the others are retried until done."""
         erasure, receipt = uuid4().hex, secrets.token_hex(16)
-        names = [each.name for each in self._asked() if subject.workers or each is not self._workers]
+        targets = self._find_targets(with_workers=subject.workers)
+        names = [target.name for target in targets]
         self._pending[erasure] = pending = PendingErasure(erasure, subject, names)
-        await self._save_pending(pending)  # first: a crash in the middle leaves something to go on with
-        rooms = await self._ask_targets(pending)
+        await self._save_pending(pending)  # first, so that a restart after a crash can resume it
+        outcomes = await self._ask_targets(pending)
         await self._save_pending(pending)
-        self._write_audit_entry(erasure, subject, rooms, subject_digest=digest_subject(subject, receipt))
-        return ErasureOutcome(erasure, receipt, rooms)
+        self._write_audit_entry(erasure, subject, outcomes, subject_digest=digest_subject(subject, receipt))
+        return ErasureOutcome(erasure, receipt, outcomes)
 
     def describe(self) -> dict[str, Any]:
-        """Describe, for `/health`, how many erasures wait, and for which targets."""
-        waiting = sorted({name for each in self._pending.values() for name in each.rooms})
+        """Return the number of pending erasures and their targets, for `/health`."""
+        waiting = sorted({name for erasure in self._pending.values() for name in erasure.targets})
         return {"pending": len(self._pending), "rooms": waiting}
 
-    def _asked(self) -> list[Component]:
-        """Those that keep something of people, last started first: they may know whose data others have."""
-        keeping = [each for each in reversed(self._components) if each.erasable_by]
-        return keeping if self._workers is None else [*keeping, self._workers]
+    def _find_targets(self, with_workers: bool = True) -> list[Component]:
+        """Return the components to erase in, last started first: they may know whose data others have."""
+        targets = [component for component in reversed(self._components) if component.erasable_by]
+        return [*targets, self._workers] if with_workers and self._workers is not None else targets
 
     async def _ask_targets(self, pending: PendingErasure) -> dict[str, TargetOutcome]:
-        """Ask the pending targets; remove those that are done."""
-        told, known = {}, {each.name: each for each in self._asked()}
-        self._asking.add(pending.id)
+        """Erase in the pending targets; remove those that are done."""
+        outcomes, known = {}, {target.name: target for target in self._find_targets()}
+        self._in_progress.add(pending.id)
         try:
-            for name in list(pending.rooms):
+            for name in list(pending.targets):
                 target = known.get(name)
-                told[name] = _GONE if target is None else await _erase_target(target, pending.subject)
-                if told[name].status != "pending":
-                    pending.rooms.remove(name)
+                outcomes[name] = _GONE if target is None else await _erase_target(target, pending.subject)
+                if outcomes[name].status != "pending":
+                    pending.targets.remove(name)
         finally:
-            self._asking.discard(pending.id)
-        return told
+            self._in_progress.discard(pending.id)
+        return outcomes
 
     async def _save_pending(self, pending: PendingErasure) -> None:
         """Save pending erasures; delete the file when there are none."""
-        as_it_is = PendingErasure(pending.id, pending.subject, list(pending.rooms))
-        work = self._kept.save_pending if as_it_is.rooms else self._kept.delete_pending
-        if not as_it_is.rooms:
+        snapshot = PendingErasure(pending.id, pending.subject, list(pending.targets))
+        write = self._store.save_pending if snapshot.targets else self._store.delete_pending
+        if not snapshot.targets:
             self._pending.pop(pending.id, None)
         try:
-            await asyncio.to_thread(work, as_it_is)
+            await asyncio.to_thread(write, snapshot)
         except OSError as error:
-            log.error("an erasure that waits cannot be kept in %s: %s", self._kept.directory, error)
+            log.error("a pending erasure could not be saved in %s: %s", self._store.directory, error)
 
     async def _retry_forever(self) -> None:
-        """Ask again for ever, at once after a start for what an earlier process left."""
+        """Retry pending erasures forever, beginning at once with those of an earlier process."""
         while True:
-            for pending in [each for each in self._pending.values() if each.id not in self._asking]:
-                before = len(pending.rooms)
-                told = await self._ask_targets(pending)
-                if len(pending.rooms) < before:
+            waiting = [erasure for erasure in self._pending.values() if erasure.id not in self._in_progress]
+            for pending in waiting:
+                before = len(pending.targets)
+                outcomes = await self._ask_targets(pending)
+                if len(pending.targets) < before:
                     await self._save_pending(pending)
-                    self._write_audit_entry(pending.id, pending.subject, told)
+                    self._write_audit_entry(pending.id, pending.subject, outcomes)
             await asyncio.sleep(self._retry_s)
 
     def _write_audit_entry(
         self,
         erasure: str,
         subject: Subject,
-        rooms: dict[str, TargetOutcome],
+        outcomes: dict[str, TargetOutcome],
         subject_digest: str | None = None,
     ) -> None:
-        said = {name: {"status": target.status, "entries": target.entries} for name, target in rooms.items()}
-        fields: dict[str, Any] = {"erasure": erasure, "tenant": subject.tenant, "rooms": said}
+        summary = {name: {"status": each.status, "entries": each.entries} for name, each in outcomes.items()}
+        fields: dict[str, Any] = {"erasure": erasure, "tenant": subject.tenant, "rooms": summary}
         if subject_digest is not None:
             fields |= {"subject": subject_digest, "by": sorted(subject.given())}
         self._note("erasure", **fields)
 
 
-_GONE = TargetOutcome("erased", why="this gateway has no such room any more")
+_GONE = TargetOutcome("erased", why="this gateway no longer has this target")
 
 
 def digest_subject(subject: Subject, receipt: str) -> str:
@@ -246,6 +248,6 @@ async def _erase_target(target: Component, subject: Subject) -> TargetOutcome:
         return TargetOutcome("pending", why=str(error))
     except TimeoutError:
         return TargetOutcome("pending", why=f"no answer within {_TARGET_TIMEOUT_S:g} s")
-    except Exception:  # one target's defect must not keep the others from erasing
-        log.exception("erasure: %s met a defect", target.name)
+    except Exception:  # a defect in one target must not stop the others
+        log.exception("erasure in %s failed unexpectedly", target.name)
         return TargetOutcome("pending", why="internal error")

@@ -130,7 +130,7 @@ class Gateway(GatewayParts):
             None if self.chats is None else self.screening,
             self.chats,
         )
-        return [each for each in components if each is not None]
+        return [component for component in components if component is not None]
 
     def running(self) -> AbstractAsyncContextManager[None]:
         """Start the components in order; at the end stop them in reverse."""

@@ -17,7 +17,7 @@ _RESTART_AFTER_S = (1.0, 60.0)
 """First and longest pause before a dead engine is restarted; it doubles."""
 _LIVED_S = 60.0
 """An engine that lived so long restarts with the first pause."""
-_STOP_WITHIN_S = 10.0
+_STOP_TIMEOUT_S = 10.0
 _MAX_SOCKET_PATH_CHARS = 100
 
 
@@ -114,7 +114,7 @@ class EngineProcess:
         process.terminate()
         ended = asyncio.create_task(process.wait())
         hurried = asyncio.create_task(self._hurried.wait())
-        await asyncio.wait({ended, hurried}, timeout=_STOP_WITHIN_S, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({ended, hurried}, timeout=_STOP_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED)
         hurried.cancel()
         if not ended.done():
             process.kill()

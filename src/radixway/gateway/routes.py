@@ -86,5 +86,5 @@ def gateway_routes(parts: GatewayParts, router: SlimeRouter) -> Iterator[APIRout
 def _reports(parts: GatewayParts) -> dict[str, Callable[[], Any]]:
     """Return each component's report for `/health`, and additional fields."""
     reports: dict[str, Callable[[], Any]] = {"chats": lambda: None}
-    reports |= {each.name: each.describe for each in parts.components}
+    reports |= {component.name: component.describe for component in parts.components}
     return reports | ({"unshared": lambda: parts.unshared} if parts.unshared else {})

@@ -115,7 +115,7 @@ _BY_WORKER: tuple[tuple[str, str, Callable[[Worker], float | None], MergeMode], 
     ),
     (
         "radixway_worker_prefill_tokens",
-        "Tokens that the requests in hand have still to prefill there, as the gateway reckons",
+        "Tokens that the requests in flight have still to prefill there, as the gateway estimates",
         lambda worker: worker.load.prefill_tokens,
         "sum",
     ),

@@ -130,7 +130,7 @@ def test_an_answer_is_read_as_its_request_allows():
     assert ask.answer_format(family, prompt) == AnswerFormat("before", "hermes")
     assert read(CHAT, messages=[USER]).answer_format(family, prompt) == AnswerFormat("before", None)
     single = read(CHAT, **{**BODIES[CHAT], "parallel_tool_calls": False})
-    assert single.answer_format(family, prompt).most_calls == 1
+    assert single.answer_format(family, prompt).max_calls == 1
     unused = read(CHAT, **{**BODIES[CHAT], "tool_choice": "none"})
     assert unused.visible_tools is None and unused.answer_format(family, prompt).tools is None
     assert read(COMPLETIONS, prompt="x").answer_format(family, "x") == AnswerFormat()

@@ -55,7 +55,7 @@ def test_a_signal_ends_a_start_that_waits_for_ever() -> None:
 
 def test_a_thread_that_never_ends_does_not_keep_the_process() -> None:
     hang = "lambda: asyncio.get_running_loop().run_in_executor(None, threading.Event().wait)"
-    with program(f"sys.exit(serve(at_once, {hang}, leave_within_s=0.1))") as process:
+    with program(f"sys.exit(serve(at_once, {hang}, exit_timeout_s=0.1))") as process:
         assert [process.stdout.readline() for _ in range(2)] == ["starting\n", "serving\n"]
         process.send_signal(signal.SIGTERM)
         _, told = process.communicate(timeout=60)

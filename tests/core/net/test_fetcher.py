@@ -71,7 +71,7 @@ async def test_what_is_there_is_fetched_in_its_character_set(
     web: ScriptedWorker, fetcher: UrlFetcher
 ) -> None:
     fetched = await fetcher.fetch(f"{web.url}/page#part")
-    assert (fetched.status, fetched.content_type, fetched.decode_text(), fetched.whole) == (
+    assert (fetched.status, fetched.content_type, fetched.decode_text(), fetched.is_complete) == (
         200,
         "text/plain",
         "Grüße",
@@ -159,11 +159,11 @@ async def test_of_too_much_only_the_beginning_is_fetched(
     web: ScriptedWorker, fetcher: UrlFetcher, path: str
 ) -> None:
     fetched = await fetcher.fetch(web.url + path)
-    assert len(fetched.body) == 1_000_000 and not fetched.whole
+    assert len(fetched.body) == 1_000_000 and not fetched.is_complete
 
 
 async def test_what_hangs_comes_to_an_end(web: ScriptedWorker, fetcher: UrlFetcher) -> None:
-    with pytest.raises(FetchError, match="no whole answer in"):
+    with pytest.raises(FetchError, match="no complete answer in"):
         await fetcher.fetch(f"{web.url}/drip", timeout_s=0.05)
 
 

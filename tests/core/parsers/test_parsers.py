@@ -234,7 +234,7 @@ def test_every_call_written_as_json_is_found(
 
 def test_only_so_many_calls_are_given_out_as_were_asked_for() -> None:
     text = f"<tool_call>{TOOL}</tool_call> a <tool_call>{TOOL}</tool_call> b"
-    assert said(text, "hermes", most_calls=1) == ("", " a b", [("look", ARGUMENTS)])
+    assert said(text, "hermes", max_calls=1) == ("", " a b", [("look", ARGUMENTS)])
 
 
 @pytest.mark.parametrize(

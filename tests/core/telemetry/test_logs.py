@@ -91,7 +91,7 @@ def test_for_people_a_traceback_has_its_lines() -> None:
 def test_lines_that_nobody_reads_wait_and_then_are_counted_and_lost() -> None:
     reader, writing = os.pipe()
     with os.fdopen(writing, "w") as stream:
-        writer = LineWriter(lambda: stream, lambda: None, own=str, most=100)
+        writer = LineWriter(lambda: stream, lambda: None, own=str, max_lines=100)
         for number in range(20_000):  # more than a pipe holds: the thread waits, and we do not
             writer.put_nowait(lambda number=number: f"{number} " + "x" * 100)
         assert writer.lost > 0

@@ -19,7 +19,7 @@ def used(tokens=10, cost=0.0, **more) -> UsageTotals:
 
 
 def test_usage_is_summed_by_what_is_asked_for_and_always_by_currency():
-    book = UsageLedger(most_rows=100)
+    book = UsageLedger(max_rows=100)
     book.record_usage(NOON, "acme", "m", "math", "USD", used(10, 0.5))
     book.record_usage(NOON + DAY_S, "acme", "m", "law", "USD", used(20, 0.25))
     book.record_usage(NOON, "acme", "big", "math", "EUR", used(30, 1.0))
@@ -34,7 +34,7 @@ def test_usage_is_summed_by_what_is_asked_for_and_always_by_currency():
 
 
 def test_a_full_book_forgets_its_oldest_day_and_within_a_day_tells_models_apart_no_longer():
-    book = UsageLedger(most_rows=2)
+    book = UsageLedger(max_rows=2)
     book.record_usage(NOON - DAY_S, "acme", "old", "", "", used())
     for model in ("a", "b", "c", "d"):
         book.record_usage(NOON, "acme", model, "math", "", used())
@@ -63,7 +63,7 @@ def test_the_file_adds_deltas_up_for_several_gateways(tmp_path):
 
 async def test_what_a_failing_file_misses_is_written_once_it_recovers(tmp_path):
     path = tmp_path / "usage.sqlite"
-    book = UsageLedger(most_rows=10, keeps_deltas=True)
+    book = UsageLedger(max_rows=10, keeps_deltas=True)
     keeping = UsageWriter(book, path, flush_s=600, keep_days=400, clock=lambda: NOON)
     await keeping.load_ledger()
     with sqlite3.connect(path) as db:
@@ -85,7 +85,7 @@ async def test_what_a_failing_file_misses_is_written_once_it_recovers(tmp_path):
 async def test_a_file_that_is_none_of_ours_is_told_at_the_start(tmp_path):
     path = tmp_path / "usage.sqlite"
     path.write_bytes(b"not a database at all" * 100)
-    keeping = UsageWriter(UsageLedger(most_rows=1), path, flush_s=1, keep_days=400, clock=lambda: NOON)
+    keeping = UsageWriter(UsageLedger(max_rows=1), path, flush_s=1, keep_days=400, clock=lambda: NOON)
     with pytest.raises(ConfigError, match=r"tenants\.usage\.path: .*usage\.sqlite cannot be used"):
         await keeping.load_ledger()
 

@@ -142,7 +142,7 @@ def request_routes(
 
 
 def _timed_stages(journal: Journal) -> list[dict[str, Any]]:
-    found = [] if journal.trace is None else journal.trace.stretches
+    found = [] if journal.trace is None else journal.trace.stages
     return [
         {
             "name": each.name,

@@ -45,7 +45,7 @@ class PageReader:
             return (await asyncio.to_thread(render_json, fetched))[: self._characters]
         if kind == "text":
             return strip_unstorable(fetched.decode_text())[: self._characters]
-        if kind == "pdf" and not fetched.whole:
+        if kind == "pdf" and not fetched.is_complete:
             raise ToolError("the document is too large")
         body = fetched.body if kind == "pdf" else _to_utf8(fetched)
         async with self._readers:

@@ -78,7 +78,7 @@ class RemotePlugins:
             fetched = await self._fetcher.fetch(url, max_bytes=MAX_DOCUMENT_BYTES)
         except FetchError as error:
             raise PluginError(str(error)) from None
-        if fetched.status != 200 or not fetched.whole:
+        if fetched.status != 200 or not fetched.is_complete:
             why = (
                 f"status {fetched.status}"
                 if fetched.status != 200

@@ -23,7 +23,7 @@ from radixway.core.telemetry import (
 
 _MAX_REQUESTS = 50
 WINDOW_S = 10.0
-"""Rates are over so much time, so that they stand still long enough to be read."""
+"""Window of rates, long enough to keep them readable."""
 _MAX_POINTS = 200
 """Points that a line may have."""
 _REFUSED = (401, 403, 404)
@@ -159,9 +159,9 @@ class TopView:
     def __init__(self, url: str, window_s: float = WINDOW_S) -> None:
         self.url = url
         self.past: deque[GatewayStats | None] = deque(maxlen=_MAX_POINTS)
-        """One for each look, None for those that failed; the newest is last."""
+        """One for each reading, None for those that failed; the newest is last."""
         self.figures: GatewayStats | None = None
-        """None until there are two looks at one gateway."""
+        """None until there are two readings of one gateway."""
         self.worker_figures: Mapping[str, WorkerStats] = {}
         self.workers: list[SeenWorker] | PartUnavailable = []
         self.requests: list[SeenRequest] | PartUnavailable = []
@@ -193,7 +193,7 @@ class TopView:
         """Return workers whose name, state or models have all `words`; busiest first, then by name."""
         if isinstance(self.workers, PartUnavailable):
             return []
-        found = (each for each in self.workers if _has_words(words, each.name, each.state, *each.models))
+        found = (seen for seen in self.workers if _has_words(words, seen.name, seen.state, *seen.models))
         return sorted(found, key=lambda worker: (-worker.in_flight, worker.name))
 
     def filter_requests(self, words: str) -> list[SeenRequest]:
@@ -204,5 +204,5 @@ class TopView:
 
 
 def _has_words(words: str, *texts: str) -> bool:
-    whole = " ".join(texts).lower()
-    return all(word in whole for word in words.lower().split())
+    searched = " ".join(texts).lower()
+    return all(word in searched for word in words.lower().split())

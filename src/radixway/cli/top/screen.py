@@ -106,7 +106,7 @@ class TopApp(App[None]):
                 continue
 
     async def poll_gateway(self) -> None:
-        """Look once, and show what there is, be it that there is nothing."""
+        """Read once, and show the outcome, also of a failure."""
         async with self._looking:
             try:
                 self.view.add_sample(await self._reader.read_sample())
@@ -128,9 +128,9 @@ class TopApp(App[None]):
         self._about_requests.update(self._table_title("Latest requests", len(requests), view.requests))
         figures = view.worker_figures
         _fill_table(
-            self._workers_table, {each.url: worker_row(each, figures.get(each.name)) for each in workers}
+            self._workers_table, {seen.url: worker_row(seen, figures.get(seen.name)) for seen in workers}
         )
-        _fill_table(self._requests_table, {each.id: request_row(each) for each in requests})
+        _fill_table(self._requests_table, {request.id: request_row(request) for request in requests})
 
     def headline(self) -> str:
         """Return the gateway's and the page's state."""
@@ -146,7 +146,7 @@ class TopApp(App[None]):
         return strip_control(f"{what}: {shown}" + (f" with “{self._words}”" if self._words else ""))
 
     def action_pause(self) -> None:
-        """Stand still, or go on."""
+        """Pause, or resume."""
         self.paused = not self.paused
         self._now.set()
         self.redraw()
@@ -175,7 +175,7 @@ class TopApp(App[None]):
     def action_drain(self) -> None:
         """Ask whether the worker under the cursor is to get nothing new, or requests again."""
         key = _cursor_row_key(self._workers_table)
-        worker = next((each for each in self.view.filter_workers(self._words) if each.url == key), None)
+        worker = next((worker for worker in self.view.filter_workers(self._words) if worker.url == key), None)
         if worker is None:
             return
         draining = worker.state == "draining"

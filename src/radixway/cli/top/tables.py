@@ -108,7 +108,7 @@ def shorten_middle(text: str, width: int) -> str:
 
 def strip_control(text: str, width: int | None = None) -> str:
     """Return `text` without control characters and escapes, cut to `width`."""
-    harmless = "".join(each if each.isprintable() else "·" for each in text)
+    harmless = "".join(char if char.isprintable() else "·" for char in text)
     if width is not None and len(harmless) > width:
         return harmless[: max(width - 1, 0)] + "…"
     return harmless

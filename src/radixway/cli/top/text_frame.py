@@ -74,7 +74,7 @@ def _render_lines(view: TopView, words: str, width: int, rows: int) -> Iterator[
         shown = TILES[first : first + a_row]
         says = [figures[tile] for tile in shown]
         lines = [
-            sparkline([None if each is None else tile.draws(each) for each in past], cell) for tile in shown
+            sparkline([None if view is None else tile.draws(view) for view in past], cell) for tile in shown
         ]
         yield _join_cells([tile.label for tile in shown], cell)
         yield _join_cells(says, cell)
@@ -94,20 +94,20 @@ def _join_cells(texts: Sequence[str], width: int) -> str:
 
 
 def _render_table(
-    columns: Sequence[str], rows: list[list[str]], part: object, width: int, most: int
+    columns: Sequence[str], rows: list[list[str]], part: object, width: int, max_rows: int
 ) -> Iterator[str]:
     """Render as many whole columns as fit."""
-    shown = rows[:most]
+    shown = rows[:max_rows]
     sizes = [max(map(len, [name, *(row[at] for row in shown)])) for at, name in enumerate(columns[:-1])]
     while sum(sizes) + len(sizes) - 1 > width:
         sizes.pop()
 
     def line(texts: Sequence[str]) -> str:
-        whole = " ".join(text.ljust(size) for text, size in zip(texts, sizes, strict=False))
-        left = width - len(whole) - 1
+        text = " ".join(text.ljust(size) for text, size in zip(texts, sizes, strict=False))
+        left = width - len(text) - 1
         if len(sizes) < len(texts) - 1 or left <= 0:
-            return whole
-        return f"{whole} {strip_control(texts[-1], left)}"
+            return text
+        return f"{text} {strip_control(texts[-1], left)}"
 
     yield line(columns)
     if isinstance(part, PartUnavailable):
@@ -116,5 +116,5 @@ def _render_table(
         yield "none"
     for row in shown:
         yield line(row)
-    if len(rows) > most:
-        yield f"and {len(rows) - most} more"
+    if len(rows) > max_rows:
+        yield f"and {len(rows) - max_rows} more"

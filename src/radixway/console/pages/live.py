@@ -7,7 +7,7 @@ from nicegui import ui
 
 from radixway.console.charts import MovingChart, Points
 from radixway.console.components import draw_card, draw_page_title
-from radixway.console.gateway_watch import KEPT_S, WatchSample
+from radixway.console.gateway_watch import HISTORY_S, WatchSample
 from radixway.console.page import ConsolePage, PageVisit
 from radixway.console.texts import TextCatalog
 from radixway.core.telemetry.scrapes import GatewayStats
@@ -98,19 +98,19 @@ async def build_live_page(visit: PageVisit) -> None:
     past = list(visit.watch.moments)
     charts: list[tuple[_Chart, MovingChart]] = []
     with ui.element("div").classes("rw-grid wide"):
-        for each in _CHARTS:
-            with draw_card(title := say(f"live.{each.name}")):
-                names = [say(f"live.{line}") for line in each.lines]
-                unit = say(f"live.{each.unit}") if each.unit else ""
+        for spec in _CHARTS:
+            with draw_card(title := say(f"live.{spec.name}")):
+                names = [say(f"live.{line}") for line in spec.lines]
+                unit = say(f"live.{spec.unit}") if spec.unit else ""
                 label = f"{title}: {', '.join(names)}"
-                chart = MovingChart(label, names, each.points(past), percent=each.percent, unit=unit)
-                charts.append((each, chart))
+                chart = MovingChart(label, names, spec.points(past), percent=spec.percent, unit=unit)
+                charts.append((spec, chart))
     seen = past[-1].number if past else 0
 
     def show_tiles(now: GatewayStats) -> None:
-        for name, (value, beside) in _tile_texts(say, now).items():
+        for name, (value, detail) in _tile_texts(say, now).items():
             tiles[name][0].set_text(value)
-            tiles[name][1].set_text(beside)
+            tiles[name][1].set_text(detail)
 
     def show() -> None:
         nonlocal seen
@@ -119,8 +119,8 @@ async def build_live_page(visit: PageVisit) -> None:
             return
         seen = fresh[-1].number
         show_tiles(fresh[-1].figures)
-        for each, chart in charts:
-            chart.add_points(each.points(fresh), fresh[-1].at - KEPT_S)
+        for spec, chart in charts:
+            chart.add_points(spec.points(fresh), fresh[-1].at - HISTORY_S)
 
     if past:
         show_tiles(past[-1].figures)

@@ -57,7 +57,7 @@ class LoginConfig(ConfigSection):
 
 
 class OAuthLoginConfig(LoginConfig):
-    """A provider that tells who somebody is at a page of its own."""
+    """A provider that authenticates users on its own page."""
 
     client_secret: SecretStr
     """The provider's secret for this gateway."""
@@ -162,7 +162,7 @@ Level = Annotated[int, Field(ge=0, le=3)]
 
 
 class ChatSafetyConfig(ConfigSection):
-    """Questions are judged before anybody answers them, and made safe."""
+    """Questions are judged before they are answered, and made safe."""
 
     level: Level = 0
     """0: nothing is judged; 1: interventions matter; 2: cautions too; 3: every warning."""
@@ -198,7 +198,7 @@ class ChatPluginsConfig(ConfigSection):
     function_calling: tuple[str, ...] = ()
     """Models that call functions by themselves, `*` for anything; others are asked in text."""
     allowed_networks: tuple[Network, ...] = ()
-    """Networks that plugins may be on besides the public internet, such as `10.1.0.0/16`."""
+    """Networks that plugins may be on beyond the public internet, such as `10.1.0.0/16`."""
     fetch_timeout_s: float = Field(default=10.0, gt=0)
     """Timeout of a page, a manifest or a plugin's call, redirects included."""
     tool_timeout_s: float = Field(default=30.0, gt=0)
@@ -342,7 +342,7 @@ class ChatConfig(ConfigSection):
     plain_environment: bool = True
     """These keys count in the environment, too, above those of the file."""
     allow_debug_auth: bool = False
-    """Anybody may log in as anybody by a name alone."""
+    """Anyone may log in under any name, without a password."""
     login: ChatLoginConfig = ChatLoginConfig()
     secrets: ChatSecretsConfig = ChatSecretsConfig()
     trusted_client_keys: tuple[SecretStr, ...] = ()

@@ -106,14 +106,14 @@ def read_env_file(path: Path) -> dict[str, EnvValue]:
 
 
 def _database_url(given: Mapping[str, EnvValue]) -> str:
-    said = {"USER": "postgres", "PASSWORD": "postgres", "PORT": "5432", "DB": "postgres"}
-    for key in said:
+    settings = {"USER": "postgres", "PASSWORD": "postgres", "PORT": "5432", "DB": "postgres"}
+    for key in settings:
         if f"POSTGRES_{key}" in given:
-            said[key] = given[f"POSTGRES_{key}"].text
+            settings[key] = given[f"POSTGRES_{key}"].text
     if "POSTGRES_PORT" in given:
         _parse_value(given["POSTGRES_PORT"], "POSTGRES_PORT", int)
-    user, password, name = (quote(said[key], safe="") for key in ("USER", "PASSWORD", "DB"))
-    return f"postgresql://{user}:{password}@{given['POSTGRES_HOST'].text}:{said['PORT']}/{name}"
+    user, password, name = (quote(settings[key], safe="") for key in ("USER", "PASSWORD", "DB"))
+    return f"postgresql://{user}:{password}@{given['POSTGRES_HOST'].text}:{settings['PORT']}/{name}"
 
 
 def _redis_url(given: Mapping[str, EnvValue]) -> str:

@@ -87,7 +87,7 @@ class EngineConfig(ConfigSection):
     """`auto`: through shared memory where both engines are on one machine and of one user, else TCP."""
     disaggregation_timeout_s: float = Field(default=10, gt=0, le=3600, allow_inf_nan=False)
     """How long a decode engine waits for the next piece of KV before it computes the rest itself, and a
-    prefill engine keeps KV that nobody comes for."""
+    prefill engine keeps KV that is not fetched."""
 
     api_key: Bearer | None = None
     """When set, all but `/health`, `/ready` and `/metrics` need `Authorization: Bearer KEY`. A gateway sends

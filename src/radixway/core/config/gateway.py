@@ -130,7 +130,7 @@ class GatewayConfig(ConfigSection):
     """Web pages of other sites that may ask the gateway (`https://app.example.com`), or `*` for all: answered
     as browsers want it (CORS). Administrative calls need a key there."""
     trusted_hops: tuple[IPvAnyNetwork, ...] = ()
-    """Networks (`10.0.0.0/8`) of proxies whose word on model, worker and priority counts (docs/http.md)."""
+    """Networks (`10.0.0.0/8`) of proxies whose model, worker and priority headers count (docs/http.md)."""
     trusted_keys: tuple[Bearer, ...] = ()
     """Callers with one of these as their bearer token are trusted likewise."""
     max_body_bytes: int = Field(default=32 * 2**20, ge=1024)

@@ -11,7 +11,7 @@ from radixway.core.config.base import MAY_BE_OFF, ConfigError, ConfigSection, Sh
 PiiAction = Literal["report", "mask", "redact", "route", "block"]
 """`report`: note it and pass on. `mask`: the model sees stars, but of soft types (people,
 places, dates, ages …) only in place of those that are named. `redact`: the model sees placeholders, and the
-answer has the texts again. `route`: a model that may see it answers. `block`: nobody answers."""
+answer has the texts again. `route`: a model that may see it answers. `block`: the request is refused."""
 
 MaskStyle = Literal["stars", "same_length", "type"]
 """`stars`: five, however long the text was. `same_length`: one for each character that is no space. `type`:

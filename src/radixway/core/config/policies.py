@@ -13,7 +13,7 @@ from radixway.core.config.base import ConfigSection
 
 
 class RoundRobinPolicyConfig(ConfigSection):
-    """Turns, whatever the load."""
+    """Round robin, whatever the load."""
 
     name: Literal["round_robin"] = "round_robin"
 
@@ -47,7 +47,7 @@ class SessionPolicyConfig(ConfigSection):
 class StickyLeastLoadedPolicyConfig(ConfigSection):
     """Sends all requests of a session to one worker while it is not much busier than the idlest one.
 
-    A bond is broken when the worker has more than `break_margin` requests in hand beyond the least loaded
+    A bond is broken when the worker has more than `break_margin` requests in flight beyond the least loaded
     candidate, and also more than `break_ratio` times as many.
     """
 
@@ -71,11 +71,11 @@ class PrefixAffinityPolicyConfig(ConfigSection):
     match_rate_threshold: float = Field(default=0.1, ge=0, le=1)
     """Share of the text that must have been seen by a worker to go there for it."""
     do_eviction: bool = False
-    """Let go of old texts by the three parameters below."""
+    """Evict old texts by the three parameters below."""
     eviction_threshold_chars: int = Field(default=400_000, ge=1)
-    """Characters kept of one worker before any are let go."""
+    """Characters kept of one worker before any are evicted."""
     eviction_target_chars: int = Field(default=360_000, ge=0)
-    """Characters left when some are let go."""
+    """Characters left after an eviction."""
     eviction_interval_secs: float = Field(default=10, gt=0)
     """Seconds between two looks."""
     max_chars: int = Field(default=64_000_000, ge=1)

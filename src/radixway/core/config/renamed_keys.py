@@ -61,8 +61,8 @@ def _section(tree: dict[str, Any], place: Place, *, make: bool = False) -> dict[
     for part in map(str, place[:-1]):
         if make and section.get(part) is None:
             section[part] = {}
-        within = section.get(part)
-        if not isinstance(within, dict):
+        child = section.get(part)
+        if not isinstance(child, dict):
             return None
-        section = within
+        section = child
     return section

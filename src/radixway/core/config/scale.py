@@ -155,7 +155,7 @@ Peer = Annotated[ZmqEndpoint, AfterValidator(_check_peer)]
 class SyncConfig(ConfigSection):
     """Exchange of load between gateways: over ZeroMQ (`bind` and `peers`), or by a server (`redis`).
 
-    Only over a network where nobody else can speak: what is said is counted as load, never checked.
+    Only over a trusted network: messages are counted as load without authentication.
     """
 
     bind: ZmqEndpoint | None = None

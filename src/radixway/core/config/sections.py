@@ -136,7 +136,7 @@ class ExtProcConfig(ConfigSection):
     """How long a message of Envoy's may wait for an answer, queue included; then the request is answered with
     504. Envoy's `message_timeout` must be longer, or it does what it does on failure."""
     destinations: tuple[IPvAnyNetwork, ...] = ()
-    """Networks in which workers may be that Envoy is sent to. Empty: wherever the gateway has workers."""
+    """Networks of workers that Envoy may be sent to. Empty: all workers of the gateway."""
     clear_route_cache: bool = True
     """Have Envoy choose its route by the headers that the gateway has set."""
     other_paths: Literal["refuse", "pass"] = "refuse"
@@ -228,7 +228,7 @@ class ValkeyConfig(ConfigSection):
     timeout_s: float = Field(default=0.5, gt=0)
     """How long a request waits for it."""
     most_per_scope: int = Field(default=2000, ge=1)
-    """Entries of one scope that are compared; the oldest beyond them are let go."""
+    """Entries of one scope that are compared; the oldest beyond them are dropped."""
     ca_file: Path | None = None
     """Certificates by which a `rediss://` server is known."""
 

@@ -131,7 +131,7 @@ class TenantConfig(ConfigSection):
     pools: tuple[PoolName, ...] = ()
     """Its requests go to workers of one of these pools only; empty: to all workers."""
     cache_salt: Salt | None = None
-    """Sent with its requests, so that engines share no cached prefix of it with anybody. A secret."""
+    """Sent with its requests, so that engines share none of its cached prefixes with others. A secret."""
     cache_namespace: Name | None = None
     """Shared cache name: tenants with the same one share answers. By default its own alone."""
     guard: Name | None = None

@@ -174,9 +174,9 @@ def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _describe_errors(
-    error: ValidationError, path: Path | None, root: yaml.Node | None, within: Place = ()
+    error: ValidationError, path: Path | None, root: yaml.Node | None, section: Place = ()
 ) -> list[str]:
-    return [_describe_error((*within, *at), text, path, root) for at, text in places_of_mistakes(error)]
+    return [_describe_error((*section, *at), text, path, root) for at, text in places_of_mistakes(error)]
 
 
 def _describe_error(at: Place, text: str, path: Path | None, root: yaml.Node | None) -> str:

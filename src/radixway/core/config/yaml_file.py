@@ -46,7 +46,7 @@ class ConfigFileError(ConfigError):
 
     def __init__(self, path: Path, found: Iterable[FileMistake]) -> None:
         self.found = tuple(found)
-        super().__init__("\n".join(format_mistake(path, each) for each in self.found))
+        super().__init__("\n".join(format_mistake(path, mistake) for mistake in self.found))
 
 
 def format_mistake(path: Path, mistake: FileMistake) -> str:
@@ -129,8 +129,8 @@ def locate_mistakes(found: Sequence[tuple[Place, str]], root: yaml.Node | None) 
 def places_of_mistakes(error: ValidationError) -> list[tuple[Place, str]]:
     """Return where each mistake is that pydantic found, and what it is, for people."""
     return [
-        (each["loc"], _IN_WORDS.get(each["type"]) or each["msg"].removeprefix("Value error, "))
-        for each in error.errors()
+        (mistake["loc"], _IN_WORDS.get(mistake["type"]) or mistake["msg"].removeprefix("Value error, "))
+        for mistake in error.errors()
     ]
 
 
@@ -152,10 +152,10 @@ class _Loader(yaml.SafeLoader):
         count = 0
         for key, value in node.value:
             if key.tag == "tag:yaml.org,2002:merge":
-                for each in value.value if isinstance(value, yaml.SequenceNode) else [value]:
-                    if isinstance(each, yaml.MappingNode):
-                        self.flatten_mapping(each)
-                        count += len(each.value)
+                for item in value.value if isinstance(value, yaml.SequenceNode) else [value]:
+                    if isinstance(item, yaml.MappingNode):
+                        self.flatten_mapping(item)
+                        count += len(item.value)
                     if count > _MAX_MERGED_KEYS:
                         problem = f"more than {_MAX_MERGED_KEYS} keys are merged here"
                         raise ConstructorError(problem=problem, problem_mark=key.start_mark)

@@ -1,7 +1,7 @@
-"""Wrong keys, counted by the address that they come from.
+"""Counts wrong keys by client address.
 
-Right keys always work: whoever guesses from an address takes nothing away from others behind it. So this
-keeps noise and load down and says that it was noticed; only a long key keeps guesses from being right.
+Right keys always work: guesses from an address do not lock out others behind it. So this only reduces noise
+and load, and reports attempts; only a long key protects against guessing.
 """
 
 from collections import OrderedDict

@@ -44,7 +44,7 @@ class ServerLimits:
     def effective_max_connections(self) -> int:
         """`max_connections`, or what the number of files allows that this process may have open.
 
-        Half of them are for connections to workers, so that whoever is served can be served to the end.
+        Half of them are for connections to workers, so that accepted requests can be finished.
         """
         if self.max_connections is not None:
             return self.max_connections
@@ -117,7 +117,7 @@ class ConnectionState:
         self.body_bytes = 0
         """Bytes of bodies being read, beyond the first `FREE_BODY_BYTES` of each."""
         self.is_ending = False
-        """The time for finishing requests is over; whatever is cancelled now is cancelled for that."""
+        """The time for finishing requests is over; tasks cancelled now are cancelled for that."""
         self._warned_at = -_LOG_EVERY_S
 
     def admit_connection(self, connections: int) -> bool:
@@ -148,7 +148,7 @@ class ConnectionState:
         self.body_bytes += size
 
     def release_body(self, size: int) -> None:
-        """Give back `size` bytes that `hold_body` counted."""
+        """Subtract `size` bytes that `hold_body` counted."""
         self.body_bytes -= size
 
     def warn_of_file_limit(self) -> None:
@@ -199,11 +199,11 @@ def uncancel_at_end(scope: MutableMapping[str, Any]) -> bool:
     return True
 
 
-def include_routes(whole: APIRouter, *parts: APIRouter, guard: Callable[[Scope], None] | None = None) -> None:
-    """Let `whole` answer on the routes of `parts`, too, without its own prefix and dependencies.
+def include_routes(into: APIRouter, *parts: APIRouter, guard: Callable[[Scope], None] | None = None) -> None:
+    """Let `into` answer on the routes of `parts`, too, without its own prefix and dependencies.
 
-    FastAPI's `include_router` makes each route anew, which the first caller waited for. `guard` is told of
-    each request before its body is read, and raises what `whole` answers; so does ServerStoppingError where
+    FastAPI's `include_router` builds each route again, which the first caller waited for. `guard` is told of
+    each request before its body is read, and raises what `into` answers; so does ServerStoppingError where
     a request is cancelled because the server ends.
     """
     for part in parts:
@@ -211,7 +211,7 @@ def include_routes(whole: APIRouter, *parts: APIRouter, guard: Callable[[Scope],
             if not isinstance(route, Route | WebSocketRoute):
                 raise TypeError(f"{route!r} cannot be guarded")
             route.app = _guard_app(route.app, guard)
-        whole.routes.extend(part.routes)
+        into.routes.extend(part.routes)
 
 
 def _guard_app(app: App, guard: Callable[[Scope], None] | None) -> App:

@@ -21,7 +21,7 @@ class HttpError(Exception):
     retry_after_s: int | None = None
     """Seconds after which to try again, if that makes sense."""
     quotes = True
-    """The message may repeat what was sent or answered: it is for the client alone, and kept nowhere."""
+    """The message may quote the request or answer: it goes to the client alone, and is not stored."""
 
     def __init__(
         self,
@@ -40,15 +40,15 @@ class HttpError(Exception):
 
     @property
     def client_message(self) -> str:
-        """The message for the client, at a bearable length."""
+        """The message for the client, cut to `_MAX_MESSAGE_CHARS`."""
         message = str(self)
         return message if len(message) <= _MAX_MESSAGE_CHARS else message[:_MAX_MESSAGE_CHARS] + " …"
 
     def body(self) -> bytes:
         """The body of an error reply, JSON."""
         kind = _TYPES.get(self.status, "invalid_request_error" if self.status < 500 else "server_error")
-        told = {"message": self.client_message, "type": kind, "param": self.param, "code": self.code}
-        return msgspec.json.encode({"error": told})
+        error = {"message": self.client_message, "type": kind, "param": self.param, "code": self.code}
+        return msgspec.json.encode({"error": error})
 
     def event(self) -> bytes:
         """The body as the last server-sent event of a stream."""

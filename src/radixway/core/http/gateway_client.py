@@ -21,10 +21,10 @@ _READ_BUFFER_BYTES = 4 << 20
 
 
 class GatewayCallError(Exception):
-    """The gateway is not there, or said no; the message says which."""
+    """The gateway does not answer, or refuses the call; the message says which."""
 
     def __init__(self, message: str, status: int | None = None) -> None:
-        """`status`: of its answer, if it said no."""
+        """`status`: of its answer, if it refused."""
         super().__init__(message)
         self.status = status
 
@@ -83,7 +83,7 @@ class WorkerListing(msgspec.Struct):
 
 
 class WorkerLoads(msgspec.Struct):
-    """The answer of `/add_worker` and `/remove_worker`: requests in hand by worker."""
+    """The answer of `/add_worker` and `/remove_worker`: requests in flight by worker."""
 
     worker_urls: dict[str, int]
 

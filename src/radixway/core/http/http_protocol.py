@@ -165,7 +165,7 @@ class HttpProtocol(HttpToolsProtocol):
             return
         super().on_headers_complete()
         if self.pipeline:
-            self.flow.resume_reading()  # else nobody would notice that the client leaves
+            self.flow.resume_reading()  # else a client that leaves would go unnoticed
 
     def on_body(self, body: bytes) -> None:
         self._head.mark_progress()

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 
-T = TypeVar("T")
-S = TypeVar("S", bound=msgspec.Struct)
+ValueT = TypeVar("ValueT")
+StructT = TypeVar("StructT", bound=msgspec.Struct)
 
 _object_decoder = msgspec.json.Decoder(dict[str, Any])
 
@@ -73,7 +73,7 @@ async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def decode_json(decoder: msgspec.json.Decoder[T], raw: bytes) -> T:
+def decode_json(decoder: msgspec.json.Decoder[ValueT], raw: bytes) -> ValueT:
     """Decode the body `raw`. Raises BadBodyError (400), which names the field at fault."""
     try:
         return decoder.decode(raw)
@@ -85,7 +85,7 @@ def decode_json(decoder: msgspec.json.Decoder[T], raw: bytes) -> T:
         raise BadBodyError("the body is nested too deeply", code="invalid_json") from None
 
 
-def decode_open_struct(raw: bytes, into: type[S]) -> tuple[S, dict[str, Any], dict[str, Any]]:
+def decode_open_struct(raw: bytes, into: type[StructT]) -> tuple[StructT, dict[str, Any], dict[str, Any]]:
     """Decode `raw` as the struct `into`, as the object it is, and the fields of it that the struct does not
     know.
 
@@ -100,7 +100,7 @@ def decode_open_struct(raw: bytes, into: type[S]) -> tuple[S, dict[str, Any], di
     return body, fields, {name: value for name, value in fields.items() if name not in known}
 
 
-def decode_query(fields: Mapping[str, str], into: type[T]) -> T:
+def decode_query(fields: Mapping[str, str], into: type[ValueT]) -> ValueT:
     """Decode a query string, whose numbers and booleans are texts. Raises BadBodyError (400)."""
     try:
         return msgspec.convert(fields, into, strict=False)
@@ -147,13 +147,13 @@ class IncomingBody:
     not read either.
     """
 
-    __slots__ = ("_cycle", "_held", "_left_s", "_missing_bytes", "_size", "_state", "ends_connection")
+    __slots__ = ("_cycle", "_held_bytes", "_left_s", "_missing_bytes", "_size", "_state", "ends_connection")
 
     def __init__(self, cycle: RequestResponseCycle, state: ConnectionState) -> None:
         self._cycle = cycle
         self._state = state
         self._size = 0
-        self._held = 0
+        self._held_bytes = 0
         self.ends_connection = False
         """The client was told that the connection ends with its answer."""
         self._left_s = 0.0
@@ -193,8 +193,8 @@ class IncomingBody:
 
     def release_memory(self) -> None:
         """Release the memory of an unread body."""
-        self._state.release_body(self._held)
-        self._held = 0
+        self._state.release_body(self._held_bytes)
+        self._held_bytes = 0
 
     def _count_piece(self, message: Message) -> Message:
         size = len(message.get("body", b""))
@@ -204,9 +204,9 @@ class IncomingBody:
             self._start_rate_window()
         if not message.get("more_body", False):
             self.release_memory()
-        elif (more := self._size - FREE_BODY_BYTES - self._held) > 0:
+        elif (more := self._size - FREE_BODY_BYTES - self._held_bytes) > 0:
             self._state.hold_body(more)
-            self._held += more
+            self._held_bytes += more
         return message
 
     def _start_rate_window(self) -> None:

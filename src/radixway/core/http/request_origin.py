@@ -1,6 +1,6 @@
 """The origin of a request, by its headers and its address: the one check of all our servers.
 
-Whoever needs no key is known by the address alone. Three things make it worthless:
+Callers without a key are known by their address alone. Three things make it worthless:
 
 - A page of another site has its visitor's browser send requests (CSRF). Browsers name that page's site, in
   `Origin` or `Sec-Fetch-Site`; what is no browser sends neither.
@@ -133,7 +133,7 @@ def proxy_header(scope: Scope) -> str | None:
     for name in _PROXY_HEADERS:
         if name in headers:
             return name.decode("ascii")
-    return None if all(_OUR_VIA in each for each in headers.get(b"via", _OUR_VIA).split(b",")) else "via"
+    return None if all(_OUR_VIA in hop for hop in headers.get(b"via", _OUR_VIA).split(b",")) else "via"
 
 
 def quoted_host(scope: Scope) -> str:

@@ -26,36 +26,36 @@ _EVENT_WITH_RETURNS = re.compile(rb".+?(?:(?:\r\n|\n|\r(?!\n)){2}|\Z)", re.DOTAL
 class EventBuffer:
     """Holds back what has arrived after the last blank line, so that only whole events are passed on."""
 
-    __slots__ = ("_held", "_searched", "max_event_bytes")
+    __slots__ = ("_buffer", "_searched", "max_event_bytes")
 
     def __init__(self, max_event_bytes: int | None = None) -> None:
         """`max_event_bytes`: None for `MAX_EVENT_BYTES`."""
         self.max_event_bytes = MAX_EVENT_BYTES if max_event_bytes is None else max_event_bytes
-        self._held = bytearray()
+        self._buffer = bytearray()
         self._searched = 0
         """No event ends before this position of the buffer."""
 
     @property
     def too_large(self) -> bool:
         """True if one event alone has more than `max_event_bytes`."""
-        return len(self._held) > self.max_event_bytes
+        return len(self._buffer) > self.max_event_bytes
 
     def take_events(self, chunk: bytes) -> bytes:
         """Add `chunk`; return the whole events that are there now, as they were written."""
-        if not self._held and chunk.endswith(_BLANK_LINES):
+        if not self._buffer and chunk.endswith(_BLANK_LINES):
             return chunk  # nearly always: an engine writes one event at a time
-        held = self._held
-        held += chunk
-        end = _end_of_events(held, self._searched)
-        taken = bytes(held[:end])
-        del held[:end]
-        self._searched = max(0, len(held) - 3)  # a blank line may have begun there
+        buffer = self._buffer
+        buffer += chunk
+        end = _end_of_events(buffer, self._searched)
+        taken = bytes(buffer[:end])
+        del buffer[:end]
+        self._searched = max(0, len(buffer) - 3)  # a blank line may have begun there
         return taken
 
     def take_rest(self) -> bytes:
-        """Return what is held when nothing more comes: an event, whole or cut, that no blank line ends."""
-        rest = bytes(self._held)
-        self._held.clear()
+        """Return the buffered rest of a stream that ended: an event, whole or cut, without its blank line."""
+        rest = bytes(self._buffer)
+        self._buffer.clear()
         self._searched = 0
         return rest
 
@@ -155,5 +155,5 @@ def write_comment(text: bytes, line_end: bytes = b"\n") -> bytes:
 def replace_data(event: bytes, data: bytes) -> bytes:
     """Write `event` again with other data; its other lines stay."""
     lines = event.removeprefix(BOM_UTF8).splitlines()
-    kept = [line + b"\n" for line in lines if line and not line.startswith(_DATA)]
-    return b"".join(kept) + write_event(data)
+    other_lines = [line + b"\n" for line in lines if line and not line.startswith(_DATA)]
+    return b"".join(other_lines) + write_event(data)

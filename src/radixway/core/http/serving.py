@@ -25,24 +25,25 @@ from radixway.core.http.http_protocol import HttpProtocol
 
 log = logging.getLogger(__name__)
 
-_T = TypeVar("_T")
+ResultT = TypeVar("ResultT")
 
-LEAVE_WITHIN_S = 15.0
+EXIT_TIMEOUT_S = 15.0
 """Time to end after serving, for threads and the interpreter."""
-_WRITE_WITHIN_S = 2.0
+_DUMP_TIMEOUT_S = 2.0
+"""Time to write the stacks of all threads to standard error."""
 
 
-def exit_process_within(within_s: float) -> None:
-    """End this process with status 1, if it is still there in `within_s` seconds; the latest call counts.
+def exit_process_within(timeout_s: float) -> None:
+    """End this process with status 1, if it is still there in `timeout_s` seconds; the latest call counts.
 
     Standard error then says where each thread was. It takes no thread or signal handler of Python's.
     Main thread only.
     """
     with suppress(AttributeError, OSError, RuntimeError, ValueError):  # there is no standard error
-        faulthandler.dump_traceback_later(within_s, exit=True, file=sys.stderr)
-    # Nobody may read standard error; then the kernel's alarm ends the process.
+        faulthandler.dump_traceback_later(timeout_s, exit=True, file=sys.stderr)
+    # Standard error may have no reader; then the kernel's alarm ends the process.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.setitimer(signal.ITIMER_REAL, within_s + _WRITE_WITHIN_S)
+    signal.setitimer(signal.ITIMER_REAL, timeout_s + _DUMP_TIMEOUT_S)
 
 
 def cancel_process_exit() -> None:
@@ -51,16 +52,16 @@ def cancel_process_exit() -> None:
     signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def run_until_exit(serving: Coroutine[Any, Any, _T], leave_within_s: float = LEAVE_WITHIN_S) -> _T:
-    """Run a server under uvloop as the last thing this process does, then leave within `leave_within_s`."""
+def run_until_exit(serving: Coroutine[Any, Any, ResultT], exit_timeout_s: float = EXIT_TIMEOUT_S) -> ResultT:
+    """Run a server under uvloop as the last thing this process does, then leave within `exit_timeout_s`."""
 
-    async def serve_to_end() -> _T:
+    async def serve_to_end() -> ResultT:
         try:
             return await serving
         finally:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            exit_process_within(leave_within_s)
+            exit_process_within(exit_timeout_s)
 
     return uvloop.run(serve_to_end())
 
@@ -69,7 +70,7 @@ _SHUTDOWN_REPLY_S = 5.0
 """Time for requests that are ended at shutdown to say so."""
 _HURRIED_WORDS_S = 0.5
 """The same after a second signal."""
-_CLOSE_WITHIN_S = 30.0
+_CLOSE_TIMEOUT_S = 30.0
 """Time after a signal for all but the drain."""
 
 
@@ -188,12 +189,12 @@ class AppServer:
             nonlocal cancelled
             if again := self._server.should_exit:
                 on_second()
-            exit_process_within(_CLOSE_WITHIN_S if again else self._drain_s + _CLOSE_WITHIN_S)
+            exit_process_within(_CLOSE_TIMEOUT_S if again else self._drain_s + _CLOSE_TIMEOUT_S)
             self.stop()
             if self._starting is not None:
                 cancelled = self._starting
                 cancelled.cancel()
-                self._listener.close()  # whoever has connected need not wait any longer
+                self._listener.close()  # connected clients need not wait any longer
 
         signals = (signal.SIGINT, signal.SIGTERM)
         for number in signals:
@@ -271,5 +272,5 @@ class _Server(uvicorn.Server):
         with suppress(TimeoutError):
             async with asyncio.timeout(_HURRIED_WORDS_S if self.force_exit else _SHUTDOWN_REPLY_S):
                 await asyncio.wait(tasks)
-                while self.server_state.connections:  # noqa: ASYNC110  # uvicorn tells nobody when they end
+                while self.server_state.connections:  # noqa: ASYNC110  # uvicorn has no event for their end
                     await asyncio.sleep(0.01)

@@ -1,10 +1,10 @@
-"""WebSockets of uvicorn's that end, whatever the other side does."""
+"""uvicorn's WebSockets, ended even if the client does not read."""
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 
 class WebSocketProtocol(WebSocketsSansIOProtocol):
-    """uvicorn closes a connection once all is sent that was written: never, to somebody who does not read."""
+    """uvicorn closes a connection once all is sent: never, if the client does not read."""
 
     async def run_asgi(self) -> None:
         try:

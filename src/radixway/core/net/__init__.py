@@ -1,6 +1,6 @@
 """Calls to addresses that users name: public ones only, bounded in time and size.
 
-Whatever fetches or calls what a user or a stranger's document points at goes through `UrlFetcher`.
+All calls to addresses from users and foreign documents go through `UrlFetcher`.
 """
 
 from radixway.core.net.fetcher import (

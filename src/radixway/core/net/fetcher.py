@@ -1,6 +1,6 @@
 """HTTP to addresses that users name.
 
-The check stands where sockets are made: whatever a name resolves to, whatever a redirect points at and
+Addresses are checked where sockets are made: whatever a name resolves to, whatever a redirect points at and
 however an address is written, a socket is opened for the very address that was looked at, and for no other.
 """
 
@@ -45,7 +45,7 @@ def embedded_ipv4_address(address: IPv6Address) -> IPv4Address | None:
 
 
 class AddressAllowlist:
-    """Public addresses, and networks that somebody who runs this allows besides."""
+    """Public addresses, and networks that the operator allows as well."""
 
     def __init__(self, networks: Iterable[str] = ()) -> None:
         """`networks`: such as `10.1.0.0/16` or a single address. Raises ValueError."""
@@ -93,7 +93,7 @@ class FetchedResource:
     charset: str | None
     body: bytes
     """Decompressed."""
-    whole: bool
+    is_complete: bool
     """Whether the body is complete, not cut at the limit."""
 
     def decode_text(self) -> str:
@@ -153,23 +153,23 @@ class UrlFetcher:
         """Call it, and follow its redirects where nothing is sent (GET, HEAD).
 
         Of a longer answer `max_bytes` are fetched and no more. `headers` go to the first address and to
-        redirects within its origin, to nobody else. Raises FetchError.
+        redirects within its origin, nowhere else. Raises FetchError.
         """
         given_s = self._timeout_s if timeout_s is None else timeout_s
-        most = self._max_bytes if max_bytes is None else max_bytes
+        max_bytes = self._max_bytes if max_bytes is None else max_bytes
         try:
             async with asyncio.timeout(given_s), self._slots:
                 return await self._follow_redirects(
-                    parse_fetch_url(url), method, dict(headers or {}), body, most
+                    parse_fetch_url(url), method, dict(headers or {}), body, max_bytes
                 )
         except TimeoutError:
-            raise FetchError(f"no whole answer in {given_s:g} s") from None
+            raise FetchError(f"no complete answer in {given_s:g} s") from None
 
     async def _follow_redirects(
-        self, url: URL, method: str, headers: dict[str, str], body: bytes | None, most: int
+        self, url: URL, method: str, headers: dict[str, str], body: bytes | None, max_bytes: int
     ) -> FetchedResource:
         for _ in range(self._max_redirects + 1):
-            fetched, location = await self._fetch_once(url, method, headers, body, most)
+            fetched, location = await self._fetch_once(url, method, headers, body, max_bytes)
             if location is None or method not in _SAFE:
                 return fetched
             target = parse_fetch_url(location, url)
@@ -178,16 +178,16 @@ class UrlFetcher:
         raise TooManyRedirectsError(f"more than {self._max_redirects} redirects")
 
     async def _fetch_once(
-        self, url: URL, method: str, headers: dict[str, str], body: bytes | None, most: int
+        self, url: URL, method: str, headers: dict[str, str], body: bytes | None, max_bytes: int
     ) -> tuple[FetchedResource, str | None]:
         try:
             async with self._open_session().request(
                 method, url, headers=headers, data=body, allow_redirects=False
             ) as response:
                 location = response.headers.get("location") if response.status in _REDIRECTS else None
-                text, whole = (b"", True) if location is not None else await _read_limited(response, most)
+                limited = (b"", True) if location is not None else await _read_limited(response, max_bytes)
                 fetched = FetchedResource(
-                    str(url), response.status, response.content_type, response.charset, text, whole
+                    str(url), response.status, response.content_type, response.charset, *limited
                 )
                 return fetched, location
         except aiohttp.ClientConnectorError as error:
@@ -236,10 +236,10 @@ def parse_fetch_url(url: str, base: URL | None = None) -> URL:
     return read.with_fragment(None)
 
 
-async def _read_limited(response: aiohttp.ClientResponse, most: int) -> tuple[bytes, bool]:
+async def _read_limited(response: aiohttp.ClientResponse, max_bytes: int) -> tuple[bytes, bool]:
     body = bytearray()
     async for piece in response.content.iter_chunked(_CHUNK_BYTES):
         body += piece
-        if len(body) > most:
-            return bytes(body[:most]), False
+        if len(body) > max_bytes:
+            return bytes(body[:max_bytes]), False
     return bytes(body), True

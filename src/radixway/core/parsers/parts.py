@@ -51,27 +51,27 @@ class MarkerScanner:
 
     def __init__(self, markers: Sequence[str]) -> None:
         self._markers = tuple(markers)
-        self._held = ""
+        self._pending = ""
         self.space = ""
 
     def scan_text(self, text: str) -> tuple[str, str | None, str]:
         """Return the text before a marker (space before it goes to `space`), the marker, and the rest."""
-        text = self._held + text
+        text = self._pending + text
         found = [(at, marker) for marker in self._markers if (at := text.find(marker)) >= 0]
         if found:
             at, marker = min(found)
             before = text[:at].rstrip()
-            self._held, self.space = "", text[len(before) : at]
+            self._pending, self.space = "", text[len(before) : at]
             return before, marker, text[at + len(marker) :]
         certain = min([len(text), *(partial_match_start(text, marker) for marker in self._markers)])
         certain = len(text[:certain].rstrip())
-        self._held = text[certain:]
+        self._pending = text[certain:]
         return text[:certain], None, ""
 
     def take_held_back(self) -> str:
         """Return what is held back, if no marker is to be looked for any longer."""
-        held, self._held = self._held, ""
-        return held
+        pending, self._pending = self._pending, ""
+        return pending
 
 
 def partial_match_start(text: str, stop: str) -> int:
@@ -93,7 +93,7 @@ class ReasoningSplitter:
 
     def __init__(self, place: ThinkingPlace) -> None:
         self._place: ThinkingPlace = place
-        self._held = ""
+        self._pending = ""
         self._prose = MarkerScanner([CLOSES])
         self._at_start = True
         self._opened = False
@@ -111,19 +111,19 @@ class ReasoningSplitter:
 
     def flush_held_back(self) -> tuple[str, str]:
         """Return what was still held back. Thinking that was never closed stays thinking."""
-        held, self._held = self._held, ""
+        pending, self._pending = self._pending, ""
         if self._place == "inside":
-            return held.strip() + self._prose.take_held_back().rstrip(), ""
-        return "", held
+            return pending.strip() + self._prose.take_held_back().rstrip(), ""
+        return "", pending
 
     def _scan_before(self, text: str) -> str:
-        text, self._held = self._held + text, ""
+        text, self._pending = self._pending + text, ""
         start = text.lstrip()
         if start.startswith(OPENS):
             self._place, self._opened = "inside", True
             return start[len(OPENS) :]
         if OPENS.startswith(start):
-            self._held = text
+            self._pending = text
             return ""
         self._place, self._at_start = "after", False
         return text
@@ -141,10 +141,10 @@ class ReasoningSplitter:
 
     def _without_start(self, text: str) -> str:
         """Strip leading space and a repeated start tag."""
-        text, self._held = self._held + text, ""
+        text, self._pending = self._pending + text, ""
         start = text.lstrip()
         if not self._opened and start != OPENS and OPENS.startswith(start):
-            self._held = text
+            self._pending = text
             return ""
         if not self._opened and start.startswith(OPENS):
             self._opened = True

@@ -147,7 +147,7 @@ class AnswerFormat:
 
     place: ThinkingPlace = "after"
     tools: ToolFamily | None = None
-    most_calls: int | None = None
+    max_calls: int | None = None
     """More calls than these are passed over (`parallel_tool_calls: false`)."""
 
     @property
@@ -162,12 +162,12 @@ class AnswerFormat:
 
 
 class AnswerTextReader:
-    """Reads one answer, in whatever pieces it comes."""
+    """Reads one answer, in pieces of any size."""
 
     def __init__(self, reading: AnswerFormat) -> None:
         self._thinking = None if reading.place == "after" else ReasoningSplitter(reading.place)
         self._calls = None if reading.tools is None else _PARSERS[reading.tools]()
-        self._most_calls = reading.most_calls
+        self._max_calls = reading.max_calls
         self._short_ids = reading.tools == "mistral"
         self._begun = 0
 
@@ -207,7 +207,7 @@ class AnswerTextReader:
             return
         if isinstance(part, ToolCallStart):
             self._begun += 1
-        if self._most_calls is not None and self._begun > self._most_calls:
+        if self._max_calls is not None and self._begun > self._max_calls:
             return
         if isinstance(part, ToolCallStart):
             read.append(CallDelta(self._begun - 1, self._new_call_id(), part.name))

@@ -337,25 +337,25 @@ class PythonicCallParser:
     """An answer that is such a list and nothing else is calls, given out at its end; any other is text."""
 
     def __init__(self) -> None:
-        self._held = ""
+        self._pending = ""
         self._is_text = False
 
     def feed_text(self, text: str) -> list[Part]:
         """Read `text` and return the parts that are certain now."""
         if not self._is_text:
-            text, self._held = self._held + text, ""
+            text, self._pending = self._pending + text, ""
             self._is_text = _BEGINNING.fullmatch(text) is None
         if self._is_text:
             return [TextPart(text)] if text else []
-        self._held = text
+        self._pending = text
         return []
 
     def flush_parts(self) -> list[Part]:
         """The calls, or the text that was none."""
-        held, self._held = self._held, ""
-        if not held:
+        pending, self._pending = self._pending, ""
+        if not pending:
             return []
-        return _parse_calls(held) or [TextPart(held)]
+        return _parse_calls(pending) or [TextPart(pending)]
 
 
 def _parse_calls(text: str) -> list[Part]:

@@ -10,7 +10,7 @@ events of TGI          an event with `generated_text`, or an `error`
 =====================  ====================================================================================
 
 vLLM, SGLang, llama.cpp and Ollama send both marks of OpenAI's, servers in front of them sometimes one. An
-`error` ends a stream too: whoever reads it knows that there is no more.
+`error` ends a stream too.
 """
 
 from collections import deque

@@ -6,8 +6,8 @@ from radixway.core.http import HttpError
 from radixway.core.pipeline.reply import Reply
 
 FailureReason = Literal["unreachable", "disconnected", "unavailable", "truncated", "too_large"]
-"""Why a worker failed a request: no connection, connection lost, its own word (429, 502, 503, 508), an answer
-that ended before it was whole, or one that is larger than allowed."""
+"""Why a worker failed a request: no connection, connection lost, its own status (429, 502, 503, 508), an
+incomplete answer, or one that is larger than allowed."""
 
 
 class GatewayError(HttpError):
@@ -94,19 +94,19 @@ class WorkerNotFoundError(GatewayError):
 
 
 class WorkerFailedError(GatewayError):
-    """A worker was not reached, broke off before the first byte of its answer, or said that it cannot."""
+    """A worker was not reached, broke off before the first byte of its answer, or replied that it cannot."""
 
     status = 502
     quotes = False
     code = "worker_failed"
     retry_after_s = 1
 
-    def __init__(self, worker: str, reason: FailureReason, detail: str, said: Reply | None = None) -> None:
+    def __init__(self, worker: str, reason: FailureReason, detail: str, reply: Reply | None = None) -> None:
         super().__init__(f"worker {worker} failed before it answered ({reason}): {detail}")
         self.worker = worker
         self.reason: FailureReason = reason
-        self.said = said
-        """The worker's own words, for the client when no other worker can answer either."""
+        self.reply = reply
+        """The worker's own reply, for the client when no other worker can answer either."""
 
     @property
     def is_worker_fault(self) -> bool:

@@ -1,4 +1,4 @@
-"""Requests under way, by the names their clients give them, and those of them that were asked to abort."""
+"""Requests under way by their ids, and which of them were asked to abort."""
 
 import asyncio
 from collections.abc import Sequence
@@ -10,14 +10,14 @@ from radixway.core.pipeline.request import Request
 class RunningRequest:
     """One request, from its first attempt to the end of its answer; `AbortedRequests` makes it."""
 
-    __slots__ = ("_asked", "request_id", "rids")
+    __slots__ = ("_abort_requested", "request_id", "rids")
 
     def __init__(self, rids: Sequence[str], request_id: str | None) -> None:
         self.rids = rids
         """Ids of the request at workers."""
         self.request_id = request_id
         """Id of the request at the gateway, and at workers that read `x-request-id`."""
-        self._asked = asyncio.Event()
+        self._abort_requested = asyncio.Event()
 
     def has_id_prefix(self, rid: str) -> bool:
         """Return whether one of its names begins with `rid`."""
@@ -27,23 +27,23 @@ class RunningRequest:
     @property
     def is_abort_requested(self) -> bool:
         """True if an abort was asked for: an aborted answer is then final."""
-        return self._asked.is_set()
+        return self._abort_requested.is_set()
 
     def request_abort(self) -> None:
-        """Ask for its end; a wait between two attempts is over."""
-        self._asked.set()
+        """Ask the request to end; this ends a wait between two attempts."""
+        self._abort_requested.set()
 
     async def wait_for_abort(self, seconds: float) -> None:
         """Wait for `seconds`, or until an abort is asked for."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._asked.wait()
+                await self._abort_requested.wait()
 
 
 class AbortedRequests:
     """The requests that run, by the ids (`rid`) that `/abort_request` may name; belongs to the event loop.
 
-    Whoever fans `/abort_request` out to workers marks them here first: the aborted answers are then wanted.
+    Before `/abort_request` goes to workers, its requests are marked here: an aborted answer is then final.
     """
 
     def __init__(self) -> None:

@@ -48,7 +48,7 @@ class GuardFindings:
 
 
 class GuardClearance(Protocol):
-    """The guard's word on a request, for the choice of its model."""
+    """The guard's findings on a request, for the choice of its model."""
 
     def may_show(self, model: str) -> bool:
         """Return whether the model may be shown the request as it is now."""

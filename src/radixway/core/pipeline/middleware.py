@@ -32,7 +32,7 @@ _Next = Callable[[Request], Awaitable[Reply]]
 class TimedStep:
     """A middleware with what comes after it; its own times are counted in `times`.
 
-    Of a stream it is what it took till the reply began: whoever reads the stream works beside the worker.
+    Of a stream it is the time until the reply began: reading it overlaps with the worker.
     """
 
     __slots__ = ("_call", "_times")
@@ -178,7 +178,7 @@ class Pipeline:
         return (self._chains.get(request.endpoint) or self.chain_of(request.endpoint))(request)
 
     def chain_of(self, endpoint: Endpoint) -> Next:
-        """Return the middlewares that apply to `endpoint`, composed; whoever serves it asks at start."""
+        """Return the middlewares that apply to `endpoint`, composed; called once at start."""
         chain = self._chains.get(endpoint)
         if chain is None:
             plain, with_spans = self._compose(endpoint), self._compose(endpoint, is_traced=True)

@@ -12,7 +12,7 @@ from radixway.core.http.server_sent_events import count_events, iterate_data
 
 
 class Chunks(Protocol):
-    """The bytes of a streamed answer. Whoever holds a stream must close it, read to the end or not."""
+    """The bytes of a streamed answer. Its owner must close it, read to the end or not."""
 
     def __aiter__(self) -> Self: ...
 
@@ -25,7 +25,7 @@ class Chunks(Protocol):
             await send(chunk)
 
     async def aclose(self) -> None:
-        """Let go of the worker: stops its work if unfinished, frees its slot. May be called again."""
+        """Release the worker: stops its work if unfinished, frees its slot. May be called again."""
 
 
 @dataclass(slots=True)
@@ -47,13 +47,13 @@ class TokenUsage:
         return self.prompt_tokens + self.completion_tokens
 
     def explain(self) -> dict[str, Any]:
-        told: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "prompt_tokens": self.prompt_tokens,
             "completion_tokens": self.completion_tokens,
         }
         if self.tells_cached:
-            told["cached_tokens"] = self.cached_tokens
-        return told | {"estimated": True} if self.estimated else told
+            fields["cached_tokens"] = self.cached_tokens
+        return fields | {"estimated": True} if self.estimated else fields
 
     def __add__(self, other: Self) -> Self:
         return type(self)(
@@ -130,7 +130,7 @@ def read_usage(body: bytes, *, generates: bool = True) -> TokenUsage | None:
     if len(found) == 1:
         return _usage_of_answer(found[0])
     counted = [_usage_of_answer(answer) for answer in found]
-    known = [each for each in counted if each is not None]
+    known = [count for count in counted if count is not None]
     return sum(known, TokenUsage()) if known and len(known) == len(counted) else None
 
 

@@ -20,7 +20,7 @@ from radixway.core.pipeline.interfaces import GuardClearance
 from radixway.core.pipeline.reply import Chunks
 from radixway.core.telemetry import Journal
 
-T = TypeVar("T")
+FieldT = TypeVar("FieldT")
 
 ANY_MODEL = "auto"
 """The model name with which a client leaves the choice to the gateway."""
@@ -69,7 +69,7 @@ class Request:
     pinned: str | None = None
     """Name or URL of the only worker that may answer, as a trusted proxy says."""
     preference: str | None = None
-    """The header's word on what matters in the choice of a model: `best`, `fast` or `cheap`."""
+    """The header's preference for the choice of a model: `best`, `fast` or `cheap`."""
     cache_control: str | None = None
     """The headers `cache-control` and `x-vsr-cache-control`, joined."""
     is_dry_run: bool = False
@@ -78,9 +78,9 @@ class Request:
     routing: RoutingContext = field(default_factory=RoutingContext)
     semantics: SemanticContext = UNCLASSIFIED
     clearance: GuardClearance | None = None
-    """The guard's word on models that may be shown the request; None: it found nothing to hide."""
+    """The guard's check of models that may see the request; None: it found nothing to hide."""
     open_streams: list[Chunks] = field(default_factory=list)
-    """Streams opened for this request. Its maker closes them, whatever became of the reply."""
+    """Streams opened for this request. Its creator closes them in any case."""
     inner_steps_s: float = 0.0
     """The pipeline's own clock: what the middleware that runs now has spent in those after it."""
     _cache: CacheContext | None = None
@@ -133,7 +133,7 @@ class Request:
         self._body = None
 
 
-def _decode_body(decode: Callable[[bytes], dict[str, T]], raw: bytes) -> dict[str, T]:
+def _decode_body(decode: Callable[[bytes], dict[str, FieldT]], raw: bytes) -> dict[str, FieldT]:
     # Surfaces look only at the fields they know; what is wrong elsewhere is found here.
     try:
         return decode(raw)

@@ -44,8 +44,8 @@ class Retry:
             if not elsewhere and attempt + 1 < self._attempts:
                 await asyncio.sleep(self._backoff_s * 2**attempt)
         assert failure is not None
-        if failure.said is not None:
-            return failure.said
+        if failure.reply is not None:
+            return failure.reply
         try:
             raise failure
         finally:

@@ -50,7 +50,7 @@ class EvictionQueue(Generic[K, P]):
         self._segments: dict[int, OrderedDict[RadixNode[K, P], None]] = {}
 
     def move_to_back(self, node: RadixNode[K, P]) -> None:
-        """Put `node` last in the segment it belongs to now, wherever it was before."""
+        """Put `node` last in the segment it belongs to now."""
         segment = self._order(node)
         if segment == node.segment:
             self._segments[segment].move_to_end(node)

@@ -28,14 +28,14 @@ class OutlineNode(Generic[K, P]):
 
 def outline(
     tree: RadixTree[K, P],
-    most: int,
-    most_levels: int,
+    max_nodes: int,
+    max_levels: int,
     heat: Callable[[RadixNode[K, P]], int] = lambda node: node.hits,
 ) -> list[OutlineNode[K, P]]:
-    """The `most` nodes of most `heat`, of equals the longest edges; each after its parent.
+    """The `max_nodes` nodes of most `heat`, of equals those with the longest edges; each after its parent.
 
-    No child may have more heat than its parent, so that none is shown without all that leads to it. Takes
-    time for the children of those shown, of which it looks at 50,000 and no more.
+    No child may have more heat than its parent, so that none is shown without its ancestors. Takes time
+    in proportion to the children of the shown nodes, of which it looks at 50,000 at most.
     """
     shown: list[OutlineNode[K, P]] = []
     heap: list[tuple[int, int, int, RadixNode[K, P], int | None, int]] = []
@@ -43,23 +43,23 @@ def outline(
 
     def push(children: Iterator[RadixNode[K, P]], parent: int | None, level: int) -> None:
         nonlocal looked_at, pushed
-        room = max(0, _MAX_CHILDREN_COUNTED - looked_at)
-        seen = [child for child, _ in zip(children, range(room), strict=False)]
+        left = max(0, _MAX_CHILDREN_COUNTED - looked_at)
+        seen = [child for child, _ in zip(children, range(left), strict=False)]
         looked_at += len(seen)
-        for child in nlargest(most, seen, key=lambda child: (heat(child), child.size)):
+        for child in nlargest(max_nodes, seen, key=lambda child: (heat(child), child.size)):
             pushed += 1
             heappush(heap, (-heat(child), -child.size, pushed, child, parent, level))
 
     for root in tree.roots():
         push(iter(root.children.values()), None, 0)
-    while heap and len(shown) < most:
+    while heap and len(shown) < max_nodes:
         *_, node, parent, level = heappop(heap)
         shown.append(OutlineNode(node, parent, level, len(node.children), _strides_below(node)))
         if parent is not None:
             above = shown[parent]
             above.hidden -= 1
             above.hidden_strides -= node.size
-        if level + 1 < most_levels:
+        if level + 1 < max_levels:
             push(iter(node.children.values()), len(shown) - 1, level + 1)
     return shown
 

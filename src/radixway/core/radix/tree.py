@@ -63,8 +63,8 @@ class RadixTree(Generic[K, P]):
     def touch(self, where: PrefixMatch[K, P] | RadixNode[K, P]) -> None:
         """Count one use of the path to `where`: for each node on it a hit, and its most recent use.
 
-        The last edge counts as a whole, also if a match ends inside it. Whoever locks the match, which splits
-        the edge there, touches the node returned instead.
+        The last edge counts as a whole, also if a match ends inside it. Locking the match splits the
+        edge there: touch the node that it returns instead.
         """
         node = where.node if isinstance(where, PrefixMatch) else where
         renew = self._queue.move_to_back
@@ -85,7 +85,7 @@ class RadixTree(Generic[K, P]):
         """Continue the locked `node` by `key`; the caller's lock moves to the end of it.
 
         Does what inserting the whole sequence, locking it and unlocking `node` would do, but in time that
-        depends on the new part only, and a leaf that nobody else has locked becomes longer in place instead
+        depends on the new part only, and a leaf without other locks becomes longer in place instead
         of getting a child, unless its priority is higher. `payload`, and the `existed` of the answer, count
         from the end of `node`.
         """

@@ -1,6 +1,6 @@
 """Telemetry of the gateway: metrics, traces, logs and the journal of each request.
 
-`scrapes.py` reads a gateway's metrics again, for whoever shows them to people.
+`scrapes.py` reads a gateway's metrics again, to show them to people.
 
 State, and the file that owns it:
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
-_ASKED = "driver_version,name,memory.total,memory.used,utilization.gpu,uuid"
+_QUERY_FIELDS = "driver_version,name,memory.total,memory.used,utilization.gpu,uuid"
 _MB = 1 << 20
 _GOOD_FOR_S = 5.0
 _PROGRAM_TIMEOUT_S = 10.0
@@ -39,22 +39,22 @@ class GpuStatus:
 
 
 class GpuMonitor:
-    """Belongs to one event loop. Asks again after some seconds, and not at all where nobody can answer."""
+    """Belongs to one event loop. Asks again after some seconds, and not at all without `nvidia-smi`."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         """`clock`: seconds that only go up."""
         self._clock = clock
         self._program = shutil.which("nvidia-smi")
         self._known: list[GpuStatus] = []
-        self._asked_at = -_GOOD_FOR_S
-        self._asking = asyncio.Lock()
+        self._read_at = -_GOOD_FOR_S
+        self._lock = asyncio.Lock()
 
     async def read_gpus(self) -> list[GpuStatus]:
         """Return the GPUs by number."""
-        async with self._asking:
-            if self._program is not None and self._clock() >= self._asked_at + _GOOD_FOR_S:
+        async with self._lock:
+            if self._program is not None and self._clock() >= self._read_at + _GOOD_FOR_S:
                 self._known = parse_nvidia_smi(await _run_program(self._program))
-                self._asked_at = self._clock()
+                self._read_at = self._clock()
         return self._known
 
 
@@ -64,7 +64,7 @@ def parse_nvidia_smi(output: str) -> list[GpuStatus]:
     return [
         GpuStatus(row[0], row[1], _parse_number(row[2]), _parse_number(row[3]), _parse_number(row[4]), row[5])
         for row in rows
-        if len(row) == _ASKED.count(",") + 1
+        if len(row) == _QUERY_FIELDS.count(",") + 1
     ]
 
 
@@ -79,7 +79,7 @@ async def _run_program(program: str) -> str:
     try:
         process = await asyncio.create_subprocess_exec(
             program,
-            f"--query-gpu={_ASKED}",
+            f"--query-gpu={_QUERY_FIELDS}",
             "--format=csv,noheader,nounits",
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,

@@ -20,7 +20,7 @@ JournalKey = tuple[str | None, str]
 
 
 class ExplainableDecision(Protocol):
-    """A decision that puts itself into words when it is read, not for every request."""
+    """A decision whose fields are built when it is read, not for every request."""
 
     def explain(self) -> dict[str, Any]:
         """Return the fields: JSON values, never prompt text."""
@@ -30,8 +30,8 @@ class Journal:
     """Entries of one request, each `(step, seconds since the request began, fields)`."""
 
     __slots__ = (
-        "_book",
         "_origin",
+        "_store",
         "began_at",
         "entries",
         "number",
@@ -54,22 +54,22 @@ class Journal:
         """Its place in a trace, where traces are kept."""
         self.entries: list[tuple[str, float, dict[str, Any] | ExplainableDecision]] = []
         self.number = 0
-        """The how manieth its book has kept."""
-        self._book: JournalStore | None = None
+        """Its number in the store, counted from 1."""
+        self._store: JournalStore | None = None
         """Notified of entries that are added after the request."""
 
     def add(self, step: str, decision: ExplainableDecision | None = None, **fields: Any) -> None:
         """Append what `step` decided: a decision, or fields of JSON values. Never prompt text."""
         self.entries.append((step, perf_counter() - self._origin, decision or fields))
-        if self._book is not None:
-            self._book.update_journal(self)
+        if self._store is not None:
+            self._store.update_journal(self)
 
     def record_timing(self, name: str, began_s: float, **fields: Any) -> None:
-        """Note how long took what began at `began_s` (see `elapsed_s`), where the request is traced."""
+        """Record a stage that began at `began_s` (see `elapsed_s`), where the request is traced."""
         if self.trace is not None:
             self.trace.add_stage(name, began_s, self.elapsed_s(), **fields)
-            if self._book is not None:
-                self._book.update_journal(self)
+            if self._store is not None:
+                self._store.update_journal(self)
 
     def since_origin_s(self, at: float) -> float:
         """Return `at`, a reading of `perf_counter`, as `elapsed_s` gives it."""
@@ -82,7 +82,7 @@ class Journal:
 
     @property
     def is_traced(self) -> bool:
-        """True if anybody will see how long its parts took."""
+        """True if the durations of its parts are recorded."""
         return self.trace is not None and self.trace.sampled
 
     @property
@@ -105,7 +105,7 @@ class Journal:
         """Restore the state for a reader."""
         self.request_id, self.began_at, self._origin, self.number, self.entries = state[:5]
         self.tenant, self.user, self.session, self.trace = state[5:]
-        self._book = None
+        self._store = None
 
     def explain(self) -> dict[str, Any]:
         """The journal as `/explain/{id}` shows it."""
@@ -114,8 +114,8 @@ class Journal:
             "began_at": self.began_at,
             "steps": [
                 {"step": step, "at_ms": round(at * 1e3, 3)}
-                | (said if isinstance(said, dict) else said.explain())
-                for step, at, said in self.entries
+                | (fields if isinstance(fields, dict) else fields.explain())
+                for step, at, fields in self.entries
             ],
         }
 
@@ -128,14 +128,14 @@ _MAX_BYTES = 256 * 2**20
 class JournalStore(Component):
     """The journals of the latest `capacity` requests, by tenant and request id.
 
-    Of an id that a tenant repeats the newest is kept; nobody's takes the place of another tenant's.
+    When a tenant repeats an id, its newest journal is kept; one tenant's never replaces another's.
 
     The latest few are kept as they are, all others are packed by the page; what is read of them is a copy.
     Numbers rise by one with each journal, and so do the places of a page:
 
         pages   [1 … 16] [17 … 32] … [_open_from - 16 … _open_from - 1]   None in place of what was forgotten
-        open    [_open_from … _kept]
-        kept    _oldest … _kept, of which `_numbers` has the newest of each id
+        open    [_open_from … _newest]
+        kept    _oldest … _newest, of which `_numbers` has the newest of each id
     """
 
     name = "journals"
@@ -145,7 +145,7 @@ class JournalStore(Component):
         """`max_bytes`: beyond that, pages are forgotten even before there are `capacity` journals."""
         self._capacity = capacity
         self._max_bytes = max_bytes
-        self._kept = 0
+        self._newest = 0
         self._oldest = 1
         self._open: list[Journal | None] = []
         self._open_from = 1
@@ -157,12 +157,12 @@ class JournalStore(Component):
         return len(self._numbers)
 
     def save_journal(self, journal: Journal) -> None:
-        """Remember a journal and what is added to it later; beyond the capacity the oldest is forgotten."""
-        self._kept += 1
-        journal.number, journal._book = self._kept, self
+        """Store `journal` and later additions to it; beyond the capacity the oldest is forgotten."""
+        self._newest += 1
+        journal.number, journal._store = self._newest, self
         self._open.append(journal)
         self._numbers[journal.key] = journal.number
-        while self._kept - self._oldest >= self._capacity:
+        while self._newest - self._oldest >= self._capacity:
             self._forget_oldest()
         if len(self._open) >= _JOURNALS_PER_BLOCK:
             self._pack_open()
@@ -181,7 +181,7 @@ class JournalStore(Component):
         gone = 0
         for page in self._pages:
             journals = page.unpack()
-            left = [None if each is None or which(each) else each for each in journals]
+            left = [None if journal is None or which(journal) else journal for journal in journals]
             for journal, stays in zip(journals, left, strict=True):
                 if journal is not None and stays is None and journal.number >= self._oldest:
                     gone += self._forget_key(journal.key, journal.number)
@@ -191,49 +191,49 @@ class JournalStore(Component):
                 self.size_bytes += page.size_bytes
         for at, journal in enumerate(self._open):
             if journal is not None and which(journal):
-                self._open[at] = journal._book = None
+                self._open[at] = journal._store = None
                 gone += self._forget_key(journal.key, journal.number)
         return gone
 
     async def erase(self, subject: Subject) -> int:
 
         def is_meant(journal: Journal) -> bool:
-            said = {
+            labels = {
                 "tenant": journal.tenant,
                 "user": journal.user,
                 "session": journal.session,
                 "request": journal.request_id,
             }
-            return subject.given().items() <= said.items()
+            return subject.given().items() <= labels.items()
 
         return self.forget_journals(is_meant)
 
-    def journals_before(self, number: int | None, most: int) -> list[Journal]:
-        """Return the latest `most` journals before number `number` (None: of all), the newest first.
+    def journals_before(self, number: int | None, limit: int) -> list[Journal]:
+        """Return the latest `limit` journals before number `number` (None: of all), the newest first.
 
         Those that a newer one of the same id hides are among them.
         """
         found: list[Journal] = []
-        end = self._kept + 1 if number is None else min(number, self._kept + 1)
-        while end > self._oldest and len(found) < most:
+        end = self._newest + 1 if number is None else min(number, self._newest + 1)
+        while end > self._oldest and len(found) < limit:
             first, journals = self._neighbors_of(end - 1)
             found += [
-                each
-                for each in reversed(journals[max(0, self._oldest - first) : end - first])
-                if each is not None
+                journal
+                for journal in reversed(journals[max(0, self._oldest - first) : end - first])
+                if journal is not None
             ]
             end = first
-        del found[most:]
+        del found[limit:]
         return found
 
-    def latest_journals(self, most: int) -> Iterator[Journal]:
-        """The latest `most` journals of now, newest first. May be gone through in any thread."""
+    def latest_journals(self, limit: int) -> Iterator[Journal]:
+        """The latest `limit` journals of now, newest first. May be gone through in any thread."""
         blocks = [(page.first, page.unpack) for page in self._pages]
         unpacked = self._open.copy()
-        return _unpack_blocks([*blocks, (self._open_from, lambda: unpacked)], self._oldest, most)
+        return _unpack_blocks([*blocks, (self._open_from, lambda: unpacked)], self._oldest, limit)
 
     def find_journal(self, request_id: str, tenant: str | None = None) -> Journal | None:
-        """Return the newest journal of that id, of `tenant` or (None) of whoever used the id first."""
+        """Return the newest journal of that id, of `tenant` or (None) of the id's first tenant."""
         if tenant is not None:
             number = self._numbers.get((tenant, request_id))
         else:
@@ -246,9 +246,9 @@ class JournalStore(Component):
     def cache_entry_of(self, request_id: str, tenant: str) -> str | None:
         """Return the entry of the semantic cache that a tenant's request left, if it is known here."""
         journal = self.find_journal(request_id, tenant)
-        for step, _, said in journal.entries if journal is not None else ():
-            if step == "semantic_cache_keep" and isinstance(said, dict) and "entry" in said:
-                return str(said["entry"])
+        for step, _, fields in journal.entries if journal is not None else ():
+            if step == "semantic_cache_keep" and isinstance(fields, dict) and "entry" in fields:
+                return str(fields["entry"])
         return None
 
     def is_newest(self, journal: Journal) -> bool:
@@ -281,7 +281,7 @@ class JournalStore(Component):
             journal = self._open[number - self._open_from]
             self._open[number - self._open_from] = None
             if journal is not None:
-                journal._book = None
+                journal._store = None
                 self._forget_key(journal.key, number)
             return
         page = self._pages[0]
@@ -310,7 +310,7 @@ class _JournalBlock:
 
     def pack(self, journals: list[Journal | None]) -> None:
         """Hold `journals` instead."""
-        self.keys = tuple(None if each is None else each.key for each in journals)
+        self.keys = tuple(None if journal is None else journal.key for journal in journals)
         """None: it is forgotten."""
         self._packed = JournalPage(journals)
         self.amended: dict[int, JournalPage] = {}
@@ -326,18 +326,18 @@ class _JournalBlock:
     @property
     def size_bytes(self) -> int:
         """Return the packed bytes."""
-        return self._packed.size_bytes + sum(each.size_bytes for each in self.amended.values())
+        return self._packed.size_bytes + sum(page.size_bytes for page in self.amended.values())
 
 
 def _unpack_blocks(
-    blocks: list[tuple[int, Callable[[], list[Journal | None]]]], oldest: int, most: int
+    blocks: list[tuple[int, Callable[[], list[Journal | None]]]], oldest: int, limit: int
 ) -> Iterator[Journal]:
     for first, unpack in reversed(blocks):
         journals = unpack()
         for at in range(len(journals) - 1, -1, -1):
             journal = journals[at]
-            if most <= 0 or first + at < oldest:
+            if limit <= 0 or first + at < oldest:
                 return
             if journal is not None:
                 yield journal
-                most -= 1
+                limit -= 1

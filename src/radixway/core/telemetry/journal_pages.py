@@ -41,7 +41,7 @@ class _Treatment(Enum):
     """A page refers to it."""
     PICKLE = auto()
     """pickle knows how to take it apart."""
-    KEEP_WHOLE = auto()
+    KEEP_OBJECT = auto()
     """Keep the object: packing might fail."""
 
 
@@ -59,7 +59,7 @@ class JournalPage:
         try:
             self._packed, self._shared = _pack_content(content, frozenset())
         except _NOT_PICKLED:
-            unfit = frozenset(id(each) for each in content if not _is_picklable(each))
+            unfit = frozenset(id(item) for item in content if not _is_picklable(item))
             self._packed, self._shared = _pack_content(content, unfit)
 
     def unpack(self) -> list[Any]:
@@ -109,7 +109,7 @@ class _Pickler(pickle.Pickler):
         if treatment is _Treatment.REFER:
             self.shared.append(thing)
             return _SharedReference, (len(self.shared) - 1,)
-        if treatment is _Treatment.KEEP_WHOLE:
+        if treatment is _Treatment.KEEP_OBJECT:
             raise pickle.PicklingError(kind.__qualname__)
         return NotImplemented
 
@@ -136,13 +136,13 @@ def _treatment_of(kind: type) -> _Values | _Treatment:
     own = vars(kind).get("__dataclass_params__")  # not its base's
     if not is_dataclass(kind) or own is None or not own.init or hasattr(kind, "__post_init__"):
         is_known = kind.__module__.partition(".")[0] in _KNOWN_PACKAGES
-        return _Treatment.PICKLE if is_known else _Treatment.KEEP_WHOLE
+        return _Treatment.PICKLE if is_known else _Treatment.KEEP_OBJECT
     every = fields(kind)
-    names = [each.name for each in every]
-    if not names or any(not each.init or each.kw_only for each in every):
+    names = [field.name for field in every]
+    if not names or any(not field.init or field.kw_only for field in every):
         return _Treatment.PICKLE
     read = attrgetter(*names)  # a third cheaper than what pickle does with slots by itself
-    left_out = [(at, each.default) for at, each in enumerate(every) if not each.metadata.get("packed", True)]
+    left_out = [(at, one.default) for at, one in enumerate(every) if not one.metadata.get("packed", True)]
     if not left_out:
         return read if len(names) > 1 else lambda thing: (read(thing),)
 

@@ -1,7 +1,7 @@
 """Reads a gateway's `/metrics/prometheus`: totals now, and rates between two scrapes.
 
-For whoever shows a gateway to people (`radixway top`, the console's live page) and has no Prometheus to ask.
-The arithmetic is Prometheus' own: counters that fell began anew, quantiles lie on a line within a bucket.
+For views of a gateway (`radixway top`, the console's live page) that work without a Prometheus server.
+The arithmetic is Prometheus' own: counters that fell were reset, quantiles lie on a line within a bucket.
 """
 
 from collections import deque
@@ -108,38 +108,38 @@ class ScrapeDelta:
 
 
 class ScrapeHistory:
-    """The latest scrapes of one gateway, as far back as anybody looks."""
+    """The latest scrapes of one gateway, as far back as `window_s`."""
 
     def __init__(self, window_s: float) -> None:
         self.window_s = window_s
-        self._kept: deque[MetricsScrape] = deque()
+        self._scrapes: deque[MetricsScrape] = deque()
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._scrapes)
 
     def add_scrape(self, scrape: MetricsScrape) -> None:
         """Add `scrape`, which is later than all before it; those that no window reaches any more go."""
-        self._kept.append(scrape)
-        while len(self._kept) > 2 and self._kept[1].at <= scrape.at - self.window_s:
-            self._kept.popleft()
+        self._scrapes.append(scrape)
+        while len(self._scrapes) > 2 and self._scrapes[1].at <= scrape.at - self.window_s:
+            self._scrapes.popleft()
 
     def forget_scrapes(self) -> None:
-        """Begin anew: what comes next has nothing to do with what was."""
-        self._kept.clear()
+        """Drop all scrapes: the next one is unrelated to them."""
+        self._scrapes.clear()
 
     @property
     def latest(self) -> MetricsScrape | None:
         """The newest one, if there is any."""
-        return self._kept[-1] if self._kept else None
+        return self._scrapes[-1] if self._scrapes else None
 
     def delta_over_window(self) -> ScrapeDelta | None:
         """Return the change from the newest scrape back over the window, or as far as there is; None before
         the second."""
-        return ScrapeDelta(self._kept[0], self._kept[-1]) if len(self._kept) > 1 else None
+        return ScrapeDelta(self._scrapes[0], self._scrapes[-1]) if len(self._scrapes) > 1 else None
 
 
 def _counter_increase(before: float, after: float) -> float:
-    return after - before if after >= before else after  # it fell: the process began anew
+    return after - before if after >= before else after  # it fell: the process was restarted
 
 
 def _select_series(series: Series, having: Mapping[str, str]) -> Iterator[tuple[Labels, float]]:
@@ -150,7 +150,7 @@ def _select_series(series: Series, having: Mapping[str, str]) -> Iterator[tuple[
 def _sum_by_label(label: str, series: Iterator[tuple[Labels, float]]) -> dict[str, float]:
     sums: dict[str, float] = {}
     for labels, value in series:
-        key = next((held for name, held in labels if name == label), "")
+        key = next((label_value for name, label_value in labels if name == label), "")
         sums[key] = sums.get(key, 0.0) + value
     return sums
 
@@ -161,12 +161,12 @@ def _histogram_quantile(q: float, buckets: list[tuple[float, float]]) -> float |
         return None
     rank = q * buckets[-1][1]
     lower = below = 0.0
-    for bound, at_most in buckets:
-        if at_most >= rank and at_most > below:
+    for bound, cumulative in buckets:
+        if cumulative >= rank and cumulative > below:
             if bound == inf:
                 return lower
-            return lower + (bound - lower) * (rank - below) / (at_most - below)
-        lower, below = bound, at_most
+            return lower + (bound - lower) * (rank - below) / (cumulative - below)
+        lower, below = bound, cumulative
     return lower
 
 
@@ -269,5 +269,5 @@ def read_worker_stats(change: ScrapeDelta) -> dict[str, WorkerStats]:
     }
 
 
-def _ratio_or_none(part: float, whole: float) -> float | None:
-    return part / whole if whole else None
+def _ratio_or_none(numerator: float, denominator: float) -> float | None:
+    return numerator / denominator if denominator else None

@@ -52,43 +52,42 @@ class FittedTable:
 
     def print_to(self, console: Console) -> None:
         """Print it on `console`, as wide as the terminal, or as COLUMNS says."""
-        said = os.environ.get("COLUMNS", "")
-        width = int(said) if said.isdecimal() else console.width if console.is_terminal else None
+        columns = os.environ.get("COLUMNS", "")
+        width = int(columns) if columns.isdecimal() else console.width if console.is_terminal else None
         lines = self.lines(width)
         console.print(Text("\n".join(lines)), soft_wrap=True)
 
     def lines(self, width: int | None) -> list[str]:
         """The table in lines of at most `width` characters; None: as long as they get."""
-        kept = list(range(len(self._columns)))
+        shown = list(range(len(self._columns)))
         dropped: list[int] = []
         while True:
-            widths = self._fit_widths(kept, width, fold=False)
-            droppable = [at for at in kept if self._columns[at].drop_order]
+            widths = self._fit_widths(shown, width, fold=False)
+            droppable = [at for at in shown if self._columns[at].drop_order]
             if widths is not None or not droppable:
                 break
             dropped.append(max(droppable, key=lambda at: self._columns[at].drop_order))
-            kept.remove(dropped[-1])
-        widths = widths or self._fit_widths(kept, width, fold=True)
+            shown.remove(dropped[-1])
+        widths = widths or self._fit_widths(shown, width, fold=True)
         if widths is None:
             return self._record_lines()
-        lines = [
-            line for row in (self._header_lines(kept, widths), *self._row_lines(kept, widths)) for line in row
-        ]
+        rows = (self._header_lines(shown, widths), *self._row_lines(shown, widths))
+        lines = [line for row in rows for line in row]
         if dropped:
             names = ", ".join(self._columns[at].name for at in sorted(dropped))
             lines.append(f" no room for: {names}")
         return lines
 
-    def _fit_widths(self, kept: Sequence[int], width: int | None, *, fold: bool) -> list[int] | None:
-        cells = [max((cell_len(row[at]) for row in self._rows), default=0) for at in kept]
-        names = [self._columns[at].name for at in kept]
+    def _fit_widths(self, shown: Sequence[int], width: int | None, *, fold: bool) -> list[int] | None:
+        cells = [max((cell_len(row[at]) for row in self._rows), default=0) for at in shown]
+        names = [self._columns[at].name for at in shown]
         full = [max(cell, cell_len(name)) for cell, name in zip(cells, names, strict=True)]
         if width is None or _total_width(full) <= width:
             return full
         # The words of a heading may stand below each other.
         words = [max(map(cell_len, name.split()), default=0) for name in names]
         widths = [max(cell, word) for cell, word in zip(cells, words, strict=True)]
-        columns = [self._columns[at] for at in kept]
+        columns = [self._columns[at] for at in shown]
         texts = [at for at, column in enumerate(columns) if not (column.is_number or column.is_id)]
         while fold and _total_width(widths) > width:
             widest = max(texts, key=lambda at: widths[at], default=None)
@@ -97,33 +96,34 @@ class FittedTable:
             widths[widest] -= 1
         return widths if _total_width(widths) <= width else None
 
-    def _header_lines(self, kept: Sequence[int], widths: Sequence[int]) -> list[str]:
-        stacks = [_wrap_name(self._columns[at].name, width) for at, width in zip(kept, widths, strict=True)]
-        return self._join_columns(kept, widths, stacks)
+    def _header_lines(self, shown: Sequence[int], widths: Sequence[int]) -> list[str]:
+        names = (self._columns[at].name for at in shown)
+        stacks = [_wrap_name(name, width) for name, width in zip(names, widths, strict=True)]
+        return self._join_columns(shown, widths, stacks)
 
-    def _row_lines(self, kept: Sequence[int], widths: Sequence[int]) -> list[list[str]]:
+    def _row_lines(self, shown: Sequence[int], widths: Sequence[int]) -> list[list[str]]:
         return [
             self._join_columns(
-                kept,
+                shown,
                 widths,
                 [
                     chop_cells(row[at], width) if width else [""]
-                    for at, width in zip(kept, widths, strict=True)
+                    for at, width in zip(shown, widths, strict=True)
                 ],
             )
             for row in self._rows
         ]
 
     def _join_columns(
-        self, kept: Sequence[int], widths: Sequence[int], stacks: Sequence[Sequence[str]]
+        self, shown: Sequence[int], widths: Sequence[int], stacks: Sequence[Sequence[str]]
     ) -> list[str]:
         lines = []
         for depth in range(max(map(len, stacks), default=0)):
             line = ""
-            for at, width, stack in zip(kept, widths, stacks, strict=True):
+            for at, width, stack in zip(shown, widths, stacks, strict=True):
                 text = stack[depth] if depth < len(stack) else ""
-                room = " " * (width - cell_len(text))
-                padded = room + text if self._columns[at].is_number else text + room
+                padding = " " * (width - cell_len(text))
+                padded = padding + text if self._columns[at].is_number else text + padding
                 line += (" " if not line else " " * _GAP) + padded
             lines.append(line.rstrip())
         return lines
@@ -141,7 +141,7 @@ class FittedTable:
 
 def printable(text: str) -> str:
     """Return foreign `text` in one line without control characters."""
-    return "".join(each if each.isprintable() else "·" for each in text)
+    return "".join(char if char.isprintable() else "·" for char in text)
 
 
 def _total_width(widths: Sequence[int]) -> int:

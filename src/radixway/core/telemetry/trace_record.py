@@ -23,7 +23,7 @@ _MAX_TRACESTATE_MEMBERS = 32
 
 
 class CallerSpan(NamedTuple):
-    """The span that a request comes from, by its own word."""
+    """The span that a request says it comes from."""
 
     trace_id: int
     span_id: int
@@ -41,7 +41,7 @@ def parse_caller_span(headers: Iterable[tuple[bytes, bytes]]) -> CallerSpan | No
             parents.append(value)
         elif name == TRACESTATE:
             states.append(value)
-    if len(parents) != 1:  # of two, nobody knows which is true
+    if len(parents) != 1:  # of two, either could be wrong
         return None
     found = _PARENT.fullmatch(parents[0].strip(b" \t"))
     if found is None:
@@ -60,13 +60,13 @@ def format_traceparent(trace_id: int, span_id: int, *, sampled: bool) -> bytes:
 
 
 def _join_tracestate(given: list[bytes]) -> bytes:
-    whole = b",".join(given)
-    if not whole or len(whole) > _MAX_TRACESTATE_BYTES:
+    joined = b",".join(given)
+    if not joined or len(joined) > _MAX_TRACESTATE_BYTES:
         return b""
-    members = [member for each in whole.split(b",") if (member := each.strip(b" \t"))]
+    members = [member for part in joined.split(b",") if (member := part.strip(b" \t"))]
     keys = {member.partition(b"=")[0] for member in members}
-    sound = len(keys) == len(members) <= _MAX_TRACESTATE_MEMBERS and all(map(_MEMBER.fullmatch, members))
-    return b",".join(members) if sound else b""
+    is_valid = len(keys) == len(members) <= _MAX_TRACESTATE_MEMBERS and all(map(_MEMBER.fullmatch, members))
+    return b",".join(members) if is_valid else b""
 
 
 _LAST = 2**64 - 1
@@ -89,19 +89,19 @@ class TimedStage(NamedTuple):
 class TraceRecord:
     """A request's place in a trace. Only a `sampled` one collects anything."""
 
-    __slots__ = ("caller", "sampled", "span_id", "stretches", "trace_id", "unbelieved")
+    __slots__ = ("caller", "sampled", "span_id", "stages", "trace_id", "unverified")
 
     def __init__(
-        self, caller: CallerSpan | None, *, sampled: bool, unbelieved: CallerSpan | None = None
+        self, caller: CallerSpan | None, *, sampled: bool, unverified: CallerSpan | None = None
     ) -> None:
-        """`caller`: whose trace goes on; None begins one. `unbelieved`: whose word is only noted."""
+        """`caller`: whose trace goes on; None begins one. `unverified`: a caller that is only recorded."""
         self.caller = caller
-        self.unbelieved = unbelieved
+        self.unverified = unverified
         self.sampled = sampled
         bits = getrandbits(192)  # one call costs as much as a bit of it
         self.trace_id = bits >> 64 or 1 if caller is None else caller.trace_id
         self.span_id = bits & _LAST or 1
-        self.stretches: Sequence[TimedStage] = [] if sampled else ()
+        self.stages: Sequence[TimedStage] = [] if sampled else ()
 
     @property
     def id(self) -> str:
@@ -114,12 +114,12 @@ class TraceRecord:
 
     def propagation_headers(self, number: int) -> list[tuple[bytes, bytes]]:
         """Return the headers for a worker that works within the span of that number."""
-        told = [
+        headers = [
             (TRACEPARENT, format_traceparent(self.trace_id, self.span_id_of(number), sampled=self.sampled))
         ]
         if self.caller is not None and self.caller.state:
-            told.append((TRACESTATE, self.caller.state))
-        return told
+            headers.append((TRACESTATE, self.caller.state))
+        return headers
 
     def propagation_lines(self, number: int) -> bytes:
         """Return the same headers as HTTP/1.1 writes them."""
@@ -137,6 +137,6 @@ class TraceRecord:
         number: int = 0,
         **fields: Any,
     ) -> None:
-        """Note a stretch of time, if anybody is to see it. `fields` are JSON values, never prompt text."""
-        if isinstance(self.stretches, list):
-            self.stretches.append(TimedStage(name, began_s, ended_s, fields, holds, number))
+        """Record a stretch of time if the trace is sampled. `fields` are JSON values, never prompt text."""
+        if isinstance(self.stages, list):
+            self.stages.append(TimedStage(name, began_s, ended_s, fields, holds, number))

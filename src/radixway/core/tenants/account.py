@@ -1,4 +1,4 @@
-"""A tenant's account: what it has in hand and has used, and whether one more request may come in."""
+"""A tenant's account: its running requests and usage, and whether one more request may come in."""
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -11,7 +11,7 @@ from radixway.core.pipeline import LimitReachedError
 
 
 class SlidingWindow:
-    """A sum over the last minute, in slots of a second: bounded memory whatever is counted.
+    """A sum over the last minute, in slots of a second: memory is bounded.
 
     What is counted leaves the sum after 60 to 61 seconds. Times are seconds of any clock; one that goes back
     counts into the latest slot.
@@ -84,23 +84,23 @@ class PeriodUsage:
 
 @dataclass(slots=True)
 class TenantAccount:
-    """Admission and what is spent. Synchronous; `now` is seconds since the epoch.
+    """Admits requests and counts usage. Synchronous; `now` is seconds since the epoch.
 
-    A request is let in while what was used, what is reserved for those in hand and its own estimate stay
-    within every limit. The estimate counts for no more than the limit, so that whoever has used nothing and
-    has nothing in hand is always let in. Every `admit_request` is followed by one `settle_usage`.
+    A request is admitted while past usage, reservations of running requests and its own estimate stay within
+    every limit. The estimate counts for no more than the limit, so that a tenant without usage and running
+    requests is always admitted. Every `admit_request` is followed by one `settle_usage`.
     """
 
     tenant: str
     rates: RatesConfig = field(default_factory=RatesConfig)
     quotas: QuotasConfig = field(default_factory=QuotasConfig)
-    in_hand: int = 0
+    in_flight: int = 0
     reserved_tokens: int = 0
     reserved_cost: float = 0.0
     day: PeriodUsage = field(default_factory=PeriodUsage)
     month: PeriodUsage = field(default_factory=PeriodUsage)
     refused: dict[str, int] = field(default_factory=dict)
-    """Requests that were not let in, by limit."""
+    """Refused requests, by limit."""
     estimates: bool = field(init=False)
     """Whether a request's expected usage matters."""
     _has_rates: bool = field(init=False)
@@ -116,7 +116,7 @@ class TenantAccount:
 
     @property
     def is_limited(self) -> bool:
-        """True if there is anything that it may not do."""
+        """True if any limit is configured."""
         return self._has_rates or self._has_quotas
 
     def admit_request(self, now: float, estimate: UsageEstimate = NOTHING) -> None:
@@ -126,7 +126,7 @@ class TenantAccount:
 
     def reserve_usage(self, now: float, estimate: UsageEstimate = NOTHING) -> None:
         """Reserve `estimate` for a request that was let in here or by a shared server."""
-        self.in_hand += 1
+        self.in_flight += 1
         if self.estimates:
             self.reserved_tokens += estimate.tokens
             self.reserved_cost += estimate.cost
@@ -134,35 +134,35 @@ class TenantAccount:
             self._requests.add_amount(now, 1)
 
     def check_limits(self, now: float, estimate: UsageEstimate = NOTHING) -> None:
-        """Return whether a request could be let in now. Raises LimitReachedError."""
+        """Check that a request may be admitted now. Raises LimitReachedError."""
         if self._has_rates:
             self._check_rates(now, estimate)
         if self._has_quotas:
             self._check_quotas(now, estimate)
 
     def count_refusal(self, now: float, limit: str, wait_s: int = 0) -> LimitReachedError:
-        """Count a request that is over a limit; what it is told. `wait_s`: of days and months it is known."""
+        """Count a refused request and return its error. `wait_s` is computed for limits per day and month."""
         self.refused[limit] = self.refused.get(limit, 0) + 1
         kind, _, period = limit.partition("_per_")
-        most = getattr(self.rates if limit in RatesConfig.model_fields else self.quotas, limit)
+        allowed = getattr(self.rates if limit in RatesConfig.model_fields else self.quotas, limit)
         if period in ("day", "month"):
             self._roll_periods(now)
             wait_s = ceil((self.day if period == "day" else self.month).until - now)
         if kind == "concurrent":
-            words = f"{most} requests at a time"
+            words = f"{allowed} requests at a time"
         elif kind == "cost":
-            words = f"{format_cost(most)} {self.quotas.currency} a {period}"
+            words = f"{format_cost(allowed)} {self.quotas.currency} a {period}"
         else:
-            words = f"{most:,} {kind} a {period}"
+            words = f"{allowed:,} {kind} a {period}"
         message = f"the tenant {self.tenant!r} may use {words} ({limit}), and has; again in {wait_s} s"
         return LimitReachedError(limit, message, wait_s)
 
     def settle_usage(self, now: float, estimate: UsageEstimate, tokens: int, cost: float) -> None:
-        """A request that was let in is over, and has used so much; `cost` in the quotas' currency."""
-        self.in_hand -= 1
+        """Count the usage of an admitted request that is over; `cost` in the quotas' currency."""
+        self.in_flight -= 1
         if self.estimates:
             self.reserved_tokens -= estimate.tokens
-            self.reserved_cost = self.reserved_cost - estimate.cost if self.in_hand else 0.0
+            self.reserved_cost = self.reserved_cost - estimate.cost if self.in_flight else 0.0
         if self._has_rates:
             self._tokens.add_amount(now, tokens)
         if self._has_quotas:
@@ -183,7 +183,7 @@ class TenantAccount:
         currency: dict[str, Any] = {"currency": quotas.currency}
         day, month = ({"resets_in_s": ceil(spent.until - now)} for spent in (self.day, self.month))
         found: list[tuple[str, float | None, float, dict[str, Any]]] = [
-            ("concurrent", rates.concurrent, self.in_hand, {}),
+            ("concurrent", rates.concurrent, self.in_flight, {}),
             ("requests_per_minute", rates.requests_per_minute, self._requests.current_total(now), minute),
             ("tokens_per_minute", rates.tokens_per_minute, self._tokens.current_total(now), minute),
             ("tokens_per_day", quotas.tokens_per_day, self.day.tokens, day),
@@ -192,29 +192,29 @@ class TenantAccount:
             ("cost_per_month", quotas.cost_per_month, round(self.month.cost, 9), month | currency),
         ]
         return [
-            {"name": name, "limit": most, "used": used, **more}
-            for name, most, used, more in found
-            if most is not None
+            {"name": name, "limit": allowed, "used": used, **details}
+            for name, allowed, used, details in found
+            if allowed is not None
         ]
 
     def check_reservations(self) -> None:
         """Raise AssertionError where running requests do not agree with what is reserved."""
-        assert self.in_hand >= 0 and self.reserved_tokens >= 0, self
-        assert self.in_hand or (self.reserved_tokens == 0 and self.reserved_cost == 0), self
+        assert self.in_flight >= 0 and self.reserved_tokens >= 0, self
+        assert self.in_flight or (self.reserved_tokens == 0 and self.reserved_cost == 0), self
         self._requests.check()
         self._tokens.check()
 
     def _check_rates(self, now: float, estimate: UsageEstimate) -> None:
         rates = self.rates
-        if rates.concurrent is not None and self.in_hand >= rates.concurrent:
+        if rates.concurrent is not None and self.in_flight >= rates.concurrent:
             raise self.count_refusal(now, "concurrent", 1)
-        most = rates.requests_per_minute
-        if most is not None and self._requests.current_total(now) >= most:
+        allowed = rates.requests_per_minute
+        if allowed is not None and self._requests.current_total(now) >= allowed:
             raise self.count_refusal(now, "requests_per_minute", self._requests.frees_in_s(now, 1))
-        most = rates.tokens_per_minute
-        if most is not None:
+        allowed = rates.tokens_per_minute
+        if allowed is not None:
             used = self._tokens.current_total(now)
-            over = used + self.reserved_tokens + min(estimate.tokens, most) - most
+            over = used + self.reserved_tokens + min(estimate.tokens, allowed) - allowed
             if over > 0:
                 wait_s = self._tokens.frees_in_s(now, over) if used else 1
                 raise self.count_refusal(now, "tokens_per_minute", wait_s)
@@ -241,8 +241,8 @@ class TenantAccount:
             self.month = PeriodUsage(until=_next_month(now))
 
 
-def _exceeds_limit(used: float, reserved: float, estimate: float, most: float) -> bool:
-    return used >= most or used + reserved + min(estimate, most) > most + 1e-9
+def _exceeds_limit(used: float, reserved: float, estimate: float, allowed: float) -> bool:
+    return used >= allowed or used + reserved + min(estimate, allowed) > allowed + 1e-9
 
 
 def _next_month(now: float) -> float:
@@ -251,9 +251,9 @@ def _next_month(now: float) -> float:
 
 
 class LimitsBackend:
-    """Lets requests in, and is told what became of them. `now` is seconds since the epoch.
+    """Admits requests and counts their usage in this process. `now` is seconds since the epoch.
 
-    This one keeps limits in this process; `SharedLimits` keeps those of all gateways.
+    `SharedLimits` does it for all gateways together.
     """
 
     async def admit_request(

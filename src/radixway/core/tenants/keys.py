@@ -27,7 +27,7 @@ class KnownKey:
 class KeyRing:
     """Finds a key in a time that does not depend on how much of it is right.
 
-    Keys are looked up by a digest under a secret of this process's own, so that nobody can know, or steer,
+    Keys are looked up by a digest under a secret of this process's own, so that callers cannot know or steer
     what their guess is compared with.
     """
 

@@ -33,7 +33,7 @@ class TenantLimits:
     def __init__(
         self,
         accounts: Mapping[str, TenantAccount],
-        book: UsageLedger,
+        ledger: UsageLedger,
         prices: PriceList,
         is_auto: Callable[[str], bool],
         clock: Callable[[], float] = time,
@@ -45,7 +45,7 @@ class TenantLimits:
         """
         self._limits = limits or LimitsBackend()
         self._accounts = accounts
-        self._book = book
+        self._ledger = ledger
         self._prices = prices
         self._is_auto = is_auto
         self._clock = clock
@@ -90,11 +90,11 @@ class TenantLimits:
     ) -> None:
         """Settle a finished request; `used` None: it failed and costs nothing."""
         now, routing = self._clock(), request.routing
-        kept = not routing.attempted_workers
-        model = (not kept and routing.resolved_model) or routing.metrics_model
-        figures = UsageTotals(1, failed=int(used is None), kept_answers=int(kept and used is not None))
+        is_cached = not routing.attempted_workers
+        model = (not is_cached and routing.resolved_model) or routing.metrics_model
+        figures = UsageTotals(1, failed=int(used is None), kept_answers=int(is_cached and used is not None))
         currency = ""
-        if used is not None and not kept:
+        if used is not None and not is_cached:
             figures.estimated = int(used.estimated)
             figures.prompt_tokens, figures.completion_tokens = used.prompt_tokens, used.completion_tokens
             figures.cached_tokens = used.cached_tokens
@@ -104,11 +104,11 @@ class TenantLimits:
         tokens = figures.prompt_tokens + figures.completion_tokens
         self._limits.settle_usage(account, now, estimate, tokens, cost)
         category = request.semantics.category or ""
-        self._book.record_usage(now, account.tenant, model, category, currency, figures)
+        self._ledger.record_usage(now, account.tenant, model, category, currency, figures)
 
 
 class SessionAdmission:
-    """Refuses calls of sessions, whose limits are kept further down, before anybody reads them."""
+    """Refuses calls of sessions, whose limits are kept further down, before they are read."""
 
     step_name = "Door"
 
@@ -163,6 +163,6 @@ def _combine_salt(salt: str, own: Any, field: str) -> str | list[str]:
         return salt
     if isinstance(own, str):
         return f"{salt}/{own}"
-    if isinstance(own, list) and all(isinstance(each, str) for each in own):
-        return [f"{salt}/{each}" for each in own]
+    if isinstance(own, list) and all(isinstance(item, str) for item in own):
+        return [f"{salt}/{item}" for item in own]
     raise BadRequest(f"{field} must be a text", param=field)

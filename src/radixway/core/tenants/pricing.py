@@ -22,16 +22,16 @@ class TokenCost(NamedTuple):
 class PriceList:
     """Prices by model name or pattern, the first that matches; else the semantic layer's."""
 
-    def __init__(self, given: Mapping[str, ModelPricing], beside: PricingOf = lambda model: None) -> None:
-        self._given = given
-        self._beside = beside
+    def __init__(self, pricing: Mapping[str, ModelPricing], fallback: PricingOf = lambda model: None) -> None:
+        self._pricing = pricing
+        self._fallback = fallback
 
     def cost_of(self, model: str, prompt_tokens: int, completion_tokens: int) -> TokenCost:
         """Return the cost of `prompt_tokens` and `completion_tokens` of `model`."""
-        pricing = self._given.get(model)
+        pricing = self._pricing.get(model)
         if pricing is None:
-            fitting = (given for pattern, given in self._given.items() if fnmatchcase(model, pattern))
-            pricing = next(fitting, None) or self._beside(model)
+            fitting = (pricing for pattern, pricing in self._pricing.items() if fnmatchcase(model, pattern))
+            pricing = next(fitting, None) or self._fallback(model)
         if pricing is None:
             return TokenCost()
         return TokenCost(pricing.cost(prompt_tokens, completion_tokens), pricing.currency)
@@ -70,23 +70,24 @@ def estimate_usage(raw: bytes, *, generates: bool = True) -> TokenUsage:
     if not generates:
         return TokenUsage(_estimate_prompt_tokens(raw), 0, estimated=True)
     try:
-        asked = _read(raw)
+        limits = _read(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        asked = _RequestedLimits()
-    given = asked.sampling_params
-    sampling = [each for each in (given if isinstance(given, list) else [given]) if isinstance(each, dict)]
-    longest = max((_bounded_count(each.get("max_new_tokens")) for each in sampling), default=0)
-    most = _bounded_count(asked.max_completion_tokens) or _bounded_count(asked.max_tokens) or longest
+        limits = _RequestedLimits()
+    given = limits.sampling_params
+    given = given if isinstance(given, list) else [given]
+    sampling = [params for params in given if isinstance(params, dict)]
+    longest = max((_bounded_count(params.get("max_new_tokens")) for params in sampling), default=0)
+    max_tokens = _bounded_count(limits.max_completion_tokens) or _bounded_count(limits.max_tokens) or longest
     copies = max(
-        _bounded_count(asked.n),
-        _bounded_count(asked.best_of),
-        *(_bounded_count(each.get("n")) for each in sampling),
+        _bounded_count(limits.n),
+        _bounded_count(limits.best_of),
+        *(_bounded_count(params.get("n")) for params in sampling),
         1,
     )
     prompts = max(
-        _count_prompts(asked.prompt), _count_prompts(asked.text), bytes(asked.input_ids).count(b"[") - 1, 1
+        _count_prompts(limits.prompt), _count_prompts(limits.text), bytes(limits.input_ids).count(b"[") - 1, 1
     )
-    answers = min((most or USUAL_COMPLETION_TOKENS) * copies * prompts, _MAX_TOKENS)
+    answers = min((max_tokens or USUAL_COMPLETION_TOKENS) * copies * prompts, _MAX_TOKENS)
     return TokenUsage(_estimate_prompt_tokens(raw), answers, estimated=True)
 
 

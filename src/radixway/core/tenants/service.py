@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 class TenantService(Component):
-    """Tenants, their accounts, and the book of what they used."""
+    """Tenants, their accounts, and the ledger of their usage."""
 
     name = "tenants"
 
@@ -45,12 +45,14 @@ class TenantService(Component):
         usage = section.usage
         self.ring = ring
         self.tenancies = {name: _build_tenant_policy(name, tenant) for name, tenant in named.items()}
-        self.accounts = {name: TenantAccount(name, each.rates, each.quotas) for name, each in named.items()}
-        self.book = UsageLedger(most_rows=usage.most_rows, keeps_deltas=usage.persist)
+        self.accounts = {
+            name: TenantAccount(name, given.rates, given.quotas) for name, given in named.items()
+        }
+        self.ledger = UsageLedger(max_rows=usage.most_rows, keeps_deltas=usage.persist)
         self.keeping: UsageWriter | None = None
         if usage.persist:
             self.keeping = UsageWriter(
-                self.book,
+                self.ledger,
                 (usage.path or radixway_home() / "usage.sqlite").expanduser(),
                 flush_s=usage.flush_s,
                 keep_days=usage.keep_days,
@@ -61,12 +63,12 @@ class TenantService(Component):
         self._pricing = section.pricing
         metrics.gauges(
             "radixway_tenant_limits_shared",
-            "Whether tenants' limits are those of all gateways: 1, or 0 while the server is away",
+            "Whether tenants' limits are those of all gateways: 1, or 0 while the server is unavailable",
             "over",
             lambda: [] if self._shared is None else [(self._shared.name, float(not self._shared.problem))],
             "min",
         )
-        publish_tenants(metrics, self.accounts, self.book.totals)
+        publish_tenants(metrics, self.accounts, self.ledger.totals)
 
     def middlewares(self, is_auto: Callable[[str], bool], pricing_of: PricingOf) -> list[Middleware]:
         """Return the limits, for the beginning of a pipeline, and what belongs behind the semantic cache.
@@ -74,8 +76,8 @@ class TenantService(Component):
         `is_auto`: whether a name leaves the model to the gateway. `pricing_of`: prices not given here.
         """
         prices = PriceList(self._pricing, pricing_of)
-        limits = TenantLimits(self.accounts, self.book, prices, is_auto, limits=self._limits)
-        salted = any(each.cache_salt is not None for each in self.tenancies.values())
+        limits = TenantLimits(self.accounts, self.ledger, prices, is_auto, limits=self._limits)
+        salted = any(tenancy.cache_salt is not None for tenancy in self.tenancies.values())
         return [limits, CacheSalting()] if salted else [limits]
 
     def session_admission(self) -> Middleware:
@@ -108,7 +110,7 @@ class TenantService(Component):
         self, by: Collection[str], first: date, last: date, tenant: str | None
     ) -> list[dict[str, Any]]:
         """Return the usage from `first` to `last`, by fields of `UsageKey`."""
-        return summarize_usage(self.book.rows.items(), by, first=first, last=last, tenant=tenant)
+        return summarize_usage(self.ledger.rows.items(), by, first=first, last=last, tenant=tenant)
 
     async def limits_of(self, tenant: str) -> list[dict[str, Any]]:
         """A tenant's limits, and how much of them is used."""
@@ -125,7 +127,7 @@ class TenantService(Component):
         """Restore today's and this month's usage from the ledger."""
         now = time()
         today = day_of(now)
-        for key, figures in self.book.rows.items():
+        for key, figures in self.ledger.rows.items():
             account = self.accounts.get(key.tenant)
             if account is None or key.day[:7] != today[:7]:
                 continue
@@ -222,7 +224,7 @@ def publish_tenants(
     counters("radixway_tenant_refused", "Requests of tenants over a limit", ("tenant", "limit"), refused)
     metrics.gauges(
         "radixway_tenant_in_hand",
-        "Requests in hand",
+        "Requests in flight",
         "tenant",
-        lambda: [(tenant, account.in_hand) for tenant, account in accounts.items()],
+        lambda: [(tenant, account.in_flight) for tenant, account in accounts.items()],
     )

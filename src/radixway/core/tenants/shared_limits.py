@@ -1,4 +1,4 @@
-"""Limits of all gateways together, over Valkey or Redis; of this one alone while the server is away."""
+"""Limits shared by all gateways over Valkey or Redis; local ones while the server is unavailable."""
 
 import asyncio
 import logging
@@ -51,15 +51,15 @@ def limit_arguments(rates: RatesConfig, quotas: QuotasConfig) -> list[str]:
 def parse_step_reply(
     answer: Sequence[Sequence[bytes | int]],
 ) -> tuple[list[tuple[str | None, int]], dict[str, float]]:
-    """Parse the script's reply: who gets in, and what is used of each limit.
+    """Parse the script's reply: which requests are admitted, and the usage of each limit.
 
-    For each who waits, in their order: the limit that it is over (None: it is in), and, for windows, the
-    seconds until there is room.
+    For each waiting request, in order: the limit that it exceeds (None: it is admitted), and, for windows,
+    the seconds until it would fit.
     """
-    told, sums = answer
+    decisions, sums = answer
     verdicts = [
         (LIMITS[int(which) - 1] if which else None, int(wait_s))
-        for which, wait_s in zip(told[::2], told[1::2], strict=True)
+        for which, wait_s in zip(decisions[::2], decisions[1::2], strict=True)
     ]
     return verdicts, {name: float(sum_) for name, sum_ in zip(LIMITS, sums, strict=True)}
 
@@ -72,7 +72,7 @@ class _WaitingRequest(NamedTuple):
 
 
 class BatchedLimiter:
-    """Steps follow each other, so that what the account has in hand is exact when it is said.
+    """Steps follow each other, so that the account's in-flight figures are exact when they are sent.
 
     What was used is told in numbered portions: one whose answer was lost is told again under its number, and
     counted once.
@@ -94,22 +94,22 @@ class BatchedLimiter:
         self._script = redis.register_script(STEP)
         self._limits = limit_arguments(account.rates, account.quotas)
         self._waiting: list[_WaitingRequest] = []
-        self._owed = UsageEstimate()
+        self._unsent = UsageEstimate()
         """Usage that is in no reservation yet."""
-        self._portion = UsageEstimate()
+        self._sending = UsageEstimate()
         self._number = 0
         self._changed = False
         """Reservations were returned that the server does not know of."""
-        self._one = asyncio.Lock()
+        self._step_lock = asyncio.Lock()
         self._stepping: asyncio.Task[None] | None = None
 
     @property
     def has_unsent_usage(self) -> bool:
         """The server has to be told something, or reminded of it."""
-        return self._changed or self._portion != NOTHING or self._account.in_hand > 0
+        return self._changed or self._sending != NOTHING or self._account.in_flight > 0
 
     async def admit_request(self, now: float, estimate: UsageEstimate) -> None:
-        """Let a request in. Raises LimitReachedError, and what a server that is away raises."""
+        """Let a request in. Raises LimitReachedError, and `ERRORS` where the server is unavailable."""
         verdict: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
         self._waiting.append(_WaitingRequest(now, estimate, verdict))
         self.start_step()
@@ -125,24 +125,24 @@ class BatchedLimiter:
 
     def add_usage(self, tokens: int, cost: float) -> None:
         """Add the `tokens` and `cost` of a request that is over."""
-        self._owed = UsageEstimate(self._owed.tokens + tokens, self._owed.cost + cost)
+        self._unsent = UsageEstimate(self._unsent.tokens + tokens, self._unsent.cost + cost)
         self._changed = True
 
     def start_step(self, on_failure: Callable[[Exception], None] = lambda _: None) -> None:
-        """Have the next step taken, unless one is under way, which looks for more at its end."""
+        """Start the next step, unless one is running: it takes the new usage along at its end."""
         if self._stepping is None or self._stepping.done():
             self._stepping = asyncio.get_running_loop().create_task(self._run_steps(on_failure))
 
     async def run_step(self) -> dict[str, float]:
-        """Send usage, judge those who wait; return what is used of each limit. Raises what `ERRORS` has."""
-        async with self._one:
+        """Send usage, judge the waiting requests; return each limit's usage. Raises what `ERRORS` has."""
+        async with self._step_lock:
             waiting, self._waiting = self._waiting, []
             try:
                 return await self._exchange_step(waiting)
             except BaseException as error:
                 self._changed = True
-                told = error if isinstance(error, ERRORS) else ConnectionError("nobody asked to the end")
-                _fail_waiting(waiting, told)
+                outage = error if isinstance(error, ERRORS) else ConnectionError("the step was cancelled")
+                _fail_waiting(waiting, outage)
                 raise
 
     async def _run_steps(self, on_failure: Callable[[Exception], None]) -> None:
@@ -156,38 +156,38 @@ class BatchedLimiter:
 
     async def _exchange_step(self, waiting: list[_WaitingRequest]) -> dict[str, float]:
         account = self._account
-        if self._portion == NOTHING and self._owed != NOTHING:
-            self._portion, self._owed = self._owed, NOTHING
+        if self._sending == NOTHING and self._unsent != NOTHING:
+            self._sending, self._unsent = self._unsent, NOTHING
             self._number += 1
         self._changed = False
         answer: Any = await self._script(
             keys=tenant_keys(self._section.prefix, account.tenant, day_of(self._clock())),
             args=[
                 *(self._gateway, self._section.forget_after_s, self._number),
-                *(account.in_hand, account.reserved_tokens, repr(account.reserved_cost)),
-                *(self._portion.tokens, repr(self._portion.cost)),
+                *(account.in_flight, account.reserved_tokens, repr(account.reserved_cost)),
+                *(self._sending.tokens, repr(self._sending.cost)),
                 *self._limits,
-                *(text for each in waiting for text in (each.estimate.tokens, repr(each.estimate.cost))),
+                *(text for one in waiting for text in (one.estimate.tokens, repr(one.estimate.cost))),
             ],
         )
-        self._portion = NOTHING
-        self._changed |= self._owed != NOTHING
+        self._sending = NOTHING
+        self._changed |= self._unsent != NOTHING
         verdicts, used = parse_step_reply(answer)
-        for each, (limit, wait_s) in zip(waiting, verdicts, strict=True):
-            if each.verdict.done():
+        for request, (limit, wait_s) in zip(waiting, verdicts, strict=True):
+            if request.verdict.done():
                 self._changed = True  # it has left: what it got goes back with the next step
             elif limit is not None:
-                each.verdict.set_result(account.count_refusal(each.now, limit, wait_s))
+                request.verdict.set_result(account.count_refusal(request.now, limit, wait_s))
             else:
-                account.reserve_usage(each.now, each.estimate)
-                each.verdict.set_result(None)
+                account.reserve_usage(request.now, request.estimate)
+                request.verdict.set_result(None)
         return used
 
 
 def _fail_waiting(waiting: Iterable[_WaitingRequest], error: Exception) -> None:
-    for each in waiting:
-        if not each.verdict.done():
-            each.verdict.set_result(error)
+    for request in waiting:
+        if not request.verdict.done():
+            request.verdict.set_result(error)
 
 
 _PAUSE_S = 1.0
@@ -199,8 +199,8 @@ class SharedLimits(Component, LimitsBackend):
     """Every account is judged by the server, one step at a time for each
     (`BatchedLimiter`).
 
-    The account in this process is kept besides: it is what holds while the server is away, which costs no
-    request more than `timeout_s`.
+    The account in this process is kept up to date too: it applies while the server is unavailable, which
+    delays no request by more than `timeout_s`.
     """
 
     name = "valkey"
@@ -210,9 +210,9 @@ class SharedLimits(Component, LimitsBackend):
     ) -> None:
         """`clock`: since the epoch. Raises ConfigError."""
         self._section = section
-        self._away_until = 0.0
+        self._down_until = 0.0
         self.problem: str | None = None
-        """Why limits are this gateway's alone now."""
+        """Why only this gateway's own limits apply now; None while the server answers."""
         try:
             self._redis = connect_valkey(
                 section.redis.get_secret_value(), answer_s=section.timeout_s, connect_s=section.timeout_s
@@ -221,23 +221,23 @@ class SharedLimits(Component, LimitsBackend):
             raise ConfigError(f"scale.limits.redis: {error}") from None
         self._renewing: asyncio.Task[None]
         gateway = uuid.uuid4().hex
-        self._lanes = {
+        self._limiters = {
             name: BatchedLimiter(account, self._redis, gateway, section, clock)
             for name, account in accounts.items()
             if account.is_limited
         }
 
     async def start(self) -> None:
-        """Renew what is in hand from now on."""
+        """Start renewing the reservations of running requests."""
         self._renewing = asyncio.create_task(self._renew_reservations(), name="limits of all gateways")
 
     async def stop(self) -> None:
-        """Tell what was used, and give all places back."""
+        """Send the remaining usage, and release all reservations."""
         await cancel_tasks([self._renewing])
         try:
             async with asyncio.timeout(_FINAL_STEP_TIMEOUT_S):
                 await asyncio.gather(
-                    *(lane.run_step() for lane in self._lanes.values() if lane.has_unsent_usage)
+                    *(limiter.run_step() for limiter in self._limiters.values() if limiter.has_unsent_usage)
                 )
         except ERRORS as error:
             self._mark_server_down(error)
@@ -246,12 +246,12 @@ class SharedLimits(Component, LimitsBackend):
     async def admit_request(
         self, account: TenantAccount, now: float, estimate: UsageEstimate = NOTHING
     ) -> None:
-        lane = self._lanes.get(account.tenant)
-        if lane is None or self._is_away:
+        limiter = self._limiters.get(account.tenant)
+        if limiter is None or self._is_down:
             account.admit_request(now, estimate)
             return
         try:
-            await lane.admit_request(now, estimate)
+            await limiter.admit_request(now, estimate)
         except ERRORS as error:
             self._mark_server_down(error)
             account.admit_request(now, estimate)
@@ -265,47 +265,47 @@ class SharedLimits(Component, LimitsBackend):
         self, account: TenantAccount, now: float, estimate: UsageEstimate, tokens: int, cost: float
     ) -> None:
         account.settle_usage(now, estimate, tokens, cost)
-        lane = self._lanes.get(account.tenant)
-        if lane is not None:
-            lane.add_usage(tokens, cost)
-            if not self._is_away:
-                lane.start_step(self._mark_server_down)
+        limiter = self._limiters.get(account.tenant)
+        if limiter is not None:
+            limiter.add_usage(tokens, cost)
+            if not self._is_down:
+                limiter.start_step(self._mark_server_down)
 
     async def limits_of(self, account: TenantAccount, now: float) -> list[dict[str, Any]]:
-        told = account.describe_limits(now)
-        lane = self._lanes.get(account.tenant)
-        if lane is None or self._is_away:
-            return told
+        limits = account.describe_limits(now)
+        limiter = self._limiters.get(account.tenant)
+        if limiter is None or self._is_down:
+            return limits
         try:
-            used = await asyncio.shield(asyncio.ensure_future(lane.run_step()))
+            used = await asyncio.shield(asyncio.ensure_future(limiter.run_step()))
         except ERRORS as error:
             self._mark_server_down(error)
-            return told
-        return [each | {"used": type(each["used"])(round(used[each["name"]], 9))} for each in told]
+            return limits
+        return [limit | {"used": type(limit["used"])(round(used[limit["name"]], 9))} for limit in limits]
 
     def describe(self) -> dict[str, Any]:
         return {"over": self.name, "state": "down" if self.problem else "ok", "problem": self.problem}
 
     @property
-    def _is_away(self) -> bool:
-        return asyncio.get_running_loop().time() < self._away_until
+    def _is_down(self) -> bool:
+        return asyncio.get_running_loop().time() < self._down_until
 
     def _mark_server_down(self, error: Exception) -> None:
         if self.problem is None:
-            log.warning("limits are this gateway's alone: valkey: %s", error or type(error).__name__)
+            log.warning("limits are this gateway's alone for now: valkey: %s", error or type(error).__name__)
         self.problem = str(error) or type(error).__name__
-        self._away_until = asyncio.get_running_loop().time() + _PAUSE_S
+        self._down_until = asyncio.get_running_loop().time() + _PAUSE_S
 
     async def _renew_reservations(self) -> None:
         """Renew reservations before they expire, and report late usage."""
         while True:
             try:
-                for lane in self._lanes.values():
-                    if lane.has_unsent_usage:
-                        await lane.run_step()
+                for limiter in self._limiters.values():
+                    if limiter.has_unsent_usage:
+                        await limiter.run_step()
                 if self.problem is not None:
-                    await next(iter(self._lanes.values())).run_step()
-                    log.info("limits are all gateways' again")
+                    await next(iter(self._limiters.values())).run_step()
+                    log.info("limits are shared by all gateways again")
                 self.problem = None
             except ERRORS as error:
                 self._mark_server_down(error)

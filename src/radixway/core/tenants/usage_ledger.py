@@ -18,7 +18,8 @@ log = logging.getLogger(__name__)
 OTHER = "other"
 """Model of usage beyond the row limit."""
 _DAY_S = 86_400
-T = TypeVar("T")
+KeyT = TypeVar("KeyT")
+ResultT = TypeVar("ResultT")
 
 
 class UsageKey(NamedTuple):
@@ -62,8 +63,8 @@ class UsageTotals:
 
     def to_dict(self) -> dict[str, Any]:
         """The figures, and the tokens in all."""
-        told = {each.name: getattr(self, each.name) for each in fields(self)}
-        return told | {
+        figures = {field.name: getattr(self, field.name) for field in fields(self)}
+        return figures | {
             "total_tokens": self.prompt_tokens + self.completion_tokens,
             "cost": round(self.cost, 9),
         }
@@ -81,13 +82,13 @@ class ChargedUsage(NamedTuple):
 
 
 class UsageLedger:
-    """The rows. Synchronous, and the event loop's; a file is told of them by whoever takes the deltas."""
+    """The rows of usage. Synchronous, of the event loop; `UsageWriter` saves its deltas in a file."""
 
-    def __init__(self, *, most_rows: int, keeps_deltas: bool = False) -> None:
+    def __init__(self, *, max_rows: int, keeps_deltas: bool = False) -> None:
         self.rows: dict[UsageKey, UsageTotals] = {}
         self.totals: dict[tuple[str, str, str], UsageTotals] = {}
         """By tenant, model and currency, since the start: what metrics count."""
-        self._most_rows = most_rows
+        self._max_rows = max_rows
         self._deltas: dict[UsageKey, UsageTotals] | None = {} if keeps_deltas else None
         self._today = (0, "")
         self.on_delta: Callable[[], None] = lambda: None
@@ -107,7 +108,7 @@ class UsageLedger:
 
     def load_row(self, key: UsageKey, figures: UsageTotals) -> None:
         """Add `figures` to the row `key`, which a file may have already."""
-        if key not in self.rows and len(self.rows) >= self._most_rows:
+        if key not in self.rows and len(self.rows) >= self._max_rows:
             key = self._evict_rows(key)
         _add_to_row(self.rows, key, figures)
 
@@ -131,14 +132,14 @@ class UsageLedger:
         """Raises AssertionError where there are more rows than there may be."""
         days = {key.day for key in self.rows}
         folded = sum(key.model == OTHER for key in self.rows)
-        assert len(self.rows) <= self._most_rows + folded or len(days) == 1, len(self.rows)
+        assert len(self.rows) <= self._max_rows + folded or len(days) == 1, len(self.rows)
 
     def _evict_rows(self, key: UsageKey) -> UsageKey:
         """Forget the oldest day; within one day, merge a tenant's new rows."""
-        oldest = min(each.day for each in self.rows)
+        oldest = min(row.day for row in self.rows)
         if oldest < key.day:
-            for each in [each for each in self.rows if each.day == oldest]:
-                del self.rows[each]
+            for row in [row for row in self.rows if row.day == oldest]:
+                del self.rows[row]
             return key
         return key._replace(model=OTHER, category="")
 
@@ -149,7 +150,7 @@ class UsageLedger:
         return self._today[1]
 
 
-def _add_to_row(rows: dict[T, UsageTotals], key: T, figures: UsageTotals) -> None:
+def _add_to_row(rows: dict[KeyT, UsageTotals], key: KeyT, figures: UsageTotals) -> None:
     known = rows.get(key)
     if known is None:
         known = rows[key] = UsageTotals()
@@ -180,7 +181,7 @@ def summarize_usage(
 
 
 _KEY = ", ".join(UsageKey._fields)
-_FIGURES = [each.name for each in fields(UsageTotals)]
+_FIGURES = [field.name for field in fields(UsageTotals)]
 _CREATE_USAGE = f"""
 CREATE TABLE IF NOT EXISTS usage (
     {", ".join(f"{name} TEXT NOT NULL" for name in UsageKey._fields)},
@@ -225,12 +226,12 @@ class UsageFile:
 
 
 class UsageWriter:
-    """A book and its file. A file that fails costs no request: what it misses is written when it can be."""
+    """A ledger and its file. A file that fails costs no request: what it misses is written when it can be."""
 
     def __init__(
-        self, book: UsageLedger, path: Path, *, flush_s: float, keep_days: int, clock: Callable[[], float]
+        self, ledger: UsageLedger, path: Path, *, flush_s: float, keep_days: int, clock: Callable[[], float]
     ) -> None:
-        self._book = book
+        self._ledger = ledger
         self._path = path
         self._flush_s = flush_s
         self._keep_s = keep_days * _DAY_S
@@ -243,14 +244,14 @@ class UsageWriter:
         self._closing = False
 
     async def load_ledger(self) -> None:
-        """Read what the file has into the book. Raises ConfigError for a file that cannot be used."""
+        """Read what the file has into the ledger. Raises ConfigError for a file that cannot be used."""
         first = day_of(self._clock() - self._keep_s)
 
         def read() -> UsageFile:
             file = UsageFile(self._path)
             file.forget_before(first)
             for key, figures in file.read_rows(first):
-                self._book.load_row(key, figures)
+                self._ledger.load_row(key, figures)
             return file
 
         try:
@@ -258,10 +259,10 @@ class UsageWriter:
         except (sqlite3.Error, ValueError, OSError) as error:
             self._thread.shutdown(wait=False)
             raise ConfigError(f"tenants.usage.path: {self._path} cannot be used: {error}") from error
-        self._book.on_delta = self._schedule_flush
+        self._ledger.on_delta = self._schedule_flush
 
     async def flush_and_close(self) -> None:
-        """Write the rest, and let go of the file."""
+        """Write the rest, and close the file."""
         self._closing = True
         if self._timer is not None:
             self._timer.cancel()
@@ -274,16 +275,16 @@ class UsageWriter:
 
     async def flush_deltas(self) -> None:
         """Write what was counted by now."""
-        deltas, file = self._book.take_deltas(), self._file
+        deltas, file = self._ledger.take_deltas(), self._file
         if not deltas or file is None:
             return
         try:
             await self._in_thread(lambda: file.add_deltas(deltas))
         except sqlite3.Error as error:
             if self._error is None:
-                log.error("usage cannot be written to %s, and waits: %s", self._path, error)
+                log.error("usage could not be written to %s, and is retried: %s", self._path, error)
             self._error = str(error)
-            self._book.restore_deltas(deltas)
+            self._ledger.restore_deltas(deltas)
             self._schedule_flush()
         else:
             self._error = None
@@ -298,8 +299,8 @@ class UsageWriter:
 
     def _start_flush(self) -> None:
         self._timer = None
-        self._book.forget_before(day_of(self._clock() - self._keep_s))
+        self._ledger.forget_before(day_of(self._clock() - self._keep_s))
         self._writing = asyncio.get_running_loop().create_task(self.flush_deltas())
 
-    async def _in_thread(self, work: Callable[[], T]) -> T:
+    async def _in_thread(self, work: Callable[[], ResultT]) -> ResultT:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)

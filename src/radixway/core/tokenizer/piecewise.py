@@ -70,7 +70,7 @@ _serials = count(1)
 
 
 class PieceCache(Protocol):
-    """A cache of ids under a digest of their text: a dictionary, or one that lets go of entries."""
+    """A cache of ids under a digest of their text: a dictionary, or one that evicts entries."""
 
     def get(self, key: bytes) -> bytes | None: ...
 

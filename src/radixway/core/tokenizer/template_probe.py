@@ -94,12 +94,12 @@ class TemplateProbe:
         """Return what of the generation prompt is dropped, and what follows the answer."""
         prompt = self.render(head[:-1])
         shown = prompt[: common_length(prompt, self.render(head[:-1], prompting=False))]
-        whole = self.render([*head, *roles])
-        still_shown = shown if whole.startswith(shown) else _EMPTY_THINKING.sub("", shown)
-        if not whole.startswith(still_shown):
+        rendered = self.render([*head, *roles])
+        still_shown = shown if rendered.startswith(shown) else _EMPTY_THINKING.sub("", shown)
+        if not rendered.startswith(still_shown):
             raise CannotContinueError("the chat template shows earlier messages otherwise once others follow")
-        opened = whole[len(still_shown) : whole.find(mark)]
-        return _dropped_prompt_end(prompt[len(shown) :], opened), text_after_mark(whole, mark)
+        opened = rendered[len(still_shown) : rendered.find(mark)]
+        return _dropped_prompt_end(prompt[len(shown) :], opened), text_after_mark(rendered, mark)
 
 
 def stand_in_messages(history: Sequence[Message], mark: str, *, arguments_as_text: bool) -> list[Message]:
@@ -128,11 +128,11 @@ def tool_calls_of(message: Message) -> list[dict[str, Any]]:
 
 def role_stand_ins(messages: Sequence[Message]) -> list[Message]:
     """`messages` with other contents; of a run of one role's the first two."""
-    kept: list[Message] = []
+    chosen: list[Message] = []
     for message in messages:
-        if [other["role"] for other in kept[-2:]] != [message["role"]] * 2:
-            kept.append(message if tool_calls_of(message) else {**message, "content": f"new{len(kept)}"})
-    return kept
+        if [other["role"] for other in chosen[-2:]] != [message["role"]] * 2:
+            chosen.append(message if tool_calls_of(message) else {**message, "content": f"new{len(chosen)}"})
+    return chosen
 
 
 def unused_mark(*values: Any) -> str:

@@ -1,7 +1,7 @@
 """The next turn's prompt, made of the tokens of the turns before it and of nothing else.
 
 Rendering a whole conversation again after each turn gives other tokens than the sampler saw: templates drop
-earlier thinking, write tool calls anew, and put a newline behind the stop token that no model samples. So the
+earlier thinking, rewrite tool calls, and put a newline behind the stop token that no model samples. So the
 history stays the ids it is, and only new messages are rendered, behind stand-ins for the conversation so far
 (see `template_probe`)::
 
@@ -106,14 +106,14 @@ class TurnRenderer:
         self, probe: TemplateProbe, history: Sequence[Message], roles: Sequence[Message], mark: str
     ) -> TurnEnding:
         """Return how the template ends such an answer, cached by shape."""
-        asked = (
+        shape = (
             probe.tools,
             probe.arguments,
             history[0].get("role"),
             min(len(tool_calls_of(history[-1])), 2),
             [message["role"] for message in roles],
         )
-        key = xxh3_128_digest(json.dumps(asked, sort_keys=True, default=repr).encode())
+        key = xxh3_128_digest(json.dumps(shape, sort_keys=True, default=repr).encode())
         known = self._endings.get(key)
         if known is None:
             try:
@@ -169,10 +169,10 @@ class TurnRenderer:
         """
         if messages_at is None:
             return [special for special in specials if special[1] in self._stops]
-        within = [special for special in specials if special[0] < messages_at]
-        after = specials[len(within) : len(within) + 1]
-        stops = [special for special in [*within, *after] if special[1] in self._stops]
-        return stops or (within[-1:] if _ends_closing(within, closing) else after)
+        ending = [special for special in specials if special[0] < messages_at]
+        after = specials[len(ending) : len(ending) + 1]
+        stops = [special for special in [*ending, *after] if special[1] in self._stops]
+        return stops or (ending[-1:] if _ends_closing(ending, closing) else after)
 
     def _sampled_end(
         self, reply_ids: Sequence[int], turn_end: list[int], closing: str

@@ -44,7 +44,7 @@ class InFlightExchanges:
         self._exchanges.discard(exchange)
 
     async def close_all(self) -> None:
-        """End all exchanges, with an error for who reads them, and refuse new ones."""
+        """End all exchanges, with an error for their readers, and refuse new ones."""
         self._closed = True
         await asyncio.gather(*(exchange.aclose(closed_error()) for exchange in list(self._exchanges)))
         self._exchanges.clear()
@@ -78,7 +78,7 @@ class InProcessExchange:
         self._app = app
         self._scope = _make_scope(method, path, headers, len(body), client)
         self._body: bytes | None = body
-        self._whole = False
+        self._is_complete = False
         self._left = asyncio.Event()
         self._left_error: Exception = RuntimeError("the stream was left, and is not read any more")
         self._messages: deque[Message] = deque()
@@ -117,10 +117,10 @@ class InProcessExchange:
 
         Raises RuntimeError or the error of `aclose` if it was left, and what the application does not catch.
         """
-        while not self._whole:
+        while not self._is_complete:
             if (message := await self._next_message()) is None:
                 raise RuntimeError("the application ended in the middle of its answer")
-            self._whole = not message.get("more_body", False)
+            self._is_complete = not message.get("more_body", False)
             if message.get("body"):
                 body: bytes = message["body"]
                 return body
@@ -136,7 +136,7 @@ class InProcessExchange:
         return b"".join([part async for part in self.iter_parts()])
 
     async def aclose(self, error: Exception | None = None) -> None:
-        """Leave, and wait until the application has let go of the request. Who reads it now gets `error`."""
+        """Leave, and wait until the application has ended the request. A reader gets `error`."""
         self._left_error = error or self._left_error
         self._left.set()
         self._taken.set()

@@ -42,7 +42,7 @@ class RadixwayError(Exception):
         self.request_id = request_id
         """Id for `explain`."""
         self.body = body
-        """All that was said, as it was: a worker may have its own words."""
+        """The whole error body: a worker may add fields of its own."""
 
 
 def error_from_answer(status: int, headers: Mapping[str, str], body: bytes) -> RadixwayError:
@@ -130,7 +130,8 @@ def answer_text(tree: Any) -> str:
     if not isinstance(choices, list):
         text = tree.get("text")
     else:
-        first = next((each for each in choices if isinstance(each, dict) and not each.get("index")), {})
+        found = (choice for choice in choices if isinstance(choice, dict) and not choice.get("index"))
+        first = next(found, {})
         message = first.get("message") or first.get("delta")
         text = message.get("content") if isinstance(message, dict) else first.get("text")
     return text if isinstance(text, str) else ""

@@ -56,7 +56,7 @@ class EmbeddedRuntime:
         return opened.result()
 
     async def stop_gateway(self) -> None:
-        """End what is under way, and let go of everything."""
+        """End running calls, and release everything."""
         self._closing.set()
         if self._running is None or self._running.done():
             return  # it never opened, or has been closed, for example with its event loop
@@ -64,7 +64,7 @@ class EmbeddedRuntime:
         self._running.result()
 
     async def wait_stopped(self) -> None:
-        """Wait until everything has been let go of."""
+        """Wait until everything is released."""
         if self._running is not None:
             await asyncio.wait([self._running])
 

@@ -48,7 +48,7 @@ class LoopThread:
             raise
 
     def stop_thread(self) -> None:
-        """End the thread, and what was given to it."""
+        """End the thread and its tasks."""
         if not self.is_own_process:
             return
         with self._giving:
@@ -67,7 +67,7 @@ class LoopThread:
                 raise RuntimeError("this Radixway was opened before a fork: open one in each process")
             if threading.current_thread() is self._thread:
                 raise RuntimeError(
-                    "this is Radixway's own event loop, where nobody may wait: use `async with`"
+                    "this is Radixway's own event loop, which must not block: use `async with`"
                 )
             with self._giving:
                 if self._closed:
@@ -108,7 +108,7 @@ class SyncRadixway:
         self.close()
 
     def close(self) -> None:
-        """End what is under way, the gateway and its thread."""
+        """End running calls, the gateway and its thread."""
         # After a fork it is the other process's to close.
         if not self._closed and self._thread.is_own_process:
             self._closed = True

@@ -94,7 +94,7 @@ def _build_engines(section: RayEngineConfig, common: EngineConfig) -> Applicatio
         **_replica_options(section, autoscaling),
     )
     made_of = section.model_copy(update={"replicas": 1, "autoscaling": None})
-    # A replica that was started without autoscaling never begins to report what it has in hand.
+    # A replica that was started without autoscaling never begins to report its requests.
     reports = "reports" if autoscaling is not None else ""
     return _with_version(engine, reports, made_of, settings).bind(made_of, settings)
 

@@ -172,7 +172,7 @@ def _reply_or_raise(prefilled: Reply | WorkerFailedError) -> Reply:
 def _raise_if_broken(reply: Reply) -> None:
     """Raise for a 5xx of one of two: another pair may answer."""
     if reply.status >= 500:
-        raise WorkerFailedError(reply.worker, "unavailable", f"it answered {reply.status}", said=reply)
+        raise WorkerFailedError(reply.worker, "unavailable", f"it answered {reply.status}", reply=reply)
 
 
 def _with_prefill_header(reply: Reply, prefill: WorkerAssignment | None) -> Reply:

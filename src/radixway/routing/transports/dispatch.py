@@ -199,7 +199,7 @@ class RequestDispatcher:
                 _trace_attempt(
                     journal.trace, worker, began_s, journal.elapsed_s(), number=number, error=error
                 )
-            if isinstance(failure, WorkerFailedError) and failure.said is None and failure.is_worker_fault:
+            if isinstance(failure, WorkerFailedError) and failure.reply is None and failure.is_worker_fault:
                 self._health.report_failure(worker, gone=failure.reason == "unreachable")
                 self._breakers.record_disconnect(worker)
             raise

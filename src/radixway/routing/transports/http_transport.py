@@ -99,7 +99,7 @@ class HttpTransport:
             if answer.status in _UNAVAILABLE:
                 reply.body = await answer.read_body(self._limits.max_answer_bytes)
                 raise WorkerFailedError(
-                    worker.name, "unavailable", f"it answered {answer.status}", said=reply
+                    worker.name, "unavailable", f"it answered {answer.status}", reply=reply
                 )
             if request.stream and answer.status == 200:
                 end = StreamEndDetector(request.endpoint.reply_form, request.answers)

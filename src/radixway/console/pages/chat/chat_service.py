@@ -21,7 +21,7 @@ from radixway.console.sign_in import SignInSession
 from radixway.core.http.server_sent_events import event_data, event_id, read_events
 
 _RETRY_S = 1.0
-"""Pause before a gateway that is away is asked again."""
+"""Pause before a gateway that did not answer is called again."""
 
 
 class OperatorAccount(GatewayCalls):

@@ -80,10 +80,10 @@ class ConversationView:
         self._chat = await self._account.get_json(f"/v1/chats/{self._id}")
         self._title.text = self._chat["title"] or self._visit.say("chat.untitled")
         bubbles = self._draw_messages(_thread_to(self._chat["messages"], self._chat["tail_id"]))
-        under_way = next((each for each in bubbles if each.is_in_progress), None)
+        under_way = next((bubble for bubble in bubbles if bubble.is_in_progress), None)
         self._under_way = None if under_way is None else str(under_way.message["id"])
         self._composer.set_in_flight(under_way is not None)
-        answers = [each for each in bubbles if each.message["model"]]
+        answers = [bubble for bubble in bubbles if bubble.message["model"]]
         if answers:
             self._composer.select_model(answers[-1].message["model"])
         if under_way is not None:

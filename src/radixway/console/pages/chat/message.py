@@ -88,8 +88,8 @@ class MessageBubble:
         kind = "answer" if self._is_answer else "question"
         with ui.element("article").classes(f"rw-message {kind}").props(f'data-state="{message["state"]}"'):
             with ui.element("div").classes("rw-row rw-small rw-muted"):
-                who = message["model"] or say("chat.assistant") if self._is_answer else say("chat.you")
-                ui.label(who).classes("rw-who")
+                author = message["model"] or say("chat.assistant") if self._is_answer else say("chat.you")
+                ui.label(author).classes("rw-who")
                 if message["state"] in _RESUMABLE:
                     draw_chip(say(f"chat.state.{message['state']}"), "warn")
                 self._queue_place = ui.label()
@@ -173,8 +173,8 @@ class MessageBubble:
         self._draw_button("rate_review", "chat.comment", lambda: actions.comment_message(message))
         took, usage = message["took_s"], message["usage"] or {}
         if took is not None and usage.get("completion_tokens"):
-            said = say("chat.took", seconds=f"{took:.1f}", tokens=usage["completion_tokens"])
-            ui.label(said).classes("rw-small rw-muted rw-number")
+            caption = say("chat.took", seconds=f"{took:.1f}", tokens=usage["completion_tokens"])
+            ui.label(caption).classes("rw-small rw-muted rw-number")
 
     def _draw_button(
         self, icon: str, name: str, does: Callable[[], Awaitable[None]] | None, enabled: bool = True
@@ -191,11 +191,11 @@ def _plugin_steps(message: Message) -> Sequence[Mapping[str, Any]]:
     if not used:
         return []
     details = used.get("execution_details") or {}
-    monologue = [str(each) for each in details.get("inner_monologue") or ()]
-    said = [each.removeprefix(_OUT) for each in monologue if each.startswith(_OUT)]  # not what it was asked
+    monologue = [str(line) for line in details.get("inner_monologue") or ()]
+    thoughts = [line.removeprefix(_OUT) for line in monologue if line.startswith(_OUT)]  # not the input
     step = {
         "current_plugin_action_taken": used.get("name") or "",
-        "current_plugin_thought": "\n".join(said),
+        "current_plugin_thought": "\n".join(thoughts),
         "current_plugin_action_response": details.get("final_tool_output"),
     }
     return [step]

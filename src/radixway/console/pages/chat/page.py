@@ -16,7 +16,7 @@ async def build_chat_page(visit: PageVisit) -> None:
     draw_page_title(say("chat.title"), "rw-wide-only")
     account = OperatorAccount(visit)
     try:
-        models = [str(each["name"]) for each in await account.get_json("/configs/model_configs")]
+        models = [str(model["name"]) for model in await account.get_json("/configs/model_configs")]
         plugins = await account.get_json("/configs/builtin_plugins")
     except CallRefusedError as error:
         if error.status not in (404, 503):

@@ -88,9 +88,9 @@ class ChatList:
     ) -> None:
         through = "" if message is None else f"?through={quote(message)}"
         address = self._visit.link(f"/chat/{quote(chat_id)}{through}")
-        with ui.element("a").props(f'href="{address}"') as link:
+        with ui.element("a").props(f'href="{address}"') as anchor:
             if chat_id == self._open_id and message is None:
-                link.props('aria-current="page"')
+                anchor.props('aria-current="page"')
             ui.label(title or self._visit.say("chat.untitled")).classes("rw-cut")
             if below:
                 ui.label(below).classes("rw-cut rw-small rw-muted")
@@ -112,7 +112,7 @@ class MessageComposer:
         stop: Callable[[], Awaitable[None]],
     ) -> None:
         say = visit.say
-        named = {str(each["url"]): _plugin_name(each) for each in plugins}
+        named = {str(plugin["url"]): _plugin_name(plugin) for plugin in plugins}
         with ui.element("div").classes("rw-composer"):
             with ui.element("div").classes("rw-row rw-tight rw-nowrap"):
                 self._text = ui.textarea(placeholder=say("chat.say")).classes("rw-grow")

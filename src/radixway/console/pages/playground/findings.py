@@ -102,18 +102,18 @@ def _draw_decision(visit: PageVisit, steps: Mapping[str, Step], model: str | Non
         draw_facts(rows)
         signals = decision.get("signals") or intent.get("matched_signals") or []
         if isinstance(signals, list) and signals:
-            _draw_signals(visit, [each for each in signals if isinstance(each, dict)])
+            _draw_signals(visit, [signal for signal in signals if isinstance(signal, dict)])
         candidates = decision.get("candidates") or []
         if candidates:
             heads = ("model", "score", "cost", "latency")
             table = [
                 (
-                    each["model"],
-                    f"{each['score']:.3f}",
-                    format_cost(each["cost"]),
-                    f"{each['latency_s'] * 1e3:.0f} ms",
+                    candidate["model"],
+                    f"{candidate['score']:.3f}",
+                    format_cost(candidate["cost"]),
+                    f"{candidate['latency_s'] * 1e3:.0f} ms",
                 )
-                for each in candidates
+                for candidate in candidates
             ]
             draw_table([say(f"playground.candidate.{name}") for name in heads], table)
 
@@ -122,13 +122,13 @@ def _draw_signals(visit: PageVisit, signals: Sequence[Mapping[str, Any]]) -> Non
     say = visit.say
     rows = [
         (
-            f"{each.get('kind', '')}{':' if each.get('name') else ''}{each.get('name', '')}",
-            _format_value(each.get("value")),
-            "✓" if each.get("matched", True) else "–",
-            f"{each['confidence']:.2f}" if "confidence" in each else "",
-            f"{each['latency_ms']:.2f}" if "latency_ms" in each else "",
+            f"{signal.get('kind', '')}{':' if signal.get('name') else ''}{signal.get('name', '')}",
+            _format_value(signal.get("value")),
+            "✓" if signal.get("matched", True) else "–",
+            f"{signal['confidence']:.2f}" if "confidence" in signal else "",
+            f"{signal['latency_ms']:.2f}" if "latency_ms" in signal else "",
         )
-        for each in signals
+        for signal in signals
     ]
     heads = ("signal", "value", "matched", "confidence", "took")
     draw_table([say(f"playground.signal.{name}") for name in heads], rows)
@@ -145,8 +145,8 @@ def _draw_safety(visit: PageVisit, prompt: str, text: Any, steps: Mapping[str, S
         draw_marked(prompt, pii.get("entities", []))
         with ui.element("div").classes("rw-row"):
             found = pii.get("entities", [])
-            said = say("playground.pii", count=len(found)) if found else say("playground.no_pii")
-            draw_chip(said, "warn" if found else "good")
+            verdict = say("playground.pii", count=len(found)) if found else say("playground.no_pii")
+            draw_chip(verdict, "warn" if found else "good")
             if security:
                 risk = float(security["risk_score"])
                 bad = bool(security["is_jailbreak"])
@@ -205,10 +205,10 @@ def _draw_worker(visit: PageVisit, steps: Mapping[str, Step]) -> None:
             rows.append((say("playground.expected_cached"), str(chosen["expected_cached_tokens"])))
         draw_facts(rows)
         candidates = chosen["candidates"]
-        terms = list(dict.fromkeys(term for each in candidates.values() for term in each))
+        terms = list(dict.fromkeys(term for costs in candidates.values() for term in costs))
         draw_table(
             [say("playground.worker"), *terms],
-            [(name, *(_format_value(each.get(term)) for term in terms)) for name, each in candidates.items()],
+            [(name, *(_format_value(cost.get(term)) for term in terms)) for name, cost in candidates.items()],
             marked=[name == chosen["worker"] for name in candidates],
         )
 

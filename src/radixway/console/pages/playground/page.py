@@ -25,7 +25,7 @@ async def build_playground_page(visit: PageVisit) -> None:
     say = visit.say
     draw_page_title(say("playground.title"))
     listed = await visit.gateway.get_json("/v1/models")
-    models = [str(each["id"]) for each in listed["data"]]
+    models = [str(model["id"]) for model in listed["data"]]
     with ui.element("div").classes("rw-playground"):
         with ui.element("div").classes("rw-card rw-form"):
             form = _PromptForm(visit, models)
@@ -201,10 +201,10 @@ class _PromptForm:
         self.system = ui.textarea(say("playground.system")).props("outlined autogrow dense")
         with ui.element("div").classes("rw-fields"):
             self.model = ui.select(names, value=_AUTO, label=say("playground.model")).props("outlined dense")
-            self.most = ui.number(say("playground.most"), value=256, min=1, precision=0)
-            self.most.props("outlined dense")
-            self.heat = ui.number(say("playground.temperature"), min=0, step=0.1)
-            self.heat.props("outlined dense clearable")
+            self.max_tokens = ui.number(say("playground.most"), value=256, min=1, precision=0)
+            self.max_tokens.props("outlined dense")
+            self.temperature = ui.number(say("playground.temperature"), min=0, step=0.1)
+            self.temperature.props("outlined dense clearable")
         with ui.expansion(say("playground.more")).classes("rw-more").props("dense"):
             self.tools = ui.textarea(say("playground.tools"), placeholder="[]")
             self.tools.props("outlined autogrow dense stack-label spellcheck=false").classes("rw-mono")
@@ -230,10 +230,10 @@ class _PromptForm:
         if (self.system.value or "").strip():
             messages.insert(0, {"role": "system", "content": self.system.value})
         body: dict[str, Any] = {"model": self.model.value or _AUTO, "messages": messages}
-        if self.most.value is not None:
-            body["max_tokens"] = int(self.most.value)
-        if self.heat.value is not None:
-            body["temperature"] = float(self.heat.value)
+        if self.max_tokens.value is not None:
+            body["max_tokens"] = int(self.max_tokens.value)
+        if self.temperature.value is not None:
+            body["temperature"] = float(self.temperature.value)
         tools = self._parse_json(self.tools.value, list, "playground.tools")
         if tools:
             body["tools"] = tools

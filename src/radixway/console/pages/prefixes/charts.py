@@ -22,8 +22,8 @@ _HASH_CHARS = 8
 class HeatScale:
     """Heat in five steps, each so many times as hot as the one before."""
 
-    least: int
-    most: int
+    min_heat: int
+    max_heat: int
 
     @classmethod
     def from_prefixes(cls, prefixes: Sequence[Mapping[str, Any]]) -> HeatScale:
@@ -33,19 +33,19 @@ class HeatScale:
 
     def step_of(self, heat: int) -> int:
         """Return which of the five steps `heat` falls in."""
-        if self.most <= self.least:
+        if self.max_heat <= self.min_heat:
             return len(HEATS) - 1
-        share = log(max(heat, self.least) / self.least) / log(self.most / self.least)
+        share = log(max(heat, self.min_heat) / self.min_heat) / log(self.max_heat / self.min_heat)
         return min(int(share * len(HEATS)), len(HEATS) - 1)
 
     def legend_steps(self) -> list[tuple[str, int]]:
-        """Return the colour of each step that there is, and the least heat that has it."""
-        ratio = self.most / self.least
+        """Return the colour of each step that is used, and the lowest heat that has it."""
+        ratio = self.max_heat / self.min_heat
         found = []
         for step, colour in enumerate(HEATS):
-            least = ceil(self.least * ratio ** (step / len(HEATS)))
-            if self.step_of(least) == step:
-                found.append((colour, least))
+            min_heat = ceil(self.min_heat * ratio ** (step / len(HEATS)))
+            if self.step_of(min_heat) == step:
+                found.append((colour, min_heat))
         return found
 
 
@@ -100,7 +100,7 @@ def prefix_rows(say: TextCatalog, prefixes: Sequence[Mapping[str, Any]]) -> list
 def _prefix_row(say: TextCatalog, prefix: Mapping[str, Any], level: int, scale: HeatScale) -> dict[str, Any]:
     is_prefix = prefix["kind"] == "prefix"
     used, hidden = prefix["last_used"], prefix["hidden"]
-    holders = (f"{each['name']} ({say('prefixes.tier.' + each['tier'])})" for each in prefix["held_by"])
+    holders = (f"{holder['name']} ({say('prefixes.tier.' + holder['tier'])})" for holder in prefix["held_by"])
     return {
         "id": prefix["id"],
         "level": level,
@@ -138,4 +138,4 @@ def _tooltip_html(say: TextCatalog, prefix: Mapping[str, Any]) -> str:
 
 
 def _join_counts(names: Sequence[Mapping[str, Any]]) -> str:
-    return ", ".join(f"{each['name']} ({each['requests']})" for each in names)
+    return ", ".join(f"{holder['name']} ({holder['requests']})" for holder in names)

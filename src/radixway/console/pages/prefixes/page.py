@@ -82,7 +82,7 @@ async def build_prefixes_page(visit: PageVisit) -> None:
 
 def _draw_toggle(visit: PageVisit, name: str, values: tuple[str, ...], value: str, choose: Any) -> None:
     say = visit.say
-    texts = {each: each if name == "most" else say(f"prefixes.{name}.{each}") for each in values}
+    texts = {choice: choice if name == "most" else say(f"prefixes.{name}.{choice}") for choice in values}
     label = say(f"prefixes.{name}")
 
     async def chose(event: Any) -> None:
@@ -116,10 +116,10 @@ def _draw_chart(
             draw_chart(options, say("prefixes.drawing"), renderer="canvas").classes("rw-burst")
     with legend:
         ui.label(say(f"prefixes.heat.{data['source']}")).classes("rw-label")
-        for colour, least in HeatScale.from_prefixes(prefixes).legend_steps():
+        for colour, min_heat in HeatScale.from_prefixes(prefixes).legend_steps():
             with ui.element("span").classes("rw-row rw-heat-step"):
                 ui.element("i").classes("rw-heat").style(f"background: {colour}").props("aria-hidden=true")
-                ui.label(f"≥ {least}").classes("rw-small rw-number")
+                ui.label(f"≥ {min_heat}").classes("rw-small rw-number")
 
 
 def _summary_text(visit: PageVisit, data: dict[str, Any]) -> str:

@@ -71,7 +71,7 @@ def _draw_figures(say: TextCatalog, row: Mapping[str, Any]) -> None:
     hit = say("requests.hit", share=f"{cached / prompt:.0%}") if prompt and cached is not None else ""
     estimated = say("requests.estimated") if row["estimated"] else ""
     with ui.element("div").classes("rw-tiles"):
-        for name, value, beside in (
+        for name, value, detail in (
             ("ttft", format_milliseconds(row["ttft_ms"]), ""),
             ("total", format_milliseconds(row["total_ms"]), ""),
             ("prompt", format_count(prompt), hit),
@@ -81,7 +81,7 @@ def _draw_figures(say: TextCatalog, row: Mapping[str, Any]) -> None:
             with ui.element("div").classes("rw-card rw-tile"):
                 ui.label(say(f"requests.{name}")).classes("rw-label")
                 ui.label(value).classes("rw-figure")
-                ui.label(beside).classes("rw-muted rw-small")
+                ui.label(detail).classes("rw-muted rw-small")
 
 
 def _draw_facts(visit: PageVisit, row: Mapping[str, Any]) -> None:
@@ -114,15 +114,15 @@ def _draw_facts(visit: PageVisit, row: Mapping[str, Any]) -> None:
 
 def _draw_trace_link(say: TextCatalog, address: str) -> None:
     """Draw a link to the trace store; the address is the operator's, with the trace's id in it."""
-    with ui.element("a").props('target="_blank" rel="noopener noreferrer"').classes("rw-return") as link:
+    with ui.element("a").props('target="_blank" rel="noopener noreferrer"').classes("rw-return") as anchor:
         ui.label(say("requests.see_trace"))
         ui.icon("open_in_new").props("aria-hidden=true")
-    link._props["href"] = address
+    anchor._props["href"] = address
 
 
 def _draw_steps(say: TextCatalog, steps: Sequence[Mapping[str, Any]], total_ms: float) -> None:
     """Draw the `steps` of a journal; a bar reaches from the step before to this one."""
-    whole = max([total_ms, *(step["at_ms"] for step in steps)]) or 1.0
+    scale_ms = max([total_ms, *(step["at_ms"] for step in steps)]) or 1.0
     before = 0.0
     with ui.element("ol").classes("rw-way"):
         for step in steps:
@@ -132,7 +132,7 @@ def _draw_steps(say: TextCatalog, steps: Sequence[Mapping[str, Any]], total_ms: 
                 with ui.element("summary"):
                     text = say(f"requests.step.{name}") if f"requests.step.{name}" in TEXTS else name
                     ui.label(text).classes("rw-way-name")
-                    _draw_time_bar(before / whole, at / whole, "bad" if name in _BAD_STEPS else "")
+                    _draw_time_bar(before / scale_ms, at / scale_ms, "bad" if name in _BAD_STEPS else "")
                     ui.label(format_milliseconds(at)).classes("rw-way-time rw-number")
                     ui.label(_step_summary(fields)).classes("rw-way-gist rw-muted rw-small rw-cut")
                 draw_json(fields, "div", "rw-pre")
@@ -151,14 +151,14 @@ def _step_summary(fields: Mapping[str, Any]) -> str:
 
 def _draw_spans(spans: Sequence[Mapping[str, Any]], total_ms: float) -> None:
     """Draw the measured `spans`, each from its begin to its end."""
-    whole = max([total_ms, *(each["ended_ms"] or 0.0 for each in spans)]) or 1.0
+    scale_ms = max([total_ms, *(span["ended_ms"] or 0.0 for span in spans)]) or 1.0
     with ui.element("ol").classes("rw-way"):
-        for each in spans:
-            ended = total_ms if each["ended_ms"] is None else each["ended_ms"]
+        for span in spans:
+            ended = total_ms if span["ended_ms"] is None else span["ended_ms"]
             with ui.element("li"), ui.element("div").classes("rw-way-line"):
-                ui.label(each["name"]).classes("rw-way-name rw-cut")
-                _draw_time_bar(each["began_ms"] / whole, ended / whole, "")
-                ui.label(format_milliseconds(ended - each["began_ms"])).classes("rw-way-time rw-number")
+                ui.label(span["name"]).classes("rw-way-name rw-cut")
+                _draw_time_bar(span["began_ms"] / scale_ms, ended / scale_ms, "")
+                ui.label(format_milliseconds(ended - span["began_ms"])).classes("rw-way-time rw-number")
 
 
 def _draw_time_bar(begin: float, end: float, mood: Mood) -> None:

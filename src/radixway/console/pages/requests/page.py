@@ -227,15 +227,15 @@ class _FilterBar:
         return set_filter
 
 
-def _request_cells(say: TextCatalog, link: Callable[[str], str], row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `row` of `/requests` as the cells of `request_row.html`; `link` makes addresses."""
+def _request_cells(say: TextCatalog, url_of: Callable[[str], str], row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `row` of `/requests` as the cells of `request_row.html`; `url_of` makes links."""
     request_id, status = row["id"], row["status"]
     short = request_id if len(request_id) <= _ID_CHARS + 1 else request_id[:_ID_CHARS] + "…"
     cached = row["cached_tokens"]
     return {
         "id": request_id,
         "short": short,
-        "link": link(f"/requests/{quote(request_id, safe='')}"),
+        "link": url_of(f"/requests/{quote(request_id, safe='')}"),
         "began_at": row["began_at"],
         "status_said": str(status) if status is not None else "–",
         "looks": status_mood(status),

@@ -18,7 +18,7 @@ tell();
 """
 _PAUSE_S = 0.4
 """Pause after the last key before a text is checked."""
-_ANSWERS_WITHIN_S = 30.0
+_BROWSER_TIMEOUT_S = 30.0
 """Time for a browser over a slow line."""
 
 
@@ -59,7 +59,7 @@ class RulesEditor:
     async def read_text(self) -> str:
         """Return the text as it stands in the browser, which is `text` then. Raises TimeoutError."""
         code = f"radixway.editor({self._code.id}).state.doc.toString()"
-        text = await self._code.client.run_javascript(code, timeout=_ANSWERS_WITHIN_S)
+        text = await self._code.client.run_javascript(code, timeout=_BROWSER_TIMEOUT_S)
         if text is None:
             raise TimeoutError("the page is closed")
         self.text = str(text)
@@ -67,13 +67,13 @@ class RulesEditor:
 
     async def replace_text(self, text: str) -> None:
         """Put `text` in place of what stands there. Raises TimeoutError."""
-        await self._code.run_method("setEditorValue", with_newlines(text), timeout=_ANSWERS_WITHIN_S)
+        await self._code.run_method("setEditorValue", with_newlines(text), timeout=_BROWSER_TIMEOUT_S)
         self.check_soon()
 
     @asynccontextmanager
     async def lock_editing(self) -> AsyncIterator[None]:
         """Let nothing be typed meanwhile. Raises TimeoutError."""
-        await self._code.run_method("setDisabled", True, timeout=_ANSWERS_WITHIN_S)
+        await self._code.run_method("setDisabled", True, timeout=_BROWSER_TIMEOUT_S)
         try:
             yield
         finally:
@@ -113,15 +113,15 @@ class RulesEditor:
     def show_mistakes(self, mistakes: Sequence[Mapping[str, Any]]) -> None:
         """Show `mistakes`, and mark the lines in which they are."""
         count = self.text.count("\n") + 1
-        lines = {each["line"] for each in mistakes if each["line"] and each["line"] <= count}
+        lines = {mistake["line"] for mistake in mistakes if mistake["line"] and mistake["line"] <= count}
         marks = [{"kind": "line", "line": line, "class": "rw-bad-line"} for line in sorted(lines)]
         self._code.run_method("setDecorations", marks)
         self._mistake_list.clear()
         with self._mistake_list:
             if not mistakes:
                 ui.label(self._visit.say("rules.good")).classes("rw-small rw-good")
-            for each in mistakes:
-                self._draw_mistake(each)
+            for mistake in mistakes:
+                self._draw_mistake(mistake)
 
     def _draw_mistake(self, mistake: Mapping[str, Any]) -> None:
         say = self._visit.say

@@ -82,11 +82,11 @@ class TryoutPanel:
             ui.label(say("rules.unread", count=data["unread"])).classes("rw-muted rw-small")
         if texts:
             rows = [
-                (text, _describe_outcome(say, each["before"]), _describe_outcome(say, each["after"]))
-                for text, each in zip(texts, data["texts"], strict=True)
+                (text, _describe_outcome(say, outcome["before"]), _describe_outcome(say, outcome["after"]))
+                for text, outcome in zip(texts, data["texts"], strict=True)
             ]
             heads = [say("rules.text"), say("rules.before"), say("rules.after")]
-            draw_table(heads, rows, marked=[bool(each["changed"]) for each in data["texts"]])
+            draw_table(heads, rows, marked=[bool(outcome["changed"]) for outcome in data["texts"]])
         if data["requests"]:
             self._draw_requests(data)
         elif not texts and not data["judged"]:
@@ -96,14 +96,14 @@ class TryoutPanel:
         say = self._visit.say
         rows = [
             (
-                format_time(each["began_at"], "%H:%M:%S"),
-                each["request_id"],
-                _describe_outcome(say, each["before"]),
-                _describe_outcome(say, each["after"])
-                if each["after"]
-                else say("rules.needs", kinds=", ".join(each["missing"])),
+                format_time(outcome["began_at"], "%H:%M:%S"),
+                outcome["request_id"],
+                _describe_outcome(say, outcome["before"]),
+                _describe_outcome(say, outcome["after"])
+                if outcome["after"]
+                else say("rules.needs", kinds=", ".join(outcome["missing"])),
             )
-            for each in data["requests"]
+            for outcome in data["requests"]
         ]
         heads = ("when", "request", "before", "after")
         draw_table([say(f"rules.{head}") for head in heads], rows)
@@ -127,10 +127,10 @@ class VersionHistory:
         with self._list:
             if not past:
                 draw_empty(say("rules.past.none"))
-            for each in past:
-                version = each["version"]
+            for saved in past:
+                version = saved["version"]
                 with ui.element("div").classes("rw-row rw-past"):
-                    ui.label(format_time(each["saved_at"])).classes("rw-number")
+                    ui.label(format_time(saved["saved_at"])).classes("rw-number")
                     ui.label(version[:8]).classes("rw-mono rw-muted")
                     if version == current:
                         draw_chip(say("rules.past.current"), "good")

@@ -6,8 +6,8 @@ from typing import Any
 from nicegui import ui
 
 from radixway.console.charts import (
+    FULL_PERCENT,
     PERCENT,
-    WHOLE_PERCENT,
     axis_options,
     chart_options,
     draw_chart,
@@ -30,8 +30,8 @@ _NOT_COMPARED = frozenset({"expected_hit_rate"})
 def draw_outcome(say: TextCatalog, job: Mapping[str, Any]) -> None:
     """Draw `job`, a simulation that is done."""
     trace, policies = job["result"]["trace"], job["result"]["policies"]
-    figures = {name: each["figures"] for name, each in policies.items()}
-    curves = {name: each["curves"] for name, each in policies.items()}
+    figures = {name: policy["figures"] for name, policy in policies.items()}
+    curves = {name: policy["curves"] for name, policy in policies.items()}
     with ui.element("section").classes("rw-card"):
         with ui.element("div").classes("rw-row"):
             draw_text(job["name"], "h2", "rw-fill")
@@ -56,7 +56,7 @@ def draw_outcome(say: TextCatalog, job: Mapping[str, Any]) -> None:
     charts = {
         "ttft": _quantile_options(curves),
         "over_time": _over_time_options(curves),
-        "hits": _bar_options({name: each["hit_rate"] for name, each in figures.items()}),
+        "hits": _bar_options({name: values["hit_rate"] for name, values in figures.items()}),
         "balance": _share_options(curves),
     }
     with ui.element("div").classes("rw-grid wide"):
@@ -67,7 +67,7 @@ def draw_outcome(say: TextCatalog, job: Mapping[str, Any]) -> None:
 
 
 def _draw_table(say: TextCatalog, figures: Mapping[str, Mapping[str, Any]]) -> None:
-    best = {name: _best_value(name, [each[name] for each in figures.values()]) for name in _FIGURES}
+    best = {name: _best_value(name, [values[name] for values in figures.values()]) for name in _FIGURES}
     with (
         ui.element("div").classes("rw-across").props("tabindex=0"),
         ui.element("table").classes("rw-compare"),
@@ -76,12 +76,12 @@ def _draw_table(say: TextCatalog, figures: Mapping[str, Mapping[str, Any]]) -> N
             for head in ("policy", *(f"figure.{name}" for name in _FIGURES)):
                 draw_text(say(f"simulate.{head}"), "th", props="scope=col")
         with ui.element("tbody"):
-            for policy, each in figures.items():
+            for policy, values in figures.items():
                 with ui.element("tr"):
                     draw_text(policy, "th", props="scope=row")
                     for name in _FIGURES:
-                        is_best = each[name] is not None and each[name] == best[name]
-                        draw_text(_format_figure(name, each[name]), "td", "best" if is_best else "")
+                        is_best = values[name] is not None and values[name] == best[name]
+                        draw_text(_format_figure(name, values[name]), "td", "best" if is_best else "")
 
 
 def _best_value(name: str, values: Sequence[float | None]) -> float | None:
@@ -103,15 +103,15 @@ def _format_figure(name: str, value: float | None) -> str:
 def _quantile_options(curves: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return a chart of the share of requests by time to first token."""
     lines = {
-        name: [[seconds, share] for share, seconds in each["ttft_quantiles"]] for name, each in curves.items()
+        name: [[seconds, share] for share, seconds in line["ttft_quantiles"]] for name, line in curves.items()
     }
     across = axis_options("log", "v => v >= 1 ? v + ' s' : Math.round(v * 1000) + ' ms'")
-    return _line_options(lines, across, axis_options("value", WHOLE_PERCENT, min=0, max=1), PERCENT)
+    return _line_options(lines, across, axis_options("value", FULL_PERCENT, min=0, max=1), PERCENT)
 
 
 def _over_time_options(curves: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return a chart of the mean time to first token by arrival."""
-    lines = {name: each["ttft_over_time"] for name, each in curves.items()}
+    lines = {name: curve["ttft_over_time"] for name, curve in curves.items()}
     up = axis_options("value", "v => Math.round(v * 1000) + ' ms'")
     return _line_options(lines, axis_options("value", "v => v + ' s'"), up, _MILLISECONDS)
 
@@ -119,11 +119,11 @@ def _over_time_options(curves: Mapping[str, Mapping[str, Any]]) -> dict[str, Any
 def _share_options(curves: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return a chart of each worker's share of the work by policy, busiest first."""
     lines = {
-        name: [[rank, share] for rank, share in enumerate(sorted(each["work_shares"], reverse=True), start=1)]
-        for name, each in curves.items()
+        name: [[rank, share] for rank, share in enumerate(sorted(line["work_shares"], reverse=True), start=1)]
+        for name, line in curves.items()
     }
     across = axis_options("value", "v => '#' + v", min=1, minInterval=1)
-    return _line_options(lines, across, axis_options("value", WHOLE_PERCENT), PERCENT, dots=True)
+    return _line_options(lines, across, axis_options("value", FULL_PERCENT), PERCENT, dots=True)
 
 
 def _bar_options(shares: Mapping[str, float | None]) -> dict[str, Any]:
@@ -136,7 +136,7 @@ def _bar_options(shares: Mapping[str, float | None]) -> dict[str, Any]:
         "bars",
         {
             "tooltip": {":valueFormatter": PERCENT},
-            "xAxis": axis_options("value", WHOLE_PERCENT, min=0, max=1),
+            "xAxis": axis_options("value", FULL_PERCENT, min=0, max=1),
             "yAxis": {"data": list(shares)[::-1]},
             "series": {"data": bars[::-1], "label": {":formatter": f"params => ({PERCENT})(params.value)"}},
         },

@@ -63,25 +63,25 @@ class _SimulationList:
         """Reload the progress of all simulations."""
         data = await self._visit.gateway.get_json("/simulate")
         self.update_jobs(data)
-        job = next((each for each in data["simulations"] if each["id"] == self._chosen), None)
+        job = next((job for job in data["simulations"] if job["id"] == self._chosen), None)
         if job is None or self._chosen is None:
             self._clear_finished()
             return
         if (job["id"], job["state"]) != self._shown:
             try:
-                whole = await self._visit.gateway.get_json(f"/simulate/{job['id']}")
+                details = await self._visit.gateway.get_json(f"/simulate/{job['id']}")
             except CallRefusedError as error:
                 if error.status != 404:
                     raise
                 self._clear_finished()
                 return
-            self._shown = (whole["id"], whole["state"])
-            self._draw_outcome(whole)
+            self._shown = (details["id"], details["state"])
+            self._draw_outcome(details)
         self._show_progress(job)
 
     def update_jobs(self, data: dict[str, Any]) -> None:
         """Draw the list of `data` again, where it has changed."""
-        fresh = [(each["id"], each["state"], each["id"] == self._chosen) for each in data["simulations"]]
+        fresh = [(job["id"], job["state"], job["id"] == self._chosen) for job in data["simulations"]]
         if fresh == self._listed:
             return
         self._listed = fresh
@@ -89,8 +89,8 @@ class _SimulationList:
         with self._list:
             if not fresh:
                 ui.label(self._visit.say("simulate.none")).classes("rw-muted")
-            for each in data["simulations"]:
-                self._draw_line(each)
+            for job in data["simulations"]:
+                self._draw_line(job)
 
     def _draw_line(self, job: dict[str, Any]) -> None:
         say, job_id = self._visit.say, job["id"]
@@ -189,8 +189,8 @@ class _SimulationForm:
             ).props("outlined dense use-chips options-dense")
             ui.label(say("simulate.policies_hint")).classes("rw-muted rw-small")
             with ui.element("div").classes("rw-pairs"):
-                most = int(data["limits"]["workers"])
-                self._workers = ui.number(say("simulate.workers"), value=4, min=1, max=most, precision=0)
+                limit = int(data["limits"]["workers"])
+                self._workers = ui.number(say("simulate.workers"), value=4, min=1, max=limit, precision=0)
                 self._kv_tokens = ui.number(say("simulate.kv_tokens"), value=200_000, min=1, precision=0)
                 self._speedup = ui.number(say("simulate.speedup"), value=1, min=0.01)
                 self._limit = ui.number(say("simulate.limit"), min=1, precision=0)

@@ -78,7 +78,7 @@ async def build_workers_page(visit: PageVisit) -> None:
 def worker_cells(say: TextCatalog, worker: Mapping[str, Any], figures: WorkerStats | None) -> dict[str, Any]:
     """Return `worker`, as `/list_workers` has it, and its `figures` as the cells of `worker_row.html`."""
     in_flight = worker["in_flight"] + worker["in_flight_elsewhere"]
-    most = worker["max_in_flight"] or worker["max_batch_size"]
+    capacity = worker["max_in_flight"] or worker["max_batch_size"]
     kv = figures.kv_usage if figures is not None else None
     hits = figures.reported_hits if figures is not None else None
     tokens = figures.completion_tokens_per_s if figures is not None else 0.0
@@ -92,8 +92,8 @@ def worker_cells(say: TextCatalog, worker: Mapping[str, Any], figures: WorkerSta
         "looks": _STATE_MOODS[worker["state"]],
         "models": models,
         "load": in_flight,
-        "full": min(in_flight / most, 1.0) if most else min(in_flight, 1) * 0.5,
-        "load_said": f"{in_flight} / {most}" if most else f"{in_flight}",
+        "full": min(in_flight / capacity, 1.0) if capacity else min(in_flight, 1) * 0.5,
+        "load_said": f"{in_flight} / {capacity}" if capacity else f"{in_flight}",
         "kv": None if kv is None else round(kv, 3),
         "hits": -1 if hits is None else round(hits, 3),
         "hits_said": "–" if hits is None else f"{hits:.0%}",
@@ -108,7 +108,7 @@ def worker_cells(say: TextCatalog, worker: Mapping[str, Any], figures: WorkerSta
 
 
 class WorkerDetails:
-    """A panel that opens at the side and follows what is read anew."""
+    """A side panel that follows the latest reading."""
 
     def __init__(self, visit: PageVisit, actions: WorkerActions) -> None:
         self._visit = visit
@@ -217,10 +217,10 @@ def _reported_facts(say: TextCatalog, name: str, latest: MetricsScrape) -> Itera
         value = latest.totals_by("worker", f"radixway_worker_{key}").get(name)
         if value is not None:
             yield say(f"workers.{key}"), f"{value:.0f}"
-    most = latest.totals_by("tier", "radixway_worker_tier_tokens", worker=name)
-    held = latest.totals_by("tier", "radixway_worker_tier_cached_tokens", worker=name)
-    for tier, tokens in most.items():
-        share = say("workers.tier.of", held=f"{held.get(tier, 0):,.0f}", all=f"{tokens:,.0f}")
+    capacity = latest.totals_by("tier", "radixway_worker_tier_tokens", worker=name)
+    cached = latest.totals_by("tier", "radixway_worker_tier_cached_tokens", worker=name)
+    for tier, tokens in capacity.items():
+        share = say("workers.tier.of", held=f"{cached.get(tier, 0):,.0f}", all=f"{tokens:,.0f}")
         yield say("workers.tier", tier=tier), share
 
 

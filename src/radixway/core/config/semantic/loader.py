@@ -84,9 +84,9 @@ def _check_categories(section: SemanticConfig) -> Iterator[PlacedMistake]:
 
 def _named_lists(section: SemanticConfig) -> Iterator[tuple[Place, list[str]]]:
     for name in ("categories", "vllm_endpoints", "decisions", "policy_rules", "ab_splits"):
-        yield (name,), [each.name for each in getattr(section, name)]
+        yield (name,), [entry.name for entry in getattr(section, name)]
     for name in ("keywords", "embeddings", "headers", "context", "complexity"):
-        yield ("signals", name), [each.name for each in getattr(section.signals, name)]
+        yield ("signals", name), [entry.name for entry in getattr(section.signals, name)]
 
 
 def _check_duplicates(at: Place, names: Iterable[str]) -> Iterator[PlacedMistake]:
@@ -99,7 +99,7 @@ def _check_duplicates(at: Place, names: Iterable[str]) -> Iterator[PlacedMistake
 
 def _known_signals(section: SemanticConfig) -> dict[str, set[str]]:
     signals = section.signals
-    levels = [f"{each.name}:{level}" for each in signals.complexity for level in ("hard", "medium", "easy")]
+    levels = [f"{rule.name}:{level}" for rule in signals.complexity for level in ("hard", "medium", "easy")]
     return {
         "keyword": _names(signals.keywords, section.keyword_rules),
         "regex": _names(signals.regexes, section.regex_rules),
@@ -114,7 +114,7 @@ def _known_signals(section: SemanticConfig) -> dict[str, set[str]]:
 
 
 def _names(*sections: Iterable[_Named]) -> set[str]:
-    return {each.name for section in sections for each in section}
+    return {entry.name for section in sections for entry in section}
 
 
 def _check_conditions(
@@ -145,7 +145,7 @@ def load_semantic(path: Path) -> SemanticConfig:
 def parse_semantic(text: str, path: Path) -> SemanticConfig:
     """Parse a text that is to be saved to that file. Raises ConfigFileError."""
     tree, root = parse_yaml(text, path)
-    if not tree:  # as a file is for a moment while somebody writes it: that must not switch rules off
+    if not tree:  # as a file is for a moment while it is written: that must not switch rules off
         raise ConfigFileError(path, [FileMistake("there is nothing in it")])
     for name in tuple(tree):
         if tree[name] is None:  # all its keys are commented out
@@ -177,11 +177,11 @@ def merge_semantic_file(section: SemanticConfig, text: str | None = None) -> Sem
         return section
     below = parse_semantic(read_text(section.config) if text is None else text, section.config)
     own = {name: getattr(section, name) for name in section.model_fields_set}
-    whole = below.model_copy(update=own)
-    mistakes = [FileMistake(text, at=at) for at, text in find_contradictions(whole)]
+    merged = below.model_copy(update=own)
+    mistakes = [FileMistake(text, at=at) for at, text in find_contradictions(merged)]
     if mistakes:
-        raise ConfigError("\n".join(f"semantic: {each.path}: {each.text}" for each in mistakes))
-    return whole
+        raise ConfigError("\n".join(f"semantic: {mistake.path}: {mistake.text}" for mistake in mistakes))
+    return merged
 
 
 def merge_cache_section(own: SemanticCacheConfig, semantic: SemanticConfig) -> SemanticCacheConfig:
@@ -191,7 +191,7 @@ def merge_cache_section(own: SemanticCacheConfig, semantic: SemanticConfig) -> S
         return own
     threshold = classic.similarity_threshold
     given: dict[str, Any] = {
-        "enabled": classic.enabled or any(each.semantic_cache_enabled for each in semantic.categories),
+        "enabled": classic.enabled or any(rule.semantic_cache_enabled for rule in semantic.categories),
         "similarity_threshold": semantic.bert_model.threshold if threshold is None else threshold,
         "max_entries": max(classic.max_entries, 1),
         "ttl_s": float(classic.ttl_seconds),
@@ -297,7 +297,7 @@ def requests_guard(section: SemanticConfig) -> bool:
     return (
         (section.prompt_guard is not None and section.prompt_guard.enabled)
         or any(params.pii_policy is not None for params in section.models.values())
-        or any(each.pii_enabled or each.jailbreak_enabled for each in section.categories)
+        or any(rule.pii_enabled or rule.jailbreak_enabled for rule in section.categories)
         or any(
             plugin.type in _PLUGINS and plugin.configuration.get("enabled", True)
             for rule in section.decisions
@@ -310,9 +310,9 @@ def has_guard_by_category(section: SemanticConfig) -> bool:
     """Return whether what is looked for differs by what a request is about, or by the decision on it."""
     plugins = {plugin.type for rule in section.decisions for plugin in rule.plugins}
     return not plugins.isdisjoint(_PLUGINS) or any(
-        said is not None
-        for each in section.categories
-        for said in (each.pii_enabled, each.pii_threshold, each.jailbreak_enabled, each.jailbreak_threshold)
+        value is not None
+        for rule in section.categories
+        for value in (rule.pii_enabled, rule.pii_threshold, rule.jailbreak_enabled, rule.jailbreak_threshold)
     )
 
 

@@ -118,7 +118,7 @@ class Endpoint:
         if not self.guarded and not (self.exempt_reason or "").strip():
             raise ConfigError(
                 f"endpoint {self.name}: it is neither guarded nor exempt: leave guarded=True, or say in"
-                " exempt_reason why nobody has to read its texts"
+                " exempt_reason why its texts need no check"
             )
         if self.guarded and not self.text_fields:
             raise ConfigError(

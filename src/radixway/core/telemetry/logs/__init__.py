@@ -1,6 +1,6 @@
 """Logs: one line for each thing that happened, as JSON or for people, on standard error.
 
-Nobody who logs waits for whoever reads, and neither requests nor answers are ever logged.
+Logging never waits for a reader, and neither requests nor answers are ever logged.
 """
 
 from radixway.core.telemetry.logs.setup import configure_logging, flush_logs, log_fields

@@ -1,6 +1,6 @@
 """Writes log lines in a thread, so that logging never blocks on a slow reader.
 
-At the end of a process no thread runs any more, nor does one in a forked child. There, whoever logs writes.
+No writer thread runs at the end of a process or in a forked child. There, the logging thread writes.
 """
 
 import atexit
@@ -34,21 +34,21 @@ class LineWriter:
         stream: Callable[[], IO[str]],
         on_broken_pipe: Callable[[], None],
         own: Callable[[str], str],
-        most: int = _MAX_QUEUED_LINES,
+        max_lines: int = _MAX_QUEUED_LINES,
     ) -> None:
-        """`own`: makes a line of what there is to say of lines, in the form that all of them have."""
+        """`own`: formats a notice about the lines themselves."""
         self.lost = 0
         """Lines dropped because the queue was full."""
         self._stream = stream
         self._on_broken_pipe = on_broken_pipe
         self._own = own
-        self._most = most
+        self._max_lines = max_lines
         self._waiting: deque[Line] = deque()
-        self._told_lost = 0
+        self._reported_lost = 0
         self._hurry = False
         self._writes_directly = False
         """No writer thread runs: `put_nowait` writes."""
-        self._patience_s = _EXIT_FLUSH_S
+        self._exit_wait_s = _EXIT_FLUSH_S
         """Time left for `put_nowait` to wait for the reader."""
         self._make_locks()
         _writers.add(self)
@@ -60,7 +60,7 @@ class LineWriter:
         Where none can, because the interpreter ends or has no thread to give, the line is written here, and
         waits for its reader at most `_EXIT_FLUSH_S` less what earlier ones have waited.
         """
-        if len(self._waiting) >= self._most:
+        if len(self._waiting) >= self._max_lines:
             self.lost += 1
             return
         self._waiting.append(line)
@@ -72,12 +72,12 @@ class LineWriter:
                 self._wanted.clear()  # the next line tries again
                 self._write_waiting()
 
-    def flush_lines(self, within_s: float) -> bool:
-        """Wait until everything is written that waits now; whether it was, in that time."""
+    def flush_lines(self, timeout_s: float) -> bool:
+        """Wait at most `timeout_s` until all waiting lines are written; return whether they were."""
         self._hurry = True
         try:
             with self._written:
-                return self._written.wait_for(lambda: not (self._waiting or self._writing), within_s)
+                return self._written.wait_for(lambda: not (self._waiting or self._writing), timeout_s)
         finally:
             self._hurry = False
 
@@ -98,8 +98,8 @@ class LineWriter:
         """Write what waits at the end of the process, and from then on each line directly."""
         self._writes_directly = True
         began = time.monotonic()
-        self.flush_lines(self._patience_s)
-        self._patience_s = max(0.0, self._patience_s - (time.monotonic() - began))
+        self.flush_lines(self._exit_wait_s)
+        self._exit_wait_s = max(0.0, self._exit_wait_s - (time.monotonic() - began))
         self._write_waiting()
 
     def _reset_after_fork(self) -> None:
@@ -138,14 +138,14 @@ class LineWriter:
     def _write_waiting(self) -> None:
         """Write what waits, dropping what is not read in time; never raises."""
         began = time.monotonic()
-        if self._turn.acquire(timeout=self._patience_s):
+        if self._turn.acquire(timeout=self._exit_wait_s):
             try:
-                until = began + self._patience_s
+                until = began + self._exit_wait_s
                 while self._waiting:
                     self._write_some(until)
             finally:
                 self._turn.release()
-        self._patience_s = max(0.0, self._patience_s - (time.monotonic() - began))
+        self._exit_wait_s = max(0.0, self._exit_wait_s - (time.monotonic() - began))
 
     def _take_lines(self) -> list[str]:
         """Return the waiting lines. Raises what rendering raises, even of the line about lost lines."""
@@ -157,10 +157,10 @@ class LineWriter:
             except Exception as error:  # noqa: BLE001  the next line may be one
                 lines.append(self._own(f"a line could not be written: {type(error).__name__}"))
         lost = self.lost
-        if lost > self._told_lost:
-            unseen = lost - self._told_lost
+        if lost > self._reported_lost:
+            unseen = lost - self._reported_lost
             lines.append(self._own(f"{unseen} lines were lost because they were not read fast enough"))
-            self._told_lost = lost
+            self._reported_lost = lost
         return lines
 
     def _write_some(self, until: float | None = None) -> None:
@@ -179,7 +179,7 @@ class LineWriter:
                 )
         except BrokenPipeError:
             self._on_broken_pipe()
-        except Exception:  # noqa: BLE001  it is closed, or gone with the interpreter: who could be told?
+        except Exception:  # noqa: BLE001  it is closed, or gone with the interpreter
             pass
 
 
@@ -202,7 +202,7 @@ def _write_bytes(descriptor: int, left: bytes, until: float | None) -> None:
             return
         try:  # as much as a pipe takes at once where it is ready, so that this does not wait either
             left = left[os.write(descriptor, left if until is None else left[: select.PIPE_BUF]) :]
-        except BlockingIOError:  # somebody made it so
+        except BlockingIOError:  # the stream was made non-blocking
             ready.poll(None if until is None else 0)
 
 

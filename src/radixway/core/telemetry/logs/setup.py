@@ -39,8 +39,8 @@ def _redacted_parts(error: BaseException) -> Iterator[str]:
     yield "Traceback (most recent call last):\n"
     yield from format_tb(error.__traceback__)
     yield f"{type(error).__qualname__}{f': {error}' if isinstance(error, OSError) else ''}\n"
-    for each in error.exceptions if isinstance(error, BaseExceptionGroup) else ():
-        yield from _redacted_parts(each)
+    for nested in error.exceptions if isinstance(error, BaseExceptionGroup) else ():
+        yield from _redacted_parts(nested)
 
 
 def keep_first_line(record: logging.LogRecord) -> bool:
@@ -55,19 +55,19 @@ _MAX_TEXT_CHARS = 4096
 _encode = msgspec.json.Encoder(enc_hook=str).encode
 
 
-def render_json(said: LogFields) -> str:
+def render_json(fields: LogFields) -> str:
     """`{"timestamp": …, "level": …, "logger": …, "event": …, …}`"""
-    return _encode(said).decode()
+    return _encode(fields).decode()
 
 
 def console_renderer(*, colors: bool) -> Callable[[LogFields], str]:
     """Return a renderer of lines for people; `colors`: on a terminal."""
     renderer = ConsoleRenderer(colors=colors, pad_event_to=0, sort_keys=False)
 
-    def render(said: LogFields) -> str:
-        shown = {name: _plain_value(value) for name, value in said.items() if name != "exception"}
-        if "exception" in said:  # frames of our own code, a line each
-            shown["exception"] = said["exception"]
+    def render(fields: LogFields) -> str:
+        shown = {name: _plain_value(value) for name, value in fields.items() if name != "exception"}
+        if "exception" in fields:  # frames of our own code, a line each
+            shown["exception"] = fields["exception"]
         return str(renderer(None, "", shown))
 
     return render
@@ -81,8 +81,8 @@ def defer_record(record: logging.LogRecord) -> Callable[[], LogFields]:
     error = record.exc_info[1] if record.exc_info else None
     exception = None if error is None else format_redacted(error)
 
-    def say() -> LogFields:
-        said: LogFields = {
+    def build_fields() -> LogFields:
+        line: LogFields = {
             "timestamp": f"{_format_second(int(created))}.{int(created % 1 * 1e3):03d}Z",
             "level": level,
             "logger": name,
@@ -90,12 +90,12 @@ def defer_record(record: logging.LogRecord) -> Callable[[], LogFields]:
         }
         for field, value in fields.items():
             if value is not None:
-                said[field] = _shorten_text(value) if value.__class__ is str else value
+                line[field] = _shorten_text(value) if value.__class__ is str else value
         if exception is not None:
-            said["exception"] = exception
-        return said
+            line["exception"] = exception
+        return line
 
-    return say
+    return build_fields
 
 
 def writer_notice(event: str) -> LogFields:
@@ -117,7 +117,7 @@ def _plain_value(value: Any) -> Any:
     """Escape line ends and cursor movements."""
     if isinstance(value, str) and not value.isprintable():
         return "".join(
-            each if each.isprintable() else each.encode("unicode_escape").decode() for each in value
+            char if char.isprintable() else char.encode("unicode_escape").decode() for char in value
         )
     return value
 
@@ -137,19 +137,19 @@ def configure_logging(section: LogsConfig) -> None:
         lambda: console.file, console.on_broken_pipe, own=lambda event: render(writer_notice(event))
     )
     handler = _LineHandler(_writer, render)
-    for name, least in (("radixway", section.level), ("uvicorn.error", "warning"), ("asyncio", "warning")):
+    for name, level in (("radixway", section.level), ("uvicorn.error", "warning"), ("asyncio", "warning")):
         logger = logging.getLogger(name)
         logger.handlers = [handler]
         logger.propagate = False
-        logger.setLevel(least.upper())
+        logger.setLevel(level.upper())
     if not section.requests:
         logging.getLogger("radixway.requests").setLevel(logging.WARNING)
     logging.getLogger("asyncio").addFilter(keep_first_line)
 
 
-def flush_logs(within_s: float = 5.0) -> bool:
-    """Wait until what was logged is written; whether it was."""
-    return _writer is None or _writer.flush_lines(within_s)
+def flush_logs(timeout_s: float = 5.0) -> bool:
+    """Wait at most `timeout_s` until all logged lines are written; return whether they were."""
+    return _writer is None or _writer.flush_lines(timeout_s)
 
 
 class _LineHandler(QueueHandler):
@@ -164,6 +164,6 @@ class _LineHandler(QueueHandler):
         self.lock = None
 
     def prepare(self, record: logging.LogRecord) -> Line:
-        """Implement `QueueHandler`: what may change is read now."""
-        say, render = defer_record(record), self._render
-        return lambda: render(say())
+        """Implement `QueueHandler`: read now what may change later."""
+        build_fields, render = defer_record(record), self._render
+        return lambda: render(build_fields())

@@ -26,7 +26,7 @@ Outcome = Literal[
 """How an attempt ended: `rejected` by the worker's own error, which was passed on; then three ways to fail
 before the first byte; `truncated` where the worker ended it in order, but not whole, before the first byte or
 after; `too_large` where there was more of it than allowed; `broken` off after the first byte; `left` where
-nobody wanted the answer any more."""
+its client had left."""
 
 GAPS_S = (0.001, 0.0025, 0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.075, 0.1, 0.2, 0.5, 1.0, 2.5, 10.0)
 _SHARES = (-1.0, -0.75, -0.5, -0.25, -0.1, -0.02, 0.02, 0.1, 0.25, 0.5, 0.75, 1.0)
@@ -86,7 +86,7 @@ class AttemptSeries:
         count.value += 1
 
     def detach_series(self) -> None:
-        """The worker has left: what still ends there makes no series anew."""
+        """Remove the worker's series; attempts that still end there do not create them again."""
         self._is_detached = True
 
     def record_usage(self, spent: AttemptUsage, predicted: UsagePrediction | None) -> None:

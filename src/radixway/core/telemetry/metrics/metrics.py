@@ -64,7 +64,7 @@ class MetricsRegistry(Component):
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.before: list[Callable[[], Awaitable[None]]] = []
-        """Awaited before each scrape: what is to be asked of a database is asked then."""
+        """Awaited before each scrape, to query databases."""
         self._ours: list[tuple[Collector, MergeMode]] = []
         """Collectors that prometheus_client does not keep."""
         self.exchanges = RequestMetrics()
@@ -179,7 +179,7 @@ class MetricsRegistry(Component):
         gc.callbacks.append(self._garbage_pauses.on_collection)
 
     async def stop(self) -> None:
-        """Count no more."""
+        """Stop counting."""
         gc.callbacks.remove(self._garbage_pauses.on_collection)
         if self._writing is not None:
             self._writing.cancel()
@@ -190,8 +190,8 @@ class MetricsRegistry(Component):
 
     async def scrape(self, accept: str = "") -> MetricsExposition:
         """Return all metrics in the form that the `Accept` header `accept` asks for."""
-        for each in self.before:
-            await each()
+        for callback in self.before:
+            await callback()
         families: list[Metric] = []
         for family in self.registry.collect():
             families.append(family)
@@ -203,7 +203,7 @@ class MetricsRegistry(Component):
         return await asyncio.to_thread(render_exposition, families, accept)
 
     def render_text(self) -> bytes:
-        """The Prometheus text exposition, without asking anybody anything first."""
+        """The Prometheus text exposition, without reading workers first."""
         families = self.registry.collect()
         if self._sharing is not None:
             families = self._sharing.merge_processes(

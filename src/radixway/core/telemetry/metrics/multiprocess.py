@@ -59,9 +59,7 @@ class MultiprocessMetrics:
 
     def snapshot_families(self) -> list[FamilySnapshot]:
         """Return the metrics of this process now. Belongs to the event loop in which it is counted."""
-        return [
-            each for collector, together in self._own() for each in _snapshot_collector(collector, together)
-        ]
+        return [family for own in self._own() for family in _snapshot_collector(*own)]
 
     async def snapshot_families_async(self) -> list[FamilySnapshot]:
         """Return the metrics of this process, letting other tasks run between two collectors."""
@@ -82,17 +80,17 @@ class MultiprocessMetrics:
             _merge_family(merged, family)
         for family in (family for families, lives in others if not lives for family in families):
             if family.kind != "gauge":
-                family.samples = [each for each in family.samples if _worker_label(each) in (None, *workers)]
+                family.samples = [row for row in family.samples if _worker_label(row) in (None, *workers)]
                 _merge_family(merged, family)
         yield from (family for family in self._native_families() if family.name in names)
-        for kept, values in merged.values():
-            metric = Metric(kept.name, kept.text, kept.kind)
+        for family, values in merged.values():
+            metric = Metric(family.name, family.text, family.kind)
             for (name, labels), value in values.items():
                 metric.add_sample(name, dict(labels), value)
             yield metric
 
     def save_and_close(self) -> None:
-        """The process ends: what it counted is kept."""
+        """Publish the last metrics, which outlive the process, and unlock its file."""
         self.publish_snapshot(self.snapshot_families())
         self._lock.close()
 
@@ -112,7 +110,7 @@ class MultiprocessMetrics:
         else:
             problem = None
         if problem is not None and problem != self._problem:
-            log.error("other gateways do not know what this one counts: %s", problem)
+            log.error("the metrics of this process could not be published: %s", problem)
         self._problem = problem
 
     def _native_families(self) -> Iterable[Metric]:
@@ -120,7 +118,7 @@ class MultiprocessMetrics:
         files = sorted(map(str, self._directory.glob("*.db")))
         try:
             return _merge_native_files(files)
-        except Exception:  # noqa: BLE001  whatever their bytes made of it
+        except Exception:  # noqa: BLE001  any error of damaged files
             return _merge_native_files([file for file in files if self._is_readable(file)])
 
     def _is_readable(self, file: str) -> bool:
@@ -129,7 +127,7 @@ class MultiprocessMetrics:
         except Exception as error:  # noqa: BLE001  as above
             if file not in self._spoilt:
                 self._spoilt.add(file)
-                log.warning("what %s counts is left out: %s", file, type(error).__name__)
+                log.warning("the metrics in %s are left out: %s", file, type(error).__name__)
             return False
         return True
 
@@ -142,28 +140,28 @@ class MultiprocessMetrics:
                 families = msgspec.json.decode(path.read_bytes(), type=list[FamilySnapshot])
                 yield families, _is_locked(path.with_suffix(".lock"))
             except (OSError, msgspec.DecodeError) as error:
-                log.warning("what %s says is left out: %s", path, type(error).__name__)
+                log.warning("the metrics in %s are left out: %s", path, type(error).__name__)
 
 
 def _snapshot_collector(collector: Collector, together: MergeMode) -> Iterator[FamilySnapshot]:
     for family in collector.collect():
-        samples = [(each.name, each.labels, each.value) for each in family.samples]
+        samples = [(sample.name, sample.labels, sample.value) for sample in family.samples]
         yield FamilySnapshot(family.name, family.type, family.documentation, together, samples)
 
 
 def _merge_family(
     merged: dict[str, tuple[FamilySnapshot, dict[_Key, float]]], family: FamilySnapshot
 ) -> None:
-    kept, values = merged.setdefault(family.name, (family, {}))
+    first, values = merged.setdefault(family.name, (family, {}))
     for name, labels, value in family.samples:
         key = name, tuple(labels.items())
         before = values.get(key)
         if before is None:
             values[key] = value
-        elif kept.kind != "gauge" or kept.together == "sum":
+        elif first.kind != "gauge" or first.together == "sum":
             values[key] = before + value
         else:
-            values[key] = max(before, value) if kept.together == "max" else min(before, value)
+            values[key] = max(before, value) if first.together == "max" else min(before, value)
 
 
 def _merge_native_files(files: list[str]) -> Iterable[Metric]:

@@ -1,7 +1,7 @@
 """Counts and histograms of the hot path. They belong to one event loop, so they need no locks.
 
 prometheus_client's own take a lock for each value: an observation costs 1.0 µs with them and 0.2 µs here
-(Python 3.11). What they hold is handed to prometheus_client when somebody scrapes.
+(Python 3.11). What they hold is handed to prometheus_client when it is scraped.
 """
 
 from bisect import bisect_left
@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector
 from prometheus_client.samples import Exemplar, Sample
 
 MergeMode = Literal["sum", "max", "min"]
-"""What gateways that share a scrape say together: their sum, or what one of them says.
+"""How gateways that share a scrape are merged: their sum, or one value.
 
 `max` for what all of them know alike, as how many workers there are; `min` for what is well only where it is
 well everywhere. Counters are always added up.
@@ -58,9 +58,9 @@ class _StrippedFamilies(Collector):
         for family in self._families:
             made = f"{family.name}_created"
             if any(sample.name == made for sample in family.samples):
-                told = Metric(family.name, family.documentation, family.type, family.unit)
-                told.samples = [sample for sample in family.samples if sample.name != made]
-                yield told
+                stripped = Metric(family.name, family.documentation, family.type, family.unit)
+                stripped.samples = [sample for sample in family.samples if sample.name != made]
+                yield stripped
             else:
                 yield family
 
@@ -159,13 +159,13 @@ class LabeledHistogram(_LabeledFamily[HistogramBuckets]):
         bucket, samples = f"{self._name}_bucket", family.samples
         for values, buckets in self._children.items():
             labels = dict(zip(self._labels, values, strict=True))
-            whole = 0
+            total = 0
             for at, count in enumerate(buckets.counts):
-                whole += count
+                total += count
                 le = labels | {"le": self._written[at]}
-                samples.append(Sample(bucket, le, whole, None, buckets.exemplars.get(at)))
+                samples.append(Sample(bucket, le, total, None, buckets.exemplars.get(at)))
             if self._bounds[0] >= 0:
-                samples.append(Sample(f"{self._name}_count", labels, whole))
+                samples.append(Sample(f"{self._name}_count", labels, total))
                 samples.append(Sample(f"{self._name}_sum", labels, buckets.total))
         yield family
 
@@ -175,4 +175,4 @@ class MetricGroup:
 
     def collectors(self) -> list[Collector]:
         """Return them in the order in which they were made."""
-        return [each for each in vars(self).values() if isinstance(each, _LabeledFamily)]
+        return [family for family in vars(self).values() if isinstance(family, _LabeledFamily)]

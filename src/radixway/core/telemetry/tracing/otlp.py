@@ -41,7 +41,7 @@ class OtlpExporter:
     """An `Exporter`. What the library complains of is told by us, once, instead of with every export."""
 
     def __init__(self, settings: TracingSettings, *, service: str, role: str) -> None:
-        """`service`: the name where nobody says another."""
+        """`service`: the default service name."""
         self._resource = _build_resource(settings, service, role)
         self._complaints = _ExporterLogFilter()
         self._posting: OtlpSession | None = None
@@ -56,12 +56,12 @@ class OtlpExporter:
         if result is not SpanExportResult.SUCCESS:
             # The library says "timeout, max retries or shutdown" of much, and not what was wrong.
             why = (posting is not None and posting.why) or self._complaints.last
-            told = why or "the collector did not take them"
-            return RejectedSpans(" ".join(told.split())[:_MAX_MESSAGE_CHARS], len(spans))
+            reason = why or "the collector did not take them"
+            return RejectedSpans(" ".join(reason.split())[:_MAX_MESSAGE_CHARS], len(spans))
         if posting is None or not posting.rejected:
             return None
-        told = f"the collector rejects {posting.rejected} of {len(spans)} spans: {posting.why}"
-        return RejectedSpans(" ".join(told.split())[:_MAX_MESSAGE_CHARS], min(posting.rejected, len(spans)))
+        reason = f"the collector rejects {posting.rejected} of {len(spans)} spans: {posting.why}"
+        return RejectedSpans(" ".join(reason.split())[:_MAX_MESSAGE_CHARS], min(posting.rejected, len(spans)))
 
     def close(self) -> None:
         self._exporter.shutdown()
@@ -97,7 +97,7 @@ class OtlpExporter:
             parent=parent,
             resource=self._resource,
             attributes=span.fields,
-            events=[SdkEvent(each.name, each.fields, each.at_ns) for each in span.events],
+            events=[SdkEvent(event.name, event.fields, event.at_ns) for event in span.events],
             links=[Link(SpanContext(trace, other, True)) for trace, other in span.links],
             kind=_KINDS[span.kind],
             status=Status(StatusCode.UNSET) if span.failed is None else Status(StatusCode.ERROR, span.failed),

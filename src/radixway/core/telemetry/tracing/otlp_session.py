@@ -1,4 +1,4 @@
-"""Posts exports: whatever a collector answers, it is read in a bounded time, and read in earnest."""
+"""Posts exports, and reads each answer of the collector in bounded time."""
 
 from time import monotonic
 from typing import Any

@@ -85,11 +85,11 @@ class FinishedRequest:
 def spans_of_request(journal: Journal, trace: TraceRecord, ended: FinishedRequest) -> list[TraceSpan]:
     """Make the spans of the request that has `ended`, and of what took time within it."""
     epoch_ns = int(journal.began_at * 1e9)
-    caller, noted = trace.caller, trace.unbelieved
+    caller, noted = trace.caller, trace.unverified
     route = _route_template(ended.path)
     entries = list(journal.entries)  # an answer that is kept is noted by its own task
-    told = [(step, at, said if isinstance(said, dict) else said.explain()) for step, at, said in entries]
-    used = next((said for step, _, said in reversed(told) if step == "tokens"), {})
+    steps = [(step, at, entry if isinstance(entry, dict) else entry.explain()) for step, at, entry in entries]
+    used = next((fields for step, _, fields in reversed(steps) if step == "tokens"), {})
     root = TraceSpan(
         trace_id=trace.trace_id,
         span_id=trace.span_id,
@@ -105,19 +105,19 @@ def spans_of_request(journal: Journal, trace: TraceRecord, ended: FinishedReques
         failed=ended.error or str(ended.status) if ended.status >= 500 else None,
     )
     root.events = [
-        SpanEvent(step, epoch_ns + int(at * 1e9), _select_fields(said, _EVENTS[step]))
-        for step, at, said in told
+        SpanEvent(step, epoch_ns + int(at * 1e9), _select_fields(fields, _EVENTS[step]))
+        for step, at, fields in steps
         if step in _EVENTS
     ]
-    stretches = [
-        *trace.stretches,
+    stages = [
+        *trace.stages,
         *(
-            TimedStage("queue", at - said["waited_s"], at, {"ahead": said["ahead"]}, False, 0)
-            for step, at, said in told
+            TimedStage("queue", at - fields["waited_s"], at, {"ahead": fields["ahead"]}, False, 0)
+            for step, at, fields in steps
             if step == "queue"
         ),
     ]
-    return build_spans(trace, root, stretches, epoch_ns, _stage_span_fields)
+    return build_spans(trace, root, stages, epoch_ns, _stage_span_fields)
 
 
 def _stage_span_fields(stretch: TimedStage) -> tuple[str, Kind, dict[str, Value]]:
@@ -157,10 +157,10 @@ def _request_span_fields(
     return fields
 
 
-def _select_fields(said: Mapping[str, Any], names: Any) -> dict[str, Value]:
+def _select_fields(fields: Mapping[str, Any], names: Any) -> dict[str, Value]:
     shown: dict[str, Value] = {}
     for name in names:
-        value = said.get(name)
+        value = fields.get(name)
         if isinstance(value, list | tuple):
             value = tuple(map(str, value))
         if isinstance(value, str | bool | int | float | tuple) and value != ():

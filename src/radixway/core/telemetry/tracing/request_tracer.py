@@ -1,4 +1,4 @@
-"""Decides which requests are traced, and has the traces of those that have ended carried away."""
+"""Decides which requests are traced, and exports the traces of finished ones."""
 
 import asyncio
 import logging
@@ -46,7 +46,7 @@ class RequestTracer(Component):
         configured otherwise) whether that is kept; of others it is only noted who they say they are.
         """
         if caller is None or not believed:
-            return TraceRecord(None, sampled=random() < self._ratio, unbelieved=caller)
+            return TraceRecord(None, sampled=random() < self._ratio, unverified=caller)
         sampled = caller.sampled if self._parent_based else random() < self._ratio
         return TraceRecord(caller, sampled=sampled)
 
@@ -108,7 +108,7 @@ def build_tracing(
             raise ConfigError(f"telemetry.tracing {problem}") from None
         log.warning("OTEL_EXPORTER_OTLP_ENDPOINT is set, and nothing is traced: that %s", problem)
         return None
-    exporting = SpanExportQueue(exporter, most=section.queue_size, interval_s=section.interval_s)
+    exporting = SpanExportQueue(exporter, max_requests=section.queue_size, interval_s=section.interval_s)
     tracing = RequestTracer(settings, exporting)
     if metrics is not None:
         metrics.counters(

@@ -1,4 +1,4 @@
-"""A span as a trace shows it: plain data, whatever carries it away."""
+"""A span as plain data, independent of how it is exported."""
 
 import logging
 import threading
@@ -53,9 +53,9 @@ _UNNUMBERED_SPANS_FROM = 2**20
 
 
 def build_spans(
-    trace: TraceRecord, root: TraceSpan, stretches: Sequence[TimedStage], epoch_ns: int, draw: Drawn
+    trace: TraceRecord, root: TraceSpan, stages: Sequence[TimedStage], epoch_ns: int, draw: Drawn
 ) -> list[TraceSpan]:
-    """Return the root and, within it, the stretches. `epoch_ns`: when the request began."""
+    """Return the root and, within it, the stages. `epoch_ns`: when the request began."""
 
     def place(began_s: float, ended_s: float | None) -> tuple[int, int]:
         began = min(max(epoch_ns + int(began_s * 1e9), root.began_ns), root.ended_ns)
@@ -64,14 +64,14 @@ def build_spans(
 
     holders: list[tuple[int, int, int]] = [(root.began_ns, root.ended_ns, root.span_id)]
     made: list[TraceSpan] = []
-    # Of two that hold each other the one that was noted last is the outer one: it ended last.
-    for beside, each in enumerate(reversed(stretches)):
-        began_ns, ended_ns = place(each.began_s, each.ended_s)
-        span_id = trace.span_id_of(each.number or _UNNUMBERED_SPANS_FROM + beside)
-        if each.holds:
+    # Of two stages that contain each other, the one recorded last is the outer one: it ended last.
+    for index, stage in enumerate(reversed(stages)):
+        began_ns, ended_ns = place(stage.began_s, stage.ended_s)
+        span_id = trace.span_id_of(stage.number or _UNNUMBERED_SPANS_FROM + index)
+        if stage.holds:
             holders.append((began_ns, ended_ns, span_id))
-        name, kind, fields = draw(each)
-        error = each.fields.get("error")
+        name, kind, fields = draw(stage)
+        error = stage.fields.get("error")
         made.append(
             TraceSpan(
                 trace_id=root.trace_id,
@@ -103,7 +103,7 @@ _BATCH_SIZE = 32
 
 
 class RejectedSpans(NamedTuple):
-    """Spans that were not taken."""
+    """Spans that were not exported."""
 
     why: str
     spans: int
@@ -113,24 +113,24 @@ class TraceExporter(Protocol):
     """The destination of spans. Called by one thread."""
 
     def export_spans(self, spans: list[TraceSpan]) -> RejectedSpans | None:
-        """Export `spans` within a bounded time; None if all were taken."""
+        """Export `spans` within a bounded time; None if all were accepted."""
 
     def close(self) -> None:
-        """Let go of connections, and cut short what is under way; called by any thread."""
+        """Close connections, and cancel a running export; called by any thread."""
 
 
 class SpanExportQueue:
     """A bounded queue and its thread, from `start` to `stop`. What does not fit is dropped, and counted."""
 
-    def __init__(self, exporter: TraceExporter, *, most: int, interval_s: float) -> None:
+    def __init__(self, exporter: TraceExporter, *, max_requests: int, interval_s: float) -> None:
         self.exported = 0
         self.failed = 0
         self.dropped = 0
         """Requests dropped because the queue was full."""
         self.problem: str | None = None
-        """Why nothing is taken, while nothing is."""
+        """Why exports fail; None while they succeed."""
         self._exporter = exporter
-        self._most = most
+        self._max_requests = max_requests
         self._interval_s = interval_s
         self._waiting: deque[Callable[[], list[TraceSpan]]] = deque()
         self._wake = threading.Event()
@@ -141,24 +141,24 @@ class SpanExportQueue:
         return len(self._waiting)
 
     def queue_spans(self, make: Callable[[], list[TraceSpan]]) -> None:
-        """Have the spans that `make` returns exported soon. From any thread; never waits."""
-        if len(self._waiting) >= self._most:
+        """Queue the spans that `make` returns for export. From any thread; never waits."""
+        if len(self._waiting) >= self._max_requests:
             self.dropped += 1
             return
         self._waiting.append(make)
-        if 2 * len(self._waiting) >= self._most:
+        if 2 * len(self._waiting) >= self._max_requests:
             self._wake.set()
 
     def start(self) -> None:
         """Start exporting."""
         self._thread.start()
 
-    def stop(self, within_s: float) -> None:
-        """Export what waits, as far as possible `within_s` seconds. Blocks."""
+    def stop(self, timeout_s: float) -> None:
+        """Export what waits, as far as possible `timeout_s` seconds. Blocks."""
         self._stopping = True
         self._wake.set()
         if self._thread.ident is not None:
-            self._thread.join(within_s)
+            self._thread.join(timeout_s)
         self._exporter.close()
 
     def describe(self) -> dict[str, Any]:
@@ -179,9 +179,9 @@ class SpanExportQueue:
             make = self._waiting.popleft()
             try:
                 spans += make()
-            except Exception:  # the rim of the thread: a defect of ours must not end it
-                log.exception("a trace met a defect")
-            time.sleep(0)  # whoever answers requests goes first
+            except Exception:  # a defect of ours must not end the thread
+                log.exception("building a trace failed unexpectedly")
+            time.sleep(0)  # let the event loop run first
         if not spans:
             return
         try:
@@ -191,11 +191,11 @@ class SpanExportQueue:
         if refused is None:
             self.exported += len(spans)
             if self.problem is not None:
-                log.warning("traces are taken again")
+                log.warning("traces are exported again")
             self.problem = None
             return
         self.exported += len(spans) - refused.spans
         self.failed += refused.spans
         if self.problem is None:
-            log.warning("traces are not taken, and lost: %s", refused.why)
+            log.warning("traces could not be exported, and are lost: %s", refused.why)
         self.problem = refused.why
