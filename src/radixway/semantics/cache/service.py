@@ -90,36 +90,36 @@ class CacheRoom(Component):
 
     async def warm_up(self, known: list[KnownAnswer]) -> int:
         """Keep what is known; how many were. Questions that cannot be cached are passed over."""
-        kept = 0
-        for each in known:
-            request, response = each.request_and_response()
+        stored = 0
+        for known_answer in known:
+            request, response = known_answer.request_and_response()
             try:
-                question = self.middleware.read_body(request, each.tenant, each.user)
+                question = self.middleware.read_body(request, known_answer.tenant, known_answer.user)
                 answer = stored_answers.encode_answer(CHAT, 200, response, self._config.largest_answer_bytes)
             except (NotCacheableError, NotStorableError) as reason:
                 log.warning("semantic cache: an entry of the warm-up is passed over: %s", reason)
                 continue
             await self.cache.store_answer(question, answer, None)
-            kept += 1
+            stored += 1
         self.warmed_up.set()
-        return kept
+        return stored
 
     def describe(self) -> dict[str, Any]:
         """Return the backend and its state for `/health`."""
-        said: dict[str, Any] = {"backend": self._config.backend, "entries_in_memory": len(self.memory)}
+        state: dict[str, Any] = {"backend": self._config.backend, "entries_in_memory": len(self.memory)}
         if self.behind is not None:
-            said["store"] = "ok" if self.behind.problem is None else self.behind.problem
-            said["pending_removals"] = self.behind.pending_removals
-        return said
+            state["store"] = "ok" if self.behind.problem is None else self.behind.problem
+            state["pending_removals"] = self.behind.pending_removals
+        return state
 
     async def stats(self) -> dict[str, Any]:
         """Return the backend and the cache's counts for `/cache/stats`."""
         counts = self.cache.counts.describe()
-        asked = counts.get("hits", 0) + counts.get("misses", 0)
+        lookups = counts.get("hits", 0) + counts.get("misses", 0)
         return self.describe() | {
             "entries": await self.cache.store.count_entries(),
             "evicted": self.memory.evicted,
-            "hit_rate": counts.get("hits", 0) / asked if asked else None,
+            "hit_rate": counts.get("hits", 0) / lookups if lookups else None,
             "counts": counts,
         }
 
@@ -156,14 +156,14 @@ def build_semantic_cache(
     counts = CacheMetrics(metrics, config.backend)
     memory = MemoryStore(config.max_entries, config.eviction)
     store: CacheStore = memory
-    behind: FallbackStore | None = None
+    remote_store: FallbackStore | None = None
     remote = _build_remote_store(config)
     if remote is not None:
-        behind = FallbackStore(
+        remote_store = FallbackStore(
             remote, memory, ConsecutiveFailureBreaker(config.failures_in_row, config.open_s)
         )
-        behind.on_failure = lambda: counts.count_failure("store")
-        store = behind
+        remote_store.on_failure = lambda: counts.count_failure("store")
+        store = remote_store
     if config.encryption_key is not None:
         try:
             from radixway.semantics.cache.encrypted_store import EncryptedStore
@@ -185,7 +185,7 @@ def build_semantic_cache(
         lambda: [(config.backend, memory.evicted)],
     )
     middleware = SemanticCache(AnswerCache(config, store, embed, counts, verifier=verifier))
-    return CacheRoom(middleware, memory, behind)
+    return CacheRoom(middleware, memory, remote_store)
 
 
 def _build_remote_store(config: SemanticCacheConfig) -> CacheStore | None:

@@ -96,12 +96,12 @@ class ClassificationService:
         return await _with_part_name("jailbreak_classifier", self.judge.judge(text))
 
 
-async def _with_part_name(part: str, asked: Awaitable[T]) -> T:
+async def _with_part_name(part: str, answer: Awaitable[T]) -> T:
     """Return the part's answer; an error carries its name."""
     from radixway.semantics.encoders import EncoderBusyError, EncoderError
 
     try:
-        return await asked
+        return await answer
     except EncoderBusyError:
         raise
     except (EncoderError, GuardUnavailableError) as error:

@@ -114,8 +114,8 @@ class SnapshotStore:
 
     async def compile_text(self, text: str | None) -> SemanticSnapshot:
         """Return what would be in force if that stood in the file; nothing changes. Raises ConfigError."""
-        whole = await asyncio.to_thread(merge_semantic_file, self._section, text)
-        return await compile_snapshot(whole, self._encode, self._head, self._profiles)
+        merged = await asyncio.to_thread(merge_semantic_file, self._section, text)
+        return await compile_snapshot(merged, self._encode, self._head, self._profiles)
 
     async def _compile_current(self) -> None:
         text = None if self.file is None else await asyncio.to_thread(read_text, self.file)

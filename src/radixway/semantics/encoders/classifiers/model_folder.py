@@ -55,8 +55,8 @@ def read_labels(directory: Path, mapping: Path | None = None) -> tuple[str, ...]
 
     Mappings are as published: `idx_to_category` or `idx_to_label`, or their inverses. Raises EncoderError.
     """
-    beside = [directory / name for name in _MAPPINGS]
-    path = mapping or next((path for path in beside if path.is_file()), directory / "config.json")
+    mappings = [directory / name for name in _MAPPINGS]
+    path = mapping or next((path for path in mappings if path.is_file()), directory / "config.json")
     values = read_json_object(path)
     for key in ("idx_to_category", "idx_to_label", "id2label"):
         if isinstance(values.get(key), dict):

@@ -73,5 +73,5 @@ def find_pseudonym(directory: Path, tenant: str, user: str) -> str | None:
 
 
 def _derive_pseudonym(key: bytes, tenant: str, user: str) -> str:
-    said = f"{tenant}\0{user}".encode("utf-8", "replace")
-    return "u-" + hmac.new(key, said, hashlib.sha256).hexdigest()[:24]
+    identity = f"{tenant}\0{user}".encode("utf-8", "replace")
+    return "u-" + hmac.new(key, identity, hashlib.sha256).hexdigest()[:24]
