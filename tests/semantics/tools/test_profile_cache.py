@@ -82,7 +82,7 @@ async def test_a_file_that_is_broken_is_made_anew(service, counting, tmp_path, c
     file.write_bytes(file.read_bytes()[:-100])
     counting.texts.clear()
     await ToolProfileCache(service, home=tmp_path).database_profiles([tool("a")], tmp_path / "db.json")
-    assert counting.texts and "is made anew" in caplog.text
+    assert counting.texts and "rebuilding" in caplog.text
 
 
 async def test_a_home_that_cannot_be_written_is_no_failure(service, tmp_path, caplog):
@@ -90,7 +90,7 @@ async def test_a_home_that_cannot_be_written_is_no_failure(service, tmp_path, ca
     found = await ToolProfileCache(service, home=tmp_path / "file").database_profiles(
         [tool("a")], tmp_path / "db.json"
     )
-    assert len(found) == 1 and "anew at every start" in caplog.text
+    assert len(found) == 1 and "again at every start" in caplog.text
 
 
 async def test_lists_are_read_once_shared_by_who_waits_and_bounded(service, counting):

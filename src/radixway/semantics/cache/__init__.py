@@ -1,4 +1,4 @@
-"""Answers that are used again for questions that mean the same.
+"""Semantic cache: reuses answers for questions with the same meaning.
 
 Scoped by who asks what of which model; a verifier stands behind every match of vectors.
 

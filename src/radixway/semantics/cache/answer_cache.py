@@ -35,7 +35,7 @@ class CacheLookup:
     vector: Vector | None = None
     """The question's own, for keeping its answer."""
     refused: str | None = None
-    """Why the nearest question was told apart, if one was."""
+    """Why the nearest question was rejected, if one was."""
 
 
 class AnswerCache:
@@ -50,7 +50,7 @@ class AnswerCache:
         *,
         verifier: Verify = verify_blind,
     ) -> None:
-        """`verifier`: by default the one that asks nothing of the encoder."""
+        """`verifier`: by default the one that needs no encoder."""
         self.config = config
         self.store = store
         self.counts = counts

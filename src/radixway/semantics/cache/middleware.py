@@ -41,7 +41,7 @@ class SemanticCache:
         return endpoint.is_cacheable
 
     async def __call__(self, request: Request, call_next: Next) -> Reply:
-        """A kept answer, or the answer of whoever comes next."""
+        """Return a stored answer, or the answer of `call_next`."""
         allowed = read_directives(request.cache_control)
         question = self._read_question(request, allowed)
         request.cache.status = "bypass"
@@ -190,7 +190,7 @@ class SemanticCache:
     def _storing_finished(self, task: asyncio.Task[None]) -> None:
         self._keeping.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("an answer could not be kept", exc_info=error)
+            log.error("semantic cache: an answer could not be stored", exc_info=error)
 
     def _storable_answer(self, request: Request, status: int, body: bytes | None) -> bytes:
         if body is None:

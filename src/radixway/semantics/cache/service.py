@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 class CacheRoom(Component):
-    """The middleware with all that stands behind it.
+    """The middleware with its stores.
 
     Entries know no session, so they cannot be erased by one: their conversation is part of a digest.
     """
@@ -38,11 +38,11 @@ class CacheRoom(Component):
 
     def __init__(self, middleware: SemanticCache, memory: MemoryStore, behind: FallbackStore | None) -> None:
         self.encoder_id: Callable[[], Awaitable[str]] = _no_encoder
-        """Says what makes the vectors, once it is loaded."""
+        """Returns the id of the encoder, once it is loaded."""
         self.namespace_of: Callable[[str], str] = str
-        """Says whose answers a tenant's are."""
+        """Returns the namespace of a tenant's answers."""
         self.entry_of: Callable[[str, str], str | None] = _no_entry
-        """Says which entry a request left, by its id and tenant."""
+        """Returns the entry that a request stored, by its id and tenant."""
         self.middleware = middleware
         self.cache = middleware.cache
         self.memory = memory
@@ -51,7 +51,7 @@ class CacheRoom(Component):
         self._config = self.cache.config
         self._warming: asyncio.Task[int]
         self.warmed_up = asyncio.Event()
-        """Set when the file has been read in, or there is none."""
+        """Set when the file has been loaded, or none is configured."""
 
     async def start(self) -> None:
         """Open the store and read in what is known. Raises ConfigError."""
@@ -72,7 +72,7 @@ class CacheRoom(Component):
         await self.cache.store.close_store()
 
     async def erase(self, subject: Subject) -> int:
-        """See `Component`. What a store away still has to hear of is asked again, with the rest."""
+        """See `Component`. Includes removals that are pending while the store is unavailable."""
         await self.middleware.wait_for_writes()
         count, entry = 0, None
         if subject.request is not None:
@@ -89,7 +89,7 @@ class CacheRoom(Component):
         return count
 
     async def warm_up(self, known: list[KnownAnswer]) -> int:
-        """Keep what is known; how many were. Questions that cannot be cached are passed over."""
+        """Store the `known` answers and return how many; questions that cannot be cached are skipped."""
         stored = 0
         for known_answer in known:
             request, response = known_answer.request_and_response()
@@ -97,7 +97,7 @@ class CacheRoom(Component):
                 question = self.middleware.read_body(request, known_answer.tenant, known_answer.user)
                 answer = stored_answers.encode_answer(CHAT, 200, response, self._config.largest_answer_bytes)
             except (NotCacheableError, NotStorableError) as reason:
-                log.warning("semantic cache: an entry of the warm-up is passed over: %s", reason)
+                log.warning("semantic cache: skipped a warm-up entry: %s", reason)
                 continue
             await self.cache.store_answer(question, answer, None)
             stored += 1
@@ -130,7 +130,7 @@ class CacheRoom(Component):
         try:
             await asyncio.to_thread(save_cache_file, iter(list(self.memory)), self._config.persist)
         except OSError as error:
-            log.warning("semantic cache: it could not be saved: %s", error)
+            log.warning("semantic cache: the cache could not be saved: %s", error)
             return str(error)
         return None
 
@@ -146,7 +146,7 @@ def _no_entry(request_id: str, tenant: str) -> str | None:
 def build_semantic_cache(
     config: SemanticCacheConfig, embed: Embed, metrics: MetricsRegistry, verifier: Verify = verify_blind
 ) -> CacheRoom:
-    """Build the middleware over the configured store, and all that stands behind it.
+    """Build the middleware over the configured store.
 
     `verifier`: what judges matches of the vectors that `embed` makes.
 

@@ -89,10 +89,8 @@ def _is_available(guard: PersonalDataFinder | AttackJudge | None) -> bool:
 def _describe_domain_model(service: ClassificationService) -> Answer:
     from radixway.semantics.encoders.classifiers.category_head import CategoryEncoder
 
-    section, encoder = service.snapshot.section, service.encoders.encoder
-    entry = _model_entry(
-        "category_classifier", "intent_classification", "domain" in service.snapshot.detectors
-    )
+    snapshot, section, encoder = service.snapshot, service.snapshot.section, service.encoders.encoder
+    entry = _model_entry("category_classifier", "intent_classification", "domain" in snapshot.detectors)
     return entry | {
         "model_path": encoder.path.name
         if isinstance(encoder, CategoryEncoder)
@@ -122,10 +120,8 @@ def _describe_guard_model(name: str, kind: str, guard: PersonalDataFinder | Atta
 
 
 def _describe_encoder(service: ClassificationService) -> Answer:
-    encoder = service.encoders.encoder
-    entry = _model_entry(
-        "sentence_encoder", "similarity", encoder is not None, failure=service.encoders.failure
-    )
+    encoder, failure = service.encoders.encoder, service.encoders.failure
+    entry = _model_entry("sentence_encoder", "similarity", encoder is not None, failure=failure)
     if encoder is None:
         return entry
     return entry | {"model_path": encoder.id, "metadata": {"dimension": str(encoder.size)}}

@@ -27,14 +27,13 @@ R = TypeVar("R")
 
 
 class ClassificationTasks:
-    """Asks, times, and counts what was answered. Raises what the room raises, and UnknownTypes."""
+    """Runs classifications, times and counts them. Raises what the service raises, and UnknownTypes."""
 
     def __init__(self, room: ClassificationService) -> None:
         self.room = room
         self.answered = 0
-        """Texts, so far."""
         self.spent_s = 0.0
-        """On all of them, waiting included."""
+        """Total time for all texts answered, waiting included."""
 
     async def classify_text(self, task: Task, text: str, options: ClassificationOptions) -> Answer:
         """Answer one task of one text."""

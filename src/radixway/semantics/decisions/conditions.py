@@ -48,7 +48,7 @@ class _SignalCondition:
 
 @dataclass(frozen=True, slots=True)
 class SignalMatched(_SignalCondition):
-    """A signal is there."""
+    """Holds if the signal matched."""
 
     def evaluate(self, signals: SignalSet) -> bool | None:
         if not signals.has_kind(self.kind):

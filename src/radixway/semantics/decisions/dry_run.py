@@ -46,7 +46,7 @@ Guards = Callable[["EncoderService"], tuple[PersonalDataFinder, AttackJudge]]
 async def open_offline(
     section: SemanticConfig, encoders: EncodersConfig, guards: Guards | None = None
 ) -> AsyncIterator[OfflineLayer]:
-    """Load the encoder and compile the section. `guards`: who answers rules that ask what a guard found.
+    """Load the encoder and compile the section. `guards`: the detectors for rules with guard signals.
 
     Raises:
         ConfigError: the section cannot be used.
@@ -55,17 +55,14 @@ async def open_offline(
     from radixway.semantics.encoders import start_service
 
     category = merge_semantic_file(section).classifier.category_model
-    paths = local_model_paths(category.model_id, category.category_mapping_path)
-    encoder_service = start_service(encoders, *paths)
+    encoder = start_service(encoders, *local_model_paths(category.model_id, category.category_mapping_path))
     try:
-        guard = None if guards is None else SingleTextGuardHook(*guards(encoder_service))
-        service = build_semantic_service(
-            section, every_model_is_ready, encoder_service, cache=None, guard=guard
-        )
+        guard = None if guards is None else SingleTextGuardHook(*guards(encoder))
+        service = build_semantic_service(section, every_model_is_ready, encoder, cache=None, guard=guard)
         await service.snapshots.load_initial()
-        yield OfflineLayer(encoder_service, service)
+        yield OfflineLayer(encoder, service)
     finally:
-        await encoder_service.aclose()
+        await encoder.aclose()
 
 
 class _AlwaysReady:

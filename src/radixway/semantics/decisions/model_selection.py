@@ -63,7 +63,7 @@ def weigh_candidates(
     completion_tokens: int,
 ) -> list[WeighedCandidate]:
     """Price and time of every candidate. A model of which no worker is known may still join: it is available
-    only if nobody else is (`choose`).
+    only if no other is (`choose_model`).
     """
     weighed = []
     for candidate in candidates:
@@ -83,7 +83,7 @@ def choose_model(
 ) -> ModelChoice:
     """Order the candidates.
 
-    Those that cannot answer now come last. Of the others only the Pareto front (nobody is at least as good in
+    Those that cannot answer now come last. Of the others only the Pareto front (no other is as good in
     score, price and time and better in one) competes for the first place: by score for `best`; by time or
     price, among those with `min_share` of the best score, for `fast` and `cheap`. The rest follow by score.
     """
@@ -105,7 +105,7 @@ def choose_model(
 
 
 def pareto_front(weighed: Sequence[WeighedCandidate]) -> list[WeighedCandidate]:
-    """Return those that nobody dominates, in their order."""
+    """Return the candidates that no other dominates, in order."""
     return [one for one in weighed if not any(_dominates(other, one) for other in weighed)]
 
 

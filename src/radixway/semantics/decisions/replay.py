@@ -273,9 +273,8 @@ class RulesTryout:
             replays[id(old)] = old, SignalReplay(old.section, new)
         before = recorded_outcome(entry, self._states, self._feedback)
         replayed = replay_decision(entry, replays[id(old)][1], self._states, self._feedback)
-        after, missing = (
-            (None, tuple(sorted(replayed.kinds))) if isinstance(replayed, MissingSignals) else (replayed, ())
-        )
+        after = None if isinstance(replayed, MissingSignals) else replayed
+        missing = tuple(sorted(replayed.kinds)) if isinstance(replayed, MissingSignals) else ()
         trial.requests.append(
             DecisionComparison(before, after, missing, journal.request_id, journal.began_at)
         )

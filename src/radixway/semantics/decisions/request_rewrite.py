@@ -35,7 +35,7 @@ class AppliedDecision(msgspec.Struct, frozen=True):
     effort: str | None
     prompt_injected: bool
     sets_reasoning: bool = False
-    """Or told not to: a field of its family says which."""
+    """A field of its reasoning family turns reasoning on or off."""
 
 
 def apply_plan(plan: DecisionPlan, candidate: ModelCandidate, request: Request) -> AppliedDecision:

@@ -1,4 +1,4 @@
-"""The file of rules, edited: written whole or not at all, by whoever knows what is in it, and with a past.
+"""Edits of the rules file: written atomically, checked against the version the editor saw, with history.
 
 A version is a digest of the text. Who wants to write says which version they have seen; where somebody else
 was quicker, nothing is written.

@@ -24,7 +24,7 @@ def inject_system_prompt(
 
     `replace`: a system message that begins the conversation becomes the prompt. `insert`: the prompt goes
     before what that message says, after it a blank line. None where nothing is to be done: there is no
-    prompt, the mode is `off`, or the prompt is there already.
+    prompt, the mode is `off`, or the messages begin with the prompt already.
     """
     if mode == "off" or not prompt:
         return None
@@ -58,8 +58,7 @@ def category_prompt(category: CategoryConfig, shipped: bool) -> str | BilingualT
 
 def describe_prompts(snapshot: SemanticSnapshot) -> list[dict[str, Any]]:
     """Return every category with its prompt, whether it is given to models, and how."""
-    shipped = snapshot.section.shipped_prompts
-    return [_describe_prompt(category, shipped) for category in snapshot.categories.values()]
+    return [_describe_prompt(each, snapshot.section.shipped_prompts) for each in snapshot.categories.values()]
 
 
 def switch_prompts(

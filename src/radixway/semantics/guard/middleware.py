@@ -107,7 +107,7 @@ class _GuardStep:
         return endpoint.guarded
 
     def _metrics_model(self, model: str | None) -> str:
-        """Return `model` as metrics may name it: only one that somebody serves."""
+        """Return `model` as metrics may name it: only one that a worker serves."""
         return model if model is not None and self._states(model) is not None else "unknown"
 
 

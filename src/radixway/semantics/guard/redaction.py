@@ -3,7 +3,7 @@
 "write to anna@example.org"   ─ PlaceholderVault ──►  "write to [EMAIL_ADDRESS_1]"  ─►  the model
 "I wrote to anna@example.org" ◄─ PlaceholderVault ──  "I wrote to [email address 1]" ◄──────┘
 
-Texts are written anew where they stand; everything around them keeps its bytes.
+Texts are rewritten in place; everything around them keeps its bytes.
 """
 
 import json

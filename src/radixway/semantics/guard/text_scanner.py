@@ -32,7 +32,7 @@ _MAX_CACHED = 65_536
 class FindingsCache(Generic[T]):
     """Findings in texts that may come again, as a conversation's history does: those used latest.
 
-    Texts are not kept, but a digest of each, under a key of its own, so that nobody can try texts against it.
+    Texts are not kept, but a digest of each, under a random key, so that texts cannot be tested against it.
     Belongs to one event loop.
     """
 
@@ -81,7 +81,7 @@ async def _yield_to_others(at: int) -> None:
 
 
 class ScanFailedError(Exception):
-    """A guard could not read all texts. What needs no classifier is found all the same."""
+    """A guard could not read all texts. Findings that need no classifier are still complete."""
 
     def __init__(self, guard: str) -> None:
         super().__init__(guard)

@@ -14,8 +14,8 @@ class RequestQuestion:
     text: str
     """The last user message; where there is none, all other messages."""
     whole: str = ""
-    """Everything that messages say, calls of tools and thoughts too: for what depends on how much there is,
-    and for what must not pass wherever it stands."""
+    """All text of the messages, tool calls and reasoning included: for signals that depend on length, and
+    for content that must not pass anywhere."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """The client's headers that travel on, names in lower case."""
 

@@ -55,7 +55,7 @@ class ToolProfileCache:
                 self._store_profile(digest, profile)
         missing = sum(digest not in self._known for digest in digests)
         if missing:
-            log.info("semantic: %d tools of %s are read for the first time", missing, path)
+            log.info("semantic: encoding %d new tools of %s", missing, path)
         profiles = await self.profiles_for(tools)
         if missing and file is not None:
             await asyncio.to_thread(_write_profiles, file, digests, profiles)
@@ -112,7 +112,7 @@ def _write_profiles(file: Path, digests: Sequence[bytes], profiles: Sequence[Too
         np.savez(written, **arrays)
         write_atomically(file, written.getvalue())
     except OSError as error:
-        log.warning("semantic: tools are read anew at every start: %s: %s", file, error.strerror)
+        log.warning("semantic: tools are encoded again at every start: %s: %s", file, error.strerror)
 
 
 def _read_profiles(file: Path) -> dict[bytes, ToolProfile]:
@@ -126,5 +126,5 @@ def _read_profiles(file: Path) -> dict[bytes, ToolProfile]:
             rows = zip(arrays["descriptions"], arrays["names"], clauses, examples, strict=True)
             return {digest: ToolProfile(*row) for digest, row in zip(digests, rows, strict=True)}
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        log.warning("semantic: %s is made anew: %s", file, error)
+        log.warning("semantic: rebuilding %s: %s", file, error)
         return {}

@@ -80,7 +80,7 @@ def _inspect_folder(path: Path) -> ClassifierFolder | None:
 def _architecture(path: Path, name: str) -> str:
     try:
         values = read_json_object(path / "config.json").get("model_type")
-    except EncoderError:  # an adapter's directory has none; whoever loads a broken one says what is wrong
+    except EncoderError:  # an adapter's directory has none; loading a broken one reports what is wrong
         values = None
     if isinstance(values, str):
         return values

@@ -185,7 +185,7 @@ def _strip_separators(text: str) -> str:
 
 
 def _is_code(code: str, *, is_label: bool = False) -> bool:
-    """Return whether nobody could read `code`: long and mixed, or text in base64 or hexadecimal digits."""
+    """Return whether `code` is unreadable: long and mixed, or text in base64 or hexadecimal digits."""
     if _UUID.fullmatch(code):
         return False
     if _holds_text(code):
@@ -293,10 +293,8 @@ class ExfiltrationJudge(TextJudge):
             return False
         if not is_complete or any(start < end and stop > begin for start, stop in view.restored):
             return True
-        known_words = self._words_by_host.setdefault(address.host, set())
-        return carries_payload(
-            address, lambda: f"{self._conversation()}\n{view.text[:begin].lower()}", known_words
-        )
+        known = self._words_by_host.setdefault(address.host, set())
+        return carries_payload(address, lambda: f"{self._conversation()}\n{view.text[:begin].lower()}", known)
 
 
 def _find_view_address_end(view: TextView, begin: int, max_chars: int) -> tuple[int, bool]:

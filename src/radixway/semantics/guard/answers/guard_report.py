@@ -105,10 +105,7 @@ class AnswerReport:
             action = self._actions[rule]
             self._counts.found(rule, action).inc()
             self._note(f"{action} {rule}")
-            findings = [
-                [finding.type, finding.where, finding.begin, finding.end, round(finding.confidence, 3)]
-                for finding in found
-            ]
+            findings = [[hit.type, hit.where, hit.begin, hit.end, round(hit.confidence, 3)] for hit in found]
             count = self._counts_by_rule[rule]
             request.journal.add("guard_answer", rule=rule, action=action, found=count, findings=findings)
             self._record_incident(rule, action, tuple(found), {"found": str(count)})

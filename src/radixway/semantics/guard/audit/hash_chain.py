@@ -180,7 +180,7 @@ class HashChain:
             write_head(self.directory, self._seal, head)
         except OSError as error:
             if self._saved_head is not None:
-                log.error("audit: %s cannot be written, and falls behind: %s", HEAD_FILE, error)
+                log.error("audit: %s cannot be written and is out of date: %s", HEAD_FILE, error)
             self._saved_head = None
         else:
             self._saved_head = head
@@ -199,7 +199,7 @@ class HashChain:
             write_head(self.directory, self._seal, found)  # before an entry says that there is one
         known = max(self._head, self._saved_head or NOWHERE, key=lambda head: head.seq)
         if known.seq > found.seq or (known.seq == found.seq and known.hash != found.hash):
-            log.error("audit: the log ends with entry %d, and entry %d was there", found.seq, known.seq)
+            log.error("audit: the log ends with entry %d, but entry %d was written", found.seq, known.seq)
             missed.append({"kind": "truncated", "last": known.seq, "last_hash": known.hash})
         return missed
 

@@ -60,7 +60,7 @@ class _LogTask:
             return
         try:
             self.done.set_result(self.do())
-        except Exception as error:  # noqa: BLE001  whoever waits is told, whatever it is
+        except Exception as error:  # noqa: BLE001  the waiter gets any error
             self.done.set_exception(error)
 
 
@@ -210,7 +210,7 @@ class AuditLog:
                 if self._stopping.wait(self._retry_s):
                     return False
             except Exception:  # the rim of the thread: a defect of ours must not end it
-                log.exception("audit: %d entries met a defect", len(waiting))
+                log.exception("audit: writing %d entries failed unexpectedly", len(waiting))
                 self.lost += len(waiting)
                 return True
             else:

@@ -28,7 +28,7 @@ class AuditRequiredError(GatewayError):
 class AuditService(Component):
     """The log of a gateway, and the middlewares that need it.
 
-    Erasing somebody is forgetting the key of their pseudonym: the entries stay, and are nobody's.
+    Erasing a user deletes the key of their pseudonym: the entries stay, and identify no one.
     """
 
     name = "audit"

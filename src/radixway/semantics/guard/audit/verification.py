@@ -42,9 +42,9 @@ class ChainVerdict:
     torn: int = 0
     """Lines that a crash cut off, as the log itself says."""
     torn_end: bool = False
-    """The last line is cut off: a crash, or somebody writes just now."""
+    """The last line is cut off: a crash, or a write in progress."""
     kept: ChainHead | None = None
-    """The head in `head.json`. An entry or a batch behind: a crash, or somebody writes just now."""
+    """The head in `head.json`. An entry or a batch behind: a crash, or a write in progress."""
     broken: BrokenEntry | None = None
 
     @property

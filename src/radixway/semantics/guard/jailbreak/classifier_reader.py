@@ -79,7 +79,7 @@ class ClassifierReader(AttackReader):
                 if model.loaded is not None and not isinstance(error, UnusableLabelsError):
                     raise
                 self._failures[model.path] = str(error)
-                log.error("%s judges no attacks, the next in line does: %s", model.path, error)
+                log.error("%s cannot judge attacks, using the next model: %s", model.path, error)
         return await self._otherwise.read_attack(text, hits)
 
     def describe(self) -> dict[str, object]:

@@ -266,6 +266,6 @@ class HeadReader(AttackReader):
             self._head = JailbreakHead.load_file(self._path, encoder)
         except EncoderError as error:
             self._failure = str(error)
-            _log.error("only known wordings tell attacks: %s", error)
+            _log.error("attacks are detected by known wordings only: %s", error)
             raise
         return self._head

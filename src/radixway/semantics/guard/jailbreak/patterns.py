@@ -197,7 +197,7 @@ WINDOW, OVERLAP = 262_144, MAX_PART_CHARS
 _MAX_CACHED_CHARS = 4_096
 """Longest cached view of a window: the encoder reads no longer ones."""
 _HIDDEN = 0.05
-"""Added to the confidence of a wording that somebody disguised."""
+"""Added to the confidence of a disguised wording."""
 _OPEN_VIEWS = frozenset({"plain", "folded", "spacing", "leetspeak"})
 """Views that change harmless texts, too."""
 

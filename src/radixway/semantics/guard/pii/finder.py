@@ -110,7 +110,7 @@ class DefaultPersonalDataFinder:
         except EncoderError as error:
             if self.failure != self._logged_failure:
                 self._logged_failure = self.failure
-                log.error("only recognisers find personal data: %s", self.failure)
+                log.error("personal data is found by recognisers only: %s", self.failure)
             raise GuardUnavailableError(str(error)) from error
         structured = await run_steps(find_structured_steps(text), inline=len(text) <= _INLINE)
         if len(structured) + len(soft) <= _FEW:
@@ -134,7 +134,7 @@ class HeadFinder:
         """The head is read with the first text.
 
         `in_part_from`: characters from which the head at `words_path` looks at all of a text, and the encoder
-        reads only where that is in doubt; unless somebody else has all of it read anyway.
+        reads only where that is in doubt; unless all of it is encoded for another caller anyway.
         """
         self._encoders = encoders
         self._path = path
@@ -177,7 +177,7 @@ class HeadFinder:
                     PiiHead.load_file, self._words_path, encoder, self._path
                 )
             except EncoderError as error:
-                log.warning("long texts are read whole: %s", error)
+                log.warning("long texts are encoded in full: %s", error)
                 self._in_part_from = None
         return self._words
 
