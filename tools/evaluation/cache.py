@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radixway.core.config import SemanticCacheConfig
-from radixway.semantics.cache import Verify, least_similarity
+from radixway.semantics.cache import Verify, min_similarity
 from radixway.semantics.cache.ngram_vectors import ngram_vector
 from radixway.semantics.cache.verifier.language import is_latin
 from radixway.semantics.encoders import TextEncoder
@@ -64,7 +64,7 @@ class Judged:
 
     def is_near(self, threshold: float) -> bool:
         """Whether the cosine reaches the threshold; texts compared by characters have one of their own."""
-        return self.cosine >= least_similarity(SemanticCacheConfig(), self.pair.one, threshold)
+        return self.cosine >= min_similarity(SemanticCacheConfig(), self.pair.one, threshold)
 
     def is_served(self, threshold: float) -> bool:
         """Whether the answer to the one would be given for the other."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from radixway.core.config import SemanticCacheConfig
-from radixway.semantics.cache import least_similarity
+from radixway.semantics.cache import min_similarity
 from radixway.semantics.cache.ngram_vectors import ngram_vector
 from radixway.semantics.cache.verifier import verify
 from radixway.semantics.cache.verifier.language import is_foreign, is_latin
@@ -25,17 +25,17 @@ LATIN_FOREIGN = [
 @pytest.mark.parametrize("text", ENGLISH)
 def test_english_takes_what_is_configured_for_it(text):
     assert not is_foreign(text) and is_latin(text)
-    assert least_similarity(SemanticCacheConfig(), text, 0.85) == 0.85
+    assert min_similarity(SemanticCacheConfig(), text, 0.85) == 0.85
 
 
 @pytest.mark.parametrize("text", [*BY_CHARACTERS, *LATIN_FOREIGN])
 def test_every_other_language_takes_nearly_the_same_text(text):
     assert is_foreign(text) and is_latin(text) == (text not in BY_CHARACTERS)
     config = SemanticCacheConfig()
-    assert least_similarity(config, text, 0.85) == pytest.approx(0.94)
-    assert 0.94 < least_similarity(config, text, 0.95) < 1
-    assert 0.85 < least_similarity(config, text, 0.8) < 0.94
-    assert least_similarity(config, text, 1) == 1
+    assert min_similarity(config, text, 0.85) == pytest.approx(0.94)
+    assert 0.94 < min_similarity(config, text, 0.95) < 1
+    assert 0.85 < min_similarity(config, text, 0.8) < 0.94
+    assert min_similarity(config, text, 1) == 1
 
 
 def test_a_threshold_that_is_set_is_what_counts():
@@ -46,8 +46,8 @@ def test_a_threshold_that_is_set_is_what_counts():
         ({"similarity_threshold": 1}, 0.9, 0.94),
     ):
         config = SemanticCacheConfig(**section)
-        assert least_similarity(config, "怎么做米饭", least) == pytest.approx(wanted)
-        assert least_similarity(config, "How do I cook rice?", least) == least
+        assert min_similarity(config, "怎么做米饭", least) == pytest.approx(wanted)
+        assert min_similarity(config, "How do I cook rice?", least) == least
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_a_threshold_that_is_set_is_what_counts():
 )
 def test_questions_that_differ_in_a_word_have_no_answer_in_common(one, other):
     cosine = float(ngram_vector(one) @ ngram_vector(other))
-    assert cosine < least_similarity(SemanticCacheConfig(), one, 0.85)
+    assert cosine < min_similarity(SemanticCacheConfig(), one, 0.85)
 
 
 def test_the_same_question_in_other_little_words_is_still_found():

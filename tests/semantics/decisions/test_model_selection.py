@@ -37,7 +37,7 @@ ALL = [DOMINATED, POOR, CHEAP, FAST, BIG]
 
 @pytest.mark.parametrize(("preference", "best"), [("best", "big"), ("fast", "fast"), ("cheap", "cheap")])
 def test_a_preference_chooses_on_the_front_among_those_that_are_good_enough(preference, best):
-    choice = choose_model(ALL, preference, least_share=0.8)
+    choice = choose_model(ALL, preference, min_share=0.8)
     assert choice.best.model == best
     assert {each.candidate.model for each in choice.ranked} == {"big", "fast", "cheap", "poor", "dominated"}
 

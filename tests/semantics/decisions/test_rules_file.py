@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from radixway.semantics.decisions.rules_file import KEPT, RulesFile, RulesFileChangedError, text_version
+from radixway.semantics.decisions.rules_file import MAX_COPIES, RulesFile, RulesFileChangedError, text_version
 
 
 @pytest.fixture
@@ -45,12 +45,12 @@ def test_only_one_of_many_who_write_at_once_does(file):
 
 
 def test_the_past_is_bounded_and_a_text_that_comes_again_is_there_once(file):
-    for number in range(KEPT + 5):
+    for number in range(MAX_COPIES + 5):
         file.write_text(f"a: {number + 2}\n", text_version(file.read_text()))
-    assert len(file.list_versions()) == KEPT
+    assert len(file.list_versions()) == MAX_COPIES
     file.write_text("a: 10\n", text_version(file.read_text()))
     versions = [each.version for each in file.list_versions()]
-    assert versions[0] == text_version("a: 10\n") and len(set(versions)) == len(versions) == KEPT
+    assert versions[0] == text_version("a: 10\n") and len(set(versions)) == len(versions) == MAX_COPIES
     assert file.find_version("nothing") is None and file.find_version("../" * 5) is None
 
 

@@ -108,7 +108,7 @@ def test_arguments_of_tool_calls_stay_json_both_ways():
 
 
 def test_a_vault_is_bounded_and_says_nothing_of_what_it_holds():
-    texts, vault = redacted("Anna Weber, Jo Li, 李雷, Anna Weber", most=2)
+    texts, vault = redacted("Anna Weber, Jo Li, 李雷, Anna Weber", max_placeholders=2)
     assert texts == ["[PERSON_1], [PERSON_2], <PERSON>, [PERSON_1]"]
     assert repr(vault) == "<PlaceholderVault of 2>"
 

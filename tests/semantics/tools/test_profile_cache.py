@@ -53,7 +53,7 @@ async def test_a_tool_is_read_once(service, counting):
 
 
 async def test_the_latest_used_are_kept(service, counting):
-    profiles = ToolProfileCache(service, most=2)
+    profiles = ToolProfileCache(service, max_tools=2)
     await profiles.profiles_for([tool("a"), tool("b"), tool("a"), tool("c"), tool("a")])
     profiles.check()
     assert counting.texts.count("a") == 1
@@ -82,7 +82,7 @@ async def test_a_file_that_is_broken_is_made_anew(service, counting, tmp_path, c
     file.write_bytes(file.read_bytes()[:-100])
     counting.texts.clear()
     await ToolProfileCache(service, home=tmp_path).database_profiles([tool("a")], tmp_path / "db.json")
-    assert counting.texts and "is made anew" in caplog.text
+    assert counting.texts and "rebuilding" in caplog.text
 
 
 async def test_a_home_that_cannot_be_written_is_no_failure(service, tmp_path, caplog):
@@ -90,11 +90,11 @@ async def test_a_home_that_cannot_be_written_is_no_failure(service, tmp_path, ca
     found = await ToolProfileCache(service, home=tmp_path / "file").database_profiles(
         [tool("a")], tmp_path / "db.json"
     )
-    assert len(found) == 1 and "anew at every start" in caplog.text
+    assert len(found) == 1 and "again at every start" in caplog.text
 
 
 async def test_lists_are_read_once_shared_by_who_waits_and_bounded(service, counting):
-    lists = ClientToolIndexes(ToolProfileCache(service), most_tools=3)
+    lists = ClientToolIndexes(ToolProfileCache(service), max_tools=3)
     first, second = await asyncio.gather(*(lists.find_index([tool("a"), tool("b")], 60) for _ in range(2)))
     assert first is second and counting.texts.count("a") == 1
     await lists.find_index([tool("c"), tool("d")], 60)

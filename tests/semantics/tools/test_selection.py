@@ -36,21 +36,21 @@ async def test_the_tool_that_a_query_wants_comes_first(choose):
 
 
 async def test_at_most_top_k_the_best_first(choose):
-    selection = await choose("Mail me the weather forecast", ToolLimits(2, least_score=-1))
+    selection = await choose("Mail me the weather forecast", ToolLimits(2, min_score=-1))
     assert len(selection.chosen) == 2
     assert selection.chosen[0].score >= selection.chosen[1].score
     assert selection.best == selection.chosen[0].score
 
 
 async def test_what_is_not_good_enough_is_not_offered(choose):
-    selection = await choose("Why did Rome fall?", ToolLimits(4, least_score=0.3))
+    selection = await choose("Why did Rome fall?", ToolLimits(4, min_score=0.3))
     assert selection.chosen == () and selection.best < 0.3
 
 
 async def test_the_published_threshold_is_a_cosine_with_the_description(choose):
     query = "Current weather and forecast for any place"
-    assert names(await choose(query, ToolLimits(4, -1, least_cosine=0.999))) == ["get_weather"]
-    assert (await choose("Why did Rome fall?", ToolLimits(4, -1, least_cosine=0.5))).chosen == ()
+    assert names(await choose(query, ToolLimits(4, -1, min_cosine=0.999))) == ["get_weather"]
+    assert (await choose("Why did Rome fall?", ToolLimits(4, -1, min_cosine=0.5))).chosen == ()
 
 
 async def test_only_tools_of_the_wanted_categories(choose):
@@ -59,7 +59,7 @@ async def test_only_tools_of_the_wanted_categories(choose):
 
 
 async def test_tools_that_were_called_stay_once_each(choose):
-    limits = ToolLimits(1, least_score=0.2)
+    limits = ToolLimits(1, min_score=0.2)
     selection = await choose("Will it rain?", limits, called={"send_email", "get_weather", "unknown"})
     assert names(selection) == ["get_weather"]
     assert selection.numbers == (0, 1)

@@ -1,4 +1,4 @@
-"""Answers that are used again for questions that mean the same.
+"""Semantic cache: reuses answers for questions with the same meaning.
 
 Scoped by who asks what of which model; a verifier stands behind every match of vectors.
 
@@ -11,7 +11,7 @@ State, and the file that owns it:
 from radixway.semantics.cache.answer_cache import (
     AnswerCache,
     exact_digest,
-    least_similarity,
+    min_similarity,
 )
 from radixway.semantics.cache.memory import MemoryStore
 from radixway.semantics.cache.middleware import SemanticCache
@@ -33,7 +33,7 @@ __all__ = [
     "build_semantic_cache",
     "embedder_for",
     "exact_digest",
-    "least_similarity",
+    "min_similarity",
     "verifier_for",
     "verify",
 ]

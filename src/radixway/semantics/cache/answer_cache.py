@@ -35,7 +35,7 @@ class CacheLookup:
     vector: Vector | None = None
     """The question's own, for keeping its answer."""
     refused: str | None = None
-    """Why the nearest question was told apart, if one was."""
+    """Why the nearest question was rejected, if one was."""
 
 
 class AnswerCache:
@@ -50,24 +50,24 @@ class AnswerCache:
         *,
         verifier: Verify = verify_blind,
     ) -> None:
-        """`verifier`: by default the one that asks nothing of the encoder."""
+        """`verifier`: by default the one that needs no encoder."""
         self.config = config
         self.store = store
         self.counts = counts
         self._embed = embed
         self.verify = verifier
-        self._told_apart: dict[tuple[str, str], None] = {}
+        self._reported_pairs: dict[tuple[str, str], None] = {}
 
     async def find_answer(
-        self, question: CacheQuestion, allowed: CacheDirectives = ANYTHING, least: float | None = None
+        self, question: CacheQuestion, allowed: CacheDirectives = ANYTHING, threshold: float | None = None
     ) -> CacheLookup:
         """Find an answer that may be given for `question`.
 
-        `least`: the cosine it takes, by default `similarity_threshold`.
+        `threshold`: the cosine it takes, by default `similarity_threshold`.
         """
         began = perf_counter()
-        least = self.config.similarity_threshold if least is None else least
-        found = await self._find_answer(question, allowed, least)
+        threshold = self.config.similarity_threshold if threshold is None else threshold
+        found = await self._find_answer(question, allowed, threshold)
         self.counts.observe_operation("lookup", perf_counter() - began)
         if found.match is None:
             self.counts.count_miss()
@@ -137,7 +137,7 @@ class AnswerCache:
         return None if mine is None or theirs is None else min(float(mine @ theirs), 1.0)
 
     async def _find_answer(
-        self, question: CacheQuestion, allowed: CacheDirectives, least: float
+        self, question: CacheQuestion, allowed: CacheDirectives, threshold: float
     ) -> CacheLookup:
         now = time()
         entry = await self.store.find_exact(question.scope, question.exact, now)
@@ -148,11 +148,11 @@ class AnswerCache:
             return CacheLookup("encoder")
         refused = None
         near: Sequence[EntryMatch] = ()
-        if least < 1:
+        if threshold < 1:
             near = await self.store.find_nearest(question.scope, vector, self.config.candidates, now)
-        if near and (least := least_similarity(self.config, question.text, least)) < 1:
+        if near and (threshold := min_similarity(self.config, question.text, threshold)) < 1:
             for match in near:
-                if match.similarity < least:
+                if match.similarity < threshold:
                     break
                 if not _is_young_enough(match.entry, allowed, now):
                     continue
@@ -166,7 +166,7 @@ class AnswerCache:
 
     def _reject_reason(self, question: CacheQuestion, match: EntryMatch) -> str | None:
         pair = (question.exact, match.entry.exact)
-        if pair in self._told_apart or pair[::-1] in self._told_apart:
+        if pair in self._reported_pairs or pair[::-1] in self._reported_pairs:
             return "reported"
         if not self.config.verify:
             return None
@@ -183,18 +183,18 @@ class AnswerCache:
             return None
 
     def _remember_rejected(self, one: str, other: str) -> None:
-        self._told_apart[one, other] = None
-        while len(self._told_apart) > _MAX_DISTINCT_QUESTIONS:
-            del self._told_apart[next(iter(self._told_apart))]
+        self._reported_pairs[one, other] = None
+        while len(self._reported_pairs) > _MAX_DISTINCT_QUESTIONS:
+            del self._reported_pairs[next(iter(self._reported_pairs))]
 
 
-def least_similarity(config: SemanticCacheConfig, text: str, least: float) -> float:
+def min_similarity(config: SemanticCacheConfig, text: str, threshold: float) -> float:
     """Return the threshold for a text: another language takes `ngram_threshold` where English takes
-    `similarity_threshold`; a `least` that is a category's own is as much nearer to 1, or further away."""
-    if least >= 1 or not is_foreign(text):
-        return least
+    `similarity_threshold`; a `threshold` that is a category's own is as much nearer to 1, or further away."""
+    if threshold >= 1 or not is_foreign(text):
+        return threshold
     usual = config.similarity_threshold
-    share = (1 - least) / (1 - usual) if usual < 1 else 1.0
+    share = (1 - threshold) / (1 - usual) if usual < 1 else 1.0
     return max(1 - share * (1 - config.ngram_threshold), 0.0)
 
 

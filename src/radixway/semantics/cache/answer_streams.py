@@ -10,13 +10,13 @@ class CapturedStream(Chunks):
     """Passes on every chunk at once and, when the stream has come to its end, hands all of them over.
 
     A stream that breaks off, or whose client leaves, hands over nothing; neither does one of more than
-    `most_bytes`.
+    `max_bytes`.
     """
 
-    def __init__(self, inner: Chunks, most_bytes: int, at_end: Callable[[bytes | None], None]) -> None:
+    def __init__(self, inner: Chunks, max_bytes: int, at_end: Callable[[bytes | None], None]) -> None:
         self._inner = inner
-        self._room = most_bytes
-        self._heard: list[bytes] = []
+        self._bytes_left = max_bytes
+        self._chunks: list[bytes] = []
         self._at_end = at_end
 
     def __aiter__(self) -> Self:
@@ -43,19 +43,19 @@ class CapturedStream(Chunks):
 
     async def aclose(self) -> None:
         """See `Chunks`."""
-        self._heard.clear()
+        self._chunks.clear()
         await self._inner.aclose()
 
     def _capture_chunk(self, chunk: bytes) -> None:
-        self._room -= len(chunk)
-        if self._room < 0:
-            self._heard.clear()
+        self._bytes_left -= len(chunk)
+        if self._bytes_left < 0:
+            self._chunks.clear()
         else:
-            self._heard.append(chunk)
+            self._chunks.append(chunk)
 
     def _hand_over(self) -> None:
-        self._at_end(b"".join(self._heard) if self._room >= 0 else None)
-        self._heard.clear()
+        self._at_end(b"".join(self._chunks) if self._bytes_left >= 0 else None)
+        self._chunks.clear()
 
 
 class ReplayedStream(Chunks):

@@ -41,7 +41,7 @@ class SemanticCache:
         return endpoint.is_cacheable
 
     async def __call__(self, request: Request, call_next: Next) -> Reply:
-        """A kept answer, or the answer of whoever comes next."""
+        """Return a stored answer, or the answer of `call_next`."""
         allowed = read_directives(request.cache_control)
         question = self._read_question(request, allowed)
         request.cache.status = "bypass"
@@ -50,7 +50,7 @@ class SemanticCache:
         found: CacheLookup | None = None
         if allowed.may_answer:
             began_s = request.journal.elapsed_s()
-            found = await self.cache.find_answer(question, allowed, self._least_similarity(request))
+            found = await self.cache.find_answer(question, allowed, self._similarity_threshold(request))
             request.journal.record_timing("semantic_cache lookup", began_s, outcome=found.outcome)
             self._record_lookup(request, question, found)
             if found.match is not None:
@@ -61,7 +61,7 @@ class SemanticCache:
             self._capture_reply(request, question, found, reply, allowed)
         return reply
 
-    def _least_similarity(self, request: Request) -> float:
+    def _similarity_threshold(self, request: Request) -> float:
         """Return the threshold of the request's category, or the default."""
         config = self._config
         usual = (
@@ -154,8 +154,8 @@ class SemanticCache:
         if reply.chunks is None:
             store(reply.body)
             return
-        most = _STREAM_OVERHEAD * self._config.largest_answer_bytes
-        reply.chunks = CapturedStream(reply.chunks, most, store)
+        max_bytes = _STREAM_OVERHEAD * self._config.largest_answer_bytes
+        reply.chunks = CapturedStream(reply.chunks, max_bytes, store)
         request.open_streams.append(reply.chunks)
 
     def _start_storing(
@@ -169,7 +169,7 @@ class SemanticCache:
     ) -> None:
         """Store in the background; the client does not wait."""
 
-        async def keep() -> None:
+        async def store() -> None:
             try:
                 if request.cache.bypass_reason is not None:  # found out in the answer, or on the way to it
                     raise NotStorableError(request.cache.bypass_reason)
@@ -183,14 +183,14 @@ class SemanticCache:
             else:
                 request.journal.add("semantic_cache_keep", kept=True, entry=entry.id)
 
-        task = asyncio.get_running_loop().create_task(keep())
+        task = asyncio.get_running_loop().create_task(store())
         self._keeping.add(task)
         task.add_done_callback(self._storing_finished)
 
     def _storing_finished(self, task: asyncio.Task[None]) -> None:
         self._keeping.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("an answer could not be kept", exc_info=error)
+            log.error("semantic cache: an answer could not be stored", exc_info=error)
 
     def _storable_answer(self, request: Request, status: int, body: bytes | None) -> bytes:
         if body is None:

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 class CacheRoom(Component):
-    """The middleware with all that stands behind it.
+    """The middleware with its stores.
 
     Entries know no session, so they cannot be erased by one: their conversation is part of a digest.
     """
@@ -38,11 +38,11 @@ class CacheRoom(Component):
 
     def __init__(self, middleware: SemanticCache, memory: MemoryStore, behind: FallbackStore | None) -> None:
         self.encoder_id: Callable[[], Awaitable[str]] = _no_encoder
-        """Says what makes the vectors, once it is loaded."""
+        """Returns the id of the encoder, once it is loaded."""
         self.namespace_of: Callable[[str], str] = str
-        """Says whose answers a tenant's are."""
+        """Returns the namespace of a tenant's answers."""
         self.entry_of: Callable[[str, str], str | None] = _no_entry
-        """Says which entry a request left, by its id and tenant."""
+        """Returns the entry that a request stored, by its id and tenant."""
         self.middleware = middleware
         self.cache = middleware.cache
         self.memory = memory
@@ -51,7 +51,7 @@ class CacheRoom(Component):
         self._config = self.cache.config
         self._warming: asyncio.Task[int]
         self.warmed_up = asyncio.Event()
-        """Set when the file has been read in, or there is none."""
+        """Set when the file has been loaded, or none is configured."""
 
     async def start(self) -> None:
         """Open the store and read in what is known. Raises ConfigError."""
@@ -72,7 +72,7 @@ class CacheRoom(Component):
         await self.cache.store.close_store()
 
     async def erase(self, subject: Subject) -> int:
-        """See `Component`. What a store away still has to hear of is asked again, with the rest."""
+        """See `Component`. Includes removals that are pending while the store is unavailable."""
         await self.middleware.wait_for_writes()
         count, entry = 0, None
         if subject.request is not None:
@@ -89,37 +89,37 @@ class CacheRoom(Component):
         return count
 
     async def warm_up(self, known: list[KnownAnswer]) -> int:
-        """Keep what is known; how many were. Questions that cannot be cached are passed over."""
-        kept = 0
-        for each in known:
-            request, response = each.request_and_response()
+        """Store the `known` answers and return how many; questions that cannot be cached are skipped."""
+        stored = 0
+        for known_answer in known:
+            request, response = known_answer.request_and_response()
             try:
-                question = self.middleware.read_body(request, each.tenant, each.user)
+                question = self.middleware.read_body(request, known_answer.tenant, known_answer.user)
                 answer = stored_answers.encode_answer(CHAT, 200, response, self._config.largest_answer_bytes)
             except (NotCacheableError, NotStorableError) as reason:
-                log.warning("semantic cache: an entry of the warm-up is passed over: %s", reason)
+                log.warning("semantic cache: skipped a warm-up entry: %s", reason)
                 continue
             await self.cache.store_answer(question, answer, None)
-            kept += 1
+            stored += 1
         self.warmed_up.set()
-        return kept
+        return stored
 
     def describe(self) -> dict[str, Any]:
         """Return the backend and its state for `/health`."""
-        said: dict[str, Any] = {"backend": self._config.backend, "entries_in_memory": len(self.memory)}
+        state: dict[str, Any] = {"backend": self._config.backend, "entries_in_memory": len(self.memory)}
         if self.behind is not None:
-            said["store"] = "ok" if self.behind.problem is None else self.behind.problem
-            said["pending_removals"] = self.behind.pending_removals
-        return said
+            state["store"] = "ok" if self.behind.problem is None else self.behind.problem
+            state["pending_removals"] = self.behind.pending_removals
+        return state
 
     async def stats(self) -> dict[str, Any]:
         """Return the backend and the cache's counts for `/cache/stats`."""
         counts = self.cache.counts.describe()
-        asked = counts.get("hits", 0) + counts.get("misses", 0)
+        lookups = counts.get("hits", 0) + counts.get("misses", 0)
         return self.describe() | {
             "entries": await self.cache.store.count_entries(),
             "evicted": self.memory.evicted,
-            "hit_rate": counts.get("hits", 0) / asked if asked else None,
+            "hit_rate": counts.get("hits", 0) / lookups if lookups else None,
             "counts": counts,
         }
 
@@ -130,7 +130,7 @@ class CacheRoom(Component):
         try:
             await asyncio.to_thread(save_cache_file, iter(list(self.memory)), self._config.persist)
         except OSError as error:
-            log.warning("semantic cache: it could not be saved: %s", error)
+            log.warning("semantic cache: the cache could not be saved: %s", error)
             return str(error)
         return None
 
@@ -146,7 +146,7 @@ def _no_entry(request_id: str, tenant: str) -> str | None:
 def build_semantic_cache(
     config: SemanticCacheConfig, embed: Embed, metrics: MetricsRegistry, verifier: Verify = verify_blind
 ) -> CacheRoom:
-    """Build the middleware over the configured store, and all that stands behind it.
+    """Build the middleware over the configured store.
 
     `verifier`: what judges matches of the vectors that `embed` makes.
 
@@ -156,14 +156,14 @@ def build_semantic_cache(
     counts = CacheMetrics(metrics, config.backend)
     memory = MemoryStore(config.max_entries, config.eviction)
     store: CacheStore = memory
-    behind: FallbackStore | None = None
+    remote_store: FallbackStore | None = None
     remote = _build_remote_store(config)
     if remote is not None:
-        behind = FallbackStore(
+        remote_store = FallbackStore(
             remote, memory, ConsecutiveFailureBreaker(config.failures_in_row, config.open_s)
         )
-        behind.on_failure = lambda: counts.count_failure("store")
-        store = behind
+        remote_store.on_failure = lambda: counts.count_failure("store")
+        store = remote_store
     if config.encryption_key is not None:
         try:
             from radixway.semantics.cache.encrypted_store import EncryptedStore
@@ -185,7 +185,7 @@ def build_semantic_cache(
         lambda: [(config.backend, memory.evicted)],
     )
     middleware = SemanticCache(AnswerCache(config, store, embed, counts, verifier=verifier))
-    return CacheRoom(middleware, memory, behind)
+    return CacheRoom(middleware, memory, remote_store)
 
 
 def _build_remote_store(config: SemanticCacheConfig) -> CacheStore | None:

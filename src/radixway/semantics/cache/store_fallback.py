@@ -29,7 +29,7 @@ class FallbackStore(CacheStore):
     """Asks `store`; whatever it cannot answer, the memory does.
 
     The memory is told of every entry that passes here, so that it has something to answer with. Removals that
-    the store misses while it is away are made good before anything is read from it again.
+    the store misses while it is unavailable are applied before anything is read from it again.
     """
 
     def __init__(self, store: CacheStore, memory: MemoryStore, breaker: ConsecutiveFailureBreaker) -> None:
@@ -46,7 +46,7 @@ class FallbackStore(CacheStore):
         self._opening = asyncio.Lock()
 
     async def open_store(self) -> None:
-        """A store that is away at the start is tried again like one that goes away later."""
+        """A store that is unavailable at the start is retried like one that fails later."""
         await self._call_store(_do_nothing)
 
     async def find_exact(self, scope: str, exact: str, now: float) -> CacheEntry | None:
@@ -105,7 +105,7 @@ class FallbackStore(CacheStore):
             answer = await call()
         except StoreFailedError as error:
             if self.problem is None:
-                log.warning("semantic cache: %s; the memory goes on", error)
+                log.warning("semantic cache: %s; using memory only", error)
             self.problem = str(error)
             self.breaker.record_failure(monotonic())
             self.on_failure()

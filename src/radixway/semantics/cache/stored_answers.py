@@ -77,7 +77,7 @@ def decode_answer_events(
         pieces = _split_text(choice["text"], chunk_chars)
         choices = [{"index": 0, "text": piece, "logprobs": None, "finish_reason": None} for piece in pieces]
         choices[-1]["finish_reason"] = finish
-    events = [_encode_event(head | {"choices": [each]}) for each in choices]
+    events = [_encode_event(head | {"choices": [choice]}) for choice in choices]
     if include_usage:
         events.append(_encode_event(head | {"choices": [], "usage": reply.get("usage")}))
     return [*events, DONE_EVENT]
@@ -117,12 +117,12 @@ def assemble_events(form: ReplyForm, events: bytes) -> bytes:
 def _assemble_reply(
     form: ReplyForm, head: dict[str, Any], texts: dict[str, list[str]], finish: Any, usage: Any
 ) -> Any:
-    said = {name: "".join(parts) for name, parts in texts.items()}
+    fields = {name: "".join(parts) for name, parts in texts.items()}
     if form == CHAT:
-        message = {"role": "assistant", "content": said.pop("content", "")} | said
+        message = {"role": "assistant", "content": fields.pop("content", "")} | fields
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish}
     else:
-        choice = {"index": 0, "text": said.get("text", ""), "logprobs": None, "finish_reason": finish}
+        choice = {"index": 0, "text": fields.get("text", ""), "logprobs": None, "finish_reason": finish}
     reply = head | {"object": _OBJECTS[form], "choices": [choice]}
     return reply | {"usage": usage} if usage else reply
 
@@ -146,21 +146,21 @@ def _check_reply(form: ReplyForm, reply: dict[str, Any]) -> None:
             raise NotStorableError("not_one_answer")
         if any(message[name] for name in message if name not in _MESSAGE_FIELDS):
             raise NotStorableError("more_than_text")
-        said = message.get("content")
+        content = message.get("content")
         thought = [message[name] for name in _THINKING if message.get(name)]
         if not all(isinstance(text, str) for text in thought):
             raise NotStorableError("more_than_text")
     else:
-        said = choice.get("text")
-    if not isinstance(said, str) or not said.strip():
+        content = choice.get("text")
+    if not isinstance(content, str) or not content.strip():
         raise NotStorableError("empty")
 
 
 def _collect_texts(form: ReplyForm, choice: dict[str, Any], texts: dict[str, list[str]]) -> None:
     if choice.get("index", 0) != 0:
         raise NotStorableError("not_one_answer")
-    said = choice.get("delta") or {} if form == CHAT else {"text": choice.get("text")}
-    for name, value in said.items():
+    delta = choice.get("delta") or {} if form == CHAT else {"text": choice.get("text")}
+    for name, value in delta.items():
         if name == "role" or not value:
             continue
         if not isinstance(value, str) or (form == CHAT and name not in _MESSAGE_FIELDS):

@@ -58,9 +58,9 @@ class ValkeyStore(CacheStore):
         return entry if entry is not None and entry.is_fresh(now) else None
 
     async def find_nearest(self, scope: str, vector: Vector, k: int, now: float) -> list[EntryMatch]:
-        shelf = self._make_key("s", scope)
+        index = self._make_key("s", scope)
         ids = [
-            key.decode() for key in await _await_server(self._redis.zrangebyscore(shelf, f"({now!r}", "+inf"))
+            key.decode() for key in await _await_server(self._redis.zrangebyscore(index, f"({now!r}", "+inf"))
         ]
         if not ids:
             return []
@@ -82,18 +82,18 @@ class ValkeyStore(CacheStore):
         return matches
 
     async def put_entry(self, entry: CacheEntry, now: float) -> None:
-        shelf, literal = self._make_key("s", entry.scope), self._make_key("x", f"{entry.scope}:{entry.exact}")
+        index, literal = self._make_key("s", entry.scope), self._make_key("x", f"{entry.scope}:{entry.exact}")
         old = await _await_server(self._redis.get(literal))
         ends_in_s = None if isinf(entry.expires_at) else max(1, int(entry.expires_at - now) + 1)
         pipe = self._redis.pipeline(transaction=True)
         if old is not None:
             pipe.delete(self._make_key("e", old.decode()))
-            pipe.zrem(shelf, old)
+            pipe.zrem(index, old)
         pipe.hset(self._make_key("e", entry.id), mapping=_encode_hash(entry))
         pipe.set(literal, entry.id, ex=ends_in_s)
-        pipe.zremrangebyscore(shelf, "-inf", now)
-        pipe.zadd(shelf, {entry.id: entry.expires_at})
-        pipe.zremrangebyrank(shelf, 0, -self._config.most_per_scope - 1)
+        pipe.zremrangebyscore(index, "-inf", now)
+        pipe.zadd(index, {entry.id: entry.expires_at})
+        pipe.zremrangebyrank(index, 0, -self._config.most_per_scope - 1)
         if ends_in_s is not None:
             pipe.expire(self._make_key("e", entry.id), ends_in_s)
         await _await_server(pipe.execute())

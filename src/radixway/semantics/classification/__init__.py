@@ -1,4 +1,4 @@
-"""What a text is, for whoever wants no answer to it: domain, decision, personal data, attacks.
+"""Classification of texts without answering them: domain, decision, personal data, attacks.
 
 The same signals, rules and models that serve requests; where a model is absent, `ClassifierUnavailableError`
 names it.

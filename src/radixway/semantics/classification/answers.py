@@ -98,16 +98,16 @@ def pii_answer(
 ) -> dict[str, Any]:
     """`/classify/pii`: findings of the wanted types that are sure enough."""
     wanted = {_TYPES.get(name.upper(), name.upper()) for name in options.entity_types} - {"ALL"}
-    least = finder.threshold if options.confidence_threshold is None else options.confidence_threshold
-    kept = [each for each in found if each.confidence >= least and (not wanted or each.type in wanted)]
+    threshold = finder.threshold if options.confidence_threshold is None else options.confidence_threshold
+    spans = [span for span in found if span.confidence >= threshold and (not wanted or span.type in wanted)]
     answer: dict[str, Any] = {
-        "has_pii": bool(kept),
-        "entities": [_entity_answer(text, each, options) for each in kept],
+        "has_pii": bool(spans),
+        "entities": [_entity_answer(text, span, options) for span in spans],
     }
     if options.mask_entities:
-        answer["masked_text"] = mask_findings(text, kept)
+        answer["masked_text"] = mask_findings(text, spans)
     answer |= {
-        "security_recommendation": "block" if kept else "allow",
+        "security_recommendation": "block" if spans else "allow",
         "processing_time_ms": time_ms,
     }
     return answer | _unchecked_types("entity_types", wanted, finder.types)
@@ -117,15 +117,15 @@ def security_answer(
     attack: AttackAssessment, judge: AttackJudge, options: SecurityOptions, time_ms: int
 ) -> dict[str, Any]:
     """`/classify/security`: an attack is what reaches the threshold, which the sensitivity moves."""
-    least = min(1.0, max(0.0, judge.threshold + _SENSITIVITY[options.sensitivity]))
+    threshold = min(1.0, max(0.0, judge.threshold + _SENSITIVITY[options.sensitivity]))
     wanted = set(options.detection_types)
     known = {kind: share for kind, share in attack.kinds.items() if not wanted or kind in wanted}
     risk = max(known.values(), default=0.0) if wanted else attack.risk
-    found = risk >= least
+    found = risk >= threshold
     answer: dict[str, Any] = {
         "is_jailbreak": found,
         "risk_score": risk,
-        "detection_types": [kind for kind, share in known.items() if share >= least],
+        "detection_types": [kind for kind, share in known.items() if share >= threshold],
         "confidence": risk if found else 1 - risk,
         "recommendation": "block" if found else "allow",
         "patterns_detected": list(attack.patterns),
@@ -135,7 +135,7 @@ def security_answer(
         shares = ", ".join(f"{kind} {share:.3f}" for kind, share in known.items())
         answer["reasoning"] = (
             f"{shares}: the highest of {attack.parts} part{'s' * (attack.parts > 1)} of the text; "
-            f"an attack from {least:.2f}"
+            f"an attack from {threshold:.2f}"
         )
     return answer | _unchecked_types("detection_types", wanted, judge.kinds)
 

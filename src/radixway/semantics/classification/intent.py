@@ -43,8 +43,8 @@ class TextIntent:
         a rule blocks."""
         if self.plan is None:
             return "blocked_by_rule"
-        least = HIGH_CONFIDENCE if threshold is None else threshold
-        sure = self.domain is not None and self.domain.confidence >= least
+        min_confidence = HIGH_CONFIDENCE if threshold is None else threshold
+        sure = self.domain is not None and self.domain.confidence >= min_confidence
         return "high_confidence_specialized" if sure else "low_confidence_general"
 
     def matched_signals(self) -> dict[str, list[str]]:

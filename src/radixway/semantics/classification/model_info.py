@@ -11,14 +11,14 @@ from radixway.semantics.classification.tasks import Answer, ClassificationTasks
 from radixway.semantics.decisions.rule_compiler import collect_categories
 
 
-def describe_models(room: ClassificationService) -> Answer:
+def describe_models(service: ClassificationService) -> Answer:
     """`/info/models`: every model with whether it is loaded, and the process."""
     return {
         "models": [
-            _describe_domain_model(room),
-            _describe_guard_model("pii_classifier", "pii_detection", room.finder),
-            _describe_guard_model("jailbreak_classifier", "security_detection", room.judge),
-            _describe_encoder(room),
+            _describe_domain_model(service),
+            _describe_guard_model("pii_classifier", "pii_detection", service.finder),
+            _describe_guard_model("jailbreak_classifier", "security_detection", service.judge),
+            _describe_encoder(service),
         ],
         "system": {
             "python_version": platform.python_version(),
@@ -31,11 +31,11 @@ def describe_models(room: ClassificationService) -> Answer:
 
 def describe_classifier(tasks: ClassificationTasks) -> Answer:
     """`/info/classifier`: what can be asked, in which categories, and how long it took so far."""
-    room = tasks.room
-    section, finder, judge = room.snapshot.section, room.finder, room.judge
-    can_encode = room.encoders.failure is None
+    service = tasks.room
+    section, finder, judge = service.snapshot.section, service.finder, service.judge
+    can_encode = service.encoders.failure is None
     capabilities = {
-        "intent_classification": "domain" in room.snapshot.detectors,
+        "intent_classification": "domain" in service.snapshot.detectors,
         "pii_detection": can_encode and _is_available(finder),
         "security_detection": can_encode and _is_available(judge),
         "similarity_matching": can_encode,
@@ -46,21 +46,21 @@ def describe_classifier(tasks: ClassificationTasks) -> Answer:
         "capabilities": [name for name, there in capabilities.items() if there],
         "categories": [
             {
-                "name": each.name,
-                "description": each.description,
-                "mmlu_categories": list(each.labels()),
+                "name": category.name,
+                "description": category.description,
+                "mmlu_categories": list(category.labels()),
                 "threshold": threshold,
             }
-            for each in collect_categories(section)
+            for category in collect_categories(section)
         ],
         "decisions": [
             {
-                "name": each.name,
-                "description": each.description,
-                "priority": each.priority,
-                "reasoning_enabled": any(ref.use_reasoning for ref in each.model_refs),
+                "name": decision.name,
+                "description": decision.description,
+                "priority": decision.priority,
+                "reasoning_enabled": any(ref.use_reasoning for ref in decision.model_refs),
             }
-            for each in section.decisions
+            for decision in section.decisions
         ],
         "pii_types": list(finder.types) if finder is not None else [],
         "security": {
@@ -86,16 +86,16 @@ def _is_available(guard: PersonalDataFinder | AttackJudge | None) -> bool:
     return guard is not None and not (isinstance(guard, _LocatedModel) and guard.failure is not None)
 
 
-def _describe_domain_model(room: ClassificationService) -> Answer:
+def _describe_domain_model(service: ClassificationService) -> Answer:
     from radixway.semantics.encoders.classifiers.category_head import CategoryEncoder
 
-    section, encoder = room.snapshot.section, room.encoders.encoder
-    entry = _model_entry("category_classifier", "intent_classification", "domain" in room.snapshot.detectors)
+    snapshot, section, encoder = service.snapshot, service.snapshot.section, service.encoders.encoder
+    entry = _model_entry("category_classifier", "intent_classification", "domain" in snapshot.detectors)
     return entry | {
         "model_path": encoder.path.name
         if isinstance(encoder, CategoryEncoder)
         else "bundled/heads/domain.npz",
-        "categories": [each.name for each in collect_categories(section)],
+        "categories": [category.name for category in collect_categories(section)],
         "metadata": {"threshold": f"{section.classifier.category_model.threshold:.2f}"},
     }
 
@@ -119,9 +119,9 @@ def _describe_guard_model(name: str, kind: str, guard: PersonalDataFinder | Atta
     return entry | {"metadata": {"threshold": f"{guard.threshold:.2f}"}}
 
 
-def _describe_encoder(room: ClassificationService) -> Answer:
-    encoder = room.encoders.encoder
-    entry = _model_entry("sentence_encoder", "similarity", encoder is not None, failure=room.encoders.failure)
+def _describe_encoder(service: ClassificationService) -> Answer:
+    encoder, failure = service.encoders.encoder, service.encoders.failure
+    entry = _model_entry("sentence_encoder", "similarity", encoder is not None, failure=failure)
     if encoder is None:
         return entry
     return entry | {"model_path": encoder.id, "metadata": {"dimension": str(encoder.size)}}

@@ -1,4 +1,4 @@
-"""Who is asked what a text is: the encoder, the semantic snapshot, and whoever judges for the guard."""
+"""Classification of a text by the encoder, the semantic snapshot and the guard's detectors."""
 
 from __future__ import annotations
 
@@ -86,22 +86,22 @@ class ClassificationService:
     async def find_personal_data(self, text: str) -> Sequence[PersonalDataSpan]:
         """Return what in the text is personal data, of any confidence."""
         if self.finder is None:
-            raise ClassifierUnavailableError("pii_classifier", "nobody finds personal data here")
+            raise ClassifierUnavailableError("pii_classifier", "no personal data finder is configured")
         return await _with_part_name("pii_classifier", self.finder.find(text))
 
     async def judge_attack(self, text: str) -> AttackAssessment:
         """Return how likely the text attacks a prompt."""
         if self.judge is None:
-            raise ClassifierUnavailableError("jailbreak_classifier", "nobody judges attacks here")
+            raise ClassifierUnavailableError("jailbreak_classifier", "no attack judge is configured")
         return await _with_part_name("jailbreak_classifier", self.judge.judge(text))
 
 
-async def _with_part_name(part: str, asked: Awaitable[T]) -> T:
+async def _with_part_name(part: str, answer: Awaitable[T]) -> T:
     """Return the part's answer; an error carries its name."""
     from radixway.semantics.encoders import EncoderBusyError, EncoderError
 
     try:
-        return await asked
+        return await answer
     except EncoderBusyError:
         raise
     except (EncoderError, GuardUnavailableError) as error:

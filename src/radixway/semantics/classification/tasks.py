@@ -27,14 +27,13 @@ R = TypeVar("R")
 
 
 class ClassificationTasks:
-    """Asks, times, and counts what was answered. Raises what the room raises, and UnknownTypes."""
+    """Runs classifications, times and counts them. Raises what the service raises, and UnknownTypes."""
 
     def __init__(self, room: ClassificationService) -> None:
         self.room = room
         self.answered = 0
-        """Texts, so far."""
         self.spent_s = 0.0
-        """On all of them, waiting included."""
+        """Total time for all texts answered, waiting included."""
 
     async def classify_text(self, task: Task, text: str, options: ClassificationOptions) -> Answer:
         """Answer one task of one text."""
@@ -104,19 +103,19 @@ class ClassificationTasks:
 class TextSimilarity:
     """The published questions about likeness. Vectors have unit length: their product is the cosine."""
 
-    def __init__(self, room: ClassificationService, at_once: int) -> None:
+    def __init__(self, service: ClassificationService, at_once: int) -> None:
         """`at_once`: texts that may wait for the encoder at a time."""
-        self._room = room
+        self._service = service
         self._at_once = at_once
 
     @property
     def encoder(self) -> TextEncoder | None:
         """Return the encoder, or None until it is loaded."""
-        return self._room.encoders.encoder
+        return self._service.encoders.encoder
 
     async def ready_encoder(self) -> TextEncoder:
         """Return the encoder, once it is loaded. Raises ClassifierUnavailableError."""
-        await self._room.encode_text("a")
+        await self._service.encode_text("a")
         encoder = self.encoder
         assert encoder is not None
         return encoder
@@ -127,7 +126,7 @@ class TextSimilarity:
 
         async def one(text: str) -> Answer:
             started = perf_counter()
-            encoding = await self._room.encode_text(text)
+            encoding = await self._service.encode_text(text)
             return {
                 "text": text,
                 "embedding": encoding.vector.tolist(),
@@ -136,7 +135,7 @@ class TextSimilarity:
                 "processing_time_ms": _elapsed_ms(started),
             }
 
-        with self._room.read_once():
+        with self._service.read_once():
             made = await _map_concurrently(texts, one, self._at_once)
         total = _elapsed_ms(began)
         return {
@@ -171,9 +170,9 @@ class TextSimilarity:
         }
 
     async def _cosines(self, query: str, candidates: Sequence[str]) -> list[float]:
-        with self._room.read_once():
+        with self._service.read_once():
             first, *others = await _map_concurrently(
-                [query, *candidates], self._room.encode_text, self._at_once
+                [query, *candidates], self._service.encode_text, self._at_once
             )
         return [float(first.vector @ other.vector) for other in others]
 
@@ -231,21 +230,21 @@ def _overall_answer(combined: Answer) -> Answer:
 
 def _statistics(results: Sequence[Answer], task: str) -> Answer:
     if task == "pii":
-        types = Counter(entity["type"] for each in results for entity in each["entities"])
+        types = Counter(entity["type"] for result in results for entity in result["entities"])
         return {
-            "flagged_count": sum(each["has_pii"] for each in results),
+            "flagged_count": sum(result["has_pii"] for result in results),
             "entity_type_distribution": dict(types),
         }
     if task == "security":
         return {
-            "flagged_count": sum(each["is_jailbreak"] for each in results),
-            "avg_risk_score": sum(each["risk_score"] for each in results) / len(results),
+            "flagged_count": sum(result["is_jailbreak"] for result in results),
+            "avg_risk_score": sum(result["risk_score"] for result in results) / len(results),
         }
-    intents = [intent for each in results if (intent := each.get("intent") if task == "all" else each)]
+    intents = [intent for result in results if (intent := result.get("intent") if task == "all" else result)]
     if not intents:
         return {}
     return {
-        "category_distribution": dict(Counter(each["category"] for each in intents)),
-        "avg_confidence": sum(each["confidence"] for each in intents) / len(intents),
-        "low_confidence_count": sum(each["confidence"] < HIGH_CONFIDENCE for each in intents),
+        "category_distribution": dict(Counter(intent["category"] for intent in intents)),
+        "avg_confidence": sum(intent["confidence"] for intent in intents) / len(intents),
+        "low_confidence_count": sum(intent["confidence"] < HIGH_CONFIDENCE for intent in intents),
     }

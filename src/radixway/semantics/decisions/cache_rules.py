@@ -45,14 +45,14 @@ class CategoryCacheRules:
 def compile_cache_rules(section: SemanticConfig) -> CategoryCacheRules:
     """Read the rules of a configuration."""
     by_category = {
-        each.name: (each.semantic_cache_enabled, each.semantic_cache_similarity_threshold)
-        for each in section.categories
+        category.name: (category.semantic_cache_enabled, category.semantic_cache_similarity_threshold)
+        for category in section.categories
     }
     by_decision = {
-        rule.name: (said.get("enabled", True), said.get("similarity_threshold"))
+        rule.name: (settings.get("enabled", True), settings.get("similarity_threshold"))
         for rule in section.decisions
-        for said in (plugin.configuration for plugin in rule.plugins if plugin.type == PLUGIN)
+        for settings in (plugin.configuration for plugin in rule.plugins if plugin.type == PLUGIN)
     }
     return CategoryCacheRules(
-        {name: said for name, said in by_category.items() if said != _NOTHING}, by_decision
+        {name: settings for name, settings in by_category.items() if settings != _NOTHING}, by_decision
     )

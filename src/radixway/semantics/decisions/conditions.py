@@ -48,7 +48,7 @@ class _SignalCondition:
 
 @dataclass(frozen=True, slots=True)
 class SignalMatched(_SignalCondition):
-    """A signal is there."""
+    """Holds if the signal matched."""
 
     def evaluate(self, signals: SignalSet) -> bool | None:
         if not signals.has_kind(self.kind):
@@ -136,15 +136,15 @@ class AnyOf(_ConditionGroup):
 
     def confidence(self, signals: SignalSet) -> float:
         """Return the highest confidence of the parts that hold."""
-        held = (node.confidence(signals) for node in self.nodes if node.evaluate(signals))
-        return max(held, default=0.0)
+        confidences = (node.confidence(signals) for node in self.nodes if node.evaluate(signals))
+        return max(confidences, default=0.0)
 
 
 def build_condition(condition: SignalCondition) -> ConditionNode:
     """Build the node of a `condition` of the configuration."""
     if condition.type is not None:
         return SignalMatched(condition.type, condition.name or "")
-    parts = tuple(build_condition(each) for each in condition.conditions)
+    parts = tuple(build_condition(part) for part in condition.conditions)
     if condition.operator == "NOT":
         return NotNode(parts[0])
     return AnyOf(parts) if condition.operator == "OR" else AllOf(parts)

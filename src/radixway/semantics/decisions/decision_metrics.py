@@ -125,7 +125,7 @@ class DecisionMetrics:
         self._thinking(category, applied.model, _boolean(applied.reasoning), effort).inc()
         section = plan.snapshot.section
         family = section.family_of(applied.model)
-        if family is not None and applied.told_to_think:
+        if family is not None and applied.sets_reasoning:
             name = section.models[applied.model].reasoning_family or _UNKNOWN
             self._templates(name, family.parameter).inc()
             if effort:

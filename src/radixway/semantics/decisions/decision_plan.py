@@ -77,7 +77,7 @@ class DecisionPlan:
             "reasoning": self.reasoning.on,
             "reasoning_reason": self.reasoning.reason,
             "choice": choice.reason if choice else "no_model_is_configured",
-            "candidates": [each.explain() for each in choice.ranked] if choice else [],
+            "candidates": [weighed.explain() for weighed in choice.ranked] if choice else [],
             "signals": self.signals.explain(),
         }
         domain = self.signals.domain
@@ -123,14 +123,14 @@ def rank_models(
 ) -> tuple[ModelChoice | None, ReasoningDecision, str | None]:
     """The models in order, whether they think, and the split that chose, for a prompt of so many `tokens`."""
     known = _candidates(snapshot, verdict, feedback, explore)
-    candidates = [each for each in known if wish.allows(each.model)]
+    candidates = [candidate for candidate in known if wish.allows(candidate.model)]
     side = pick_ab_split(snapshot.section.ab_splits, verdict.category, wish.key)
     if side is not None and not wish.allows(side[1]):
         side = None
     if wish.only is not None:
         candidates, side = [ModelCandidate(wish.only, 1.0)], None
     if side is not None:
-        by_name = {each.model: each for each in candidates}
+        by_name = {candidate.model: candidate for candidate in candidates}
         candidates = [by_name.get(side[1]) or ModelCandidate(side[1], 1.0)]
     choice = _choose_models(snapshot, tokens, candidates, wish, states)
     reasoning = _decide_thinking(snapshot, verdict, choice.best.use_reasoning if choice else False)
@@ -155,12 +155,12 @@ def _candidates(
     known = snapshot.categories.get(category)
     return [
         ModelCandidate(
-            each.model,
-            feedback.current_score(category, each.model, each.score, explore=explore),
-            each.use_reasoning,
-            each.reasoning_effort,
+            score.model,
+            feedback.current_score(category, score.model, score.score, explore=explore),
+            score.use_reasoning,
+            score.reasoning_effort,
         )
-        for each in (known.model_scores if known else ())
+        for score in (known.model_scores if known else ())
     ]
 
 
@@ -174,9 +174,10 @@ def _choose_models(
     """Return the candidates in order, then the default model, which may be the only one."""
     section, default = snapshot.section, snapshot.default_model
     models = section.models
-    pricing = {each.model: models[each.model].pricing for each in candidates if each.model in models}
+    names = [candidate.model for candidate in candidates]
+    pricing = {name: models[name].pricing for name in names if name in models}
     last = []
-    if default and default not in {each.model for each in candidates} and wish.allows(default):
+    if default and default not in names and wish.allows(default):
         last = weigh_candidates([ModelCandidate(default, 0.0)], {}, states, tokens, wish.completion_tokens)
     weighed = weigh_candidates(candidates, pricing, states, tokens, wish.completion_tokens)
     if not weighed:

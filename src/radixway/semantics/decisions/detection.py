@@ -99,8 +99,8 @@ class Detect:
         if snapshot.is_auto(request.model):
             if snapshot.blocks or snapshot.guard_by_category or self._depends_on_category(snapshot):
                 meaning = await find_meaning(snapshot, self._reader, request)
-                said, request.cache.min_similarity = snapshot.cache_rules.rule_for(meaning.verdict)
-                wanted = wanted if said is None else said
+                enabled, request.cache.min_similarity = snapshot.cache_rules.rule_for(meaning.verdict)
+                wanted = wanted if enabled is None else enabled
         elif snapshot.blocks:
             await self._check_blocks(snapshot, request)
         if wanted is False and request.cache.bypass_reason is None:
@@ -154,8 +154,8 @@ def _time_signals(request: Request, signals: SignalSet) -> None:
         return
     for kind, took_s in signals.latencies_s.items():
         began_s = journal.since_origin_s(signals.began_at[kind])
-        said = [signal.name or str(signal.value) for signal in signals.signals_of(kind) if signal.matched]
-        journal.trace.add_stage(f"signal {kind}", began_s, began_s + took_s, matched=said)
+        names = [signal.name or str(signal.value) for signal in signals.signals_of(kind) if signal.matched]
+        journal.trace.add_stage(f"signal {kind}", began_s, began_s + took_s, matched=names)
 
 
 def _blocked_error(snapshot: SemanticSnapshot, verdict: DecisionVerdict) -> RuleBlockedError:

@@ -46,7 +46,7 @@ Guards = Callable[["EncoderService"], tuple[PersonalDataFinder, AttackJudge]]
 async def open_offline(
     section: SemanticConfig, encoders: EncodersConfig, guards: Guards | None = None
 ) -> AsyncIterator[OfflineLayer]:
-    """Load the encoder and compile the section. `guards`: who answers rules that ask what a guard found.
+    """Load the encoder and compile the section. `guards`: the detectors for rules with guard signals.
 
     Raises:
         ConfigError: the section cannot be used.
@@ -55,14 +55,14 @@ async def open_offline(
     from radixway.semantics.encoders import start_service
 
     category = merge_semantic_file(section).classifier.category_model
-    service = start_service(encoders, *local_model_paths(category.model_id, category.category_mapping_path))
+    encoder = start_service(encoders, *local_model_paths(category.model_id, category.category_mapping_path))
     try:
-        guard = None if guards is None else SingleTextGuardHook(*guards(service))
-        room = build_semantic_service(section, every_model_is_ready, service, cache=None, guard=guard)
-        await room.snapshots.load_initial()
-        yield OfflineLayer(service, room)
+        guard = None if guards is None else SingleTextGuardHook(*guards(encoder))
+        service = build_semantic_service(section, every_model_is_ready, encoder, cache=None, guard=guard)
+        await service.snapshots.load_initial()
+        yield OfflineLayer(encoder, service)
     finally:
-        await service.aclose()
+        await encoder.aclose()
 
 
 class _AlwaysReady:
@@ -117,19 +117,20 @@ async def run_case(setup: OfflineLayer, placed: LocatedCase) -> CaseResult:
 
     case = placed.case
     request = _case_request(case)
-    asked: list[str | None] = []
+    models: list[str | None] = []
 
     async def worker(request: Request) -> Reply:
-        asked.append(request.model)
+        models.append(request.model)
         return Reply(200, [], "rehearsal", b"{}")
 
-    room = setup.room
-    road = Pipeline([EncodeOnceMiddleware(setup.encoders), room.detect, room.middleware, room.tools], worker)
+    service = setup.room
+    once = EncodeOnceMiddleware(setup.encoders)
+    pipeline = Pipeline([once, service.detect, service.middleware, service.tools], worker)
     outcome: dict[str, Any] = {"blocked": False}
     refused = ""
     try:
-        await road(request)
-        outcome["model"] = asked[0]
+        await pipeline(request)
+        outcome["model"] = models[0]
     except RuleBlockedError as error:
         outcome |= {"blocked": True, "model": None}
         refused = str(error)

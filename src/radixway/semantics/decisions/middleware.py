@@ -115,13 +115,13 @@ class Semantic:
     async def _try_models(self, plan: DecisionPlan, request: Request, call_next: Next) -> Reply:
         """Try the plan's models in order, while one has no worker that can answer."""
         assert plan.choice is not None
-        raw, headers, asked = request.raw, request.headers, request.model or ""
+        raw, headers, requested_model = request.raw, request.headers, request.model or ""
         refusal: GatewayError | None = None
-        for each in plan.choice.ranked:
+        for weighed in plan.choice.ranked:
             if refusal is not None:
                 request.raw, request.headers, request._body = raw, headers, None
-                request.journal.add("semantic_fallback", model=each.candidate.model, after=refusal.code)
-            applied = apply_plan(plan, each.candidate, request)
+                request.journal.add("semantic_fallback", model=weighed.candidate.model, after=refusal.code)
+            applied = apply_plan(plan, weighed.candidate, request)
             try:
                 reply = await call_next(request)
             except (ModelNotServedError, NoWorkersError) as error:
@@ -129,7 +129,7 @@ class Semantic:
                 continue
             rule = plan.verdict.rule
             judged_as = rule.name if rule is not None and rule.refs else plan.verdict.category or ""
-            self._counts.count_applied(plan, applied, asked)
+            self._counts.count_applied(plan, applied, requested_model)
             self._feedback.remember_decision(request.id, judged_as, applied.model, request.caller.tenant)
             set_decision_headers(reply, applied)
             return reply
@@ -160,10 +160,10 @@ def _journal_preferences(
 
 async def _pass_through(request: Request, call_next: Next) -> Reply:
     """Pass a request that names its model unchanged."""
-    asked = request.model
+    requested_model = request.model
     reply = await call_next(request)
     answering = (
-        request.model if request.routing.fallback_model is None else asked
+        request.model if request.routing.fallback_model is None else requested_model
     )  # the guard may have seen to another
     if answering is not None:
         set_decision_headers(reply, AppliedDecision(answering, None, False, None, False))
@@ -175,10 +175,10 @@ def _pop_preference(request: Request, default: Preference) -> Preference:
     given: Any = request.preference
     where = "x-radixway-preference"
     if b'"preference"' in request.raw and "preference" in request.body:
-        said = request.body["preference"]
+        in_body = request.body["preference"]
         request.edit(preference=UNSET)
         if given is None:
-            given, where = said, "preference"
+            given, where = in_body, "preference"
     if given is None:
         return default
     if given not in _PREFERENCES:

@@ -63,7 +63,7 @@ def weigh_candidates(
     completion_tokens: int,
 ) -> list[WeighedCandidate]:
     """Price and time of every candidate. A model of which no worker is known may still join: it is available
-    only if nobody else is (`choose`).
+    only if no other is (`choose_model`).
     """
     weighed = []
     for candidate in candidates:
@@ -79,34 +79,34 @@ def weigh_candidates(
 
 
 def choose_model(
-    weighed: Sequence[WeighedCandidate], preference: Preference, least_share: float
+    weighed: Sequence[WeighedCandidate], preference: Preference, min_share: float
 ) -> ModelChoice:
     """Order the candidates.
 
-    Those that cannot answer now come last. Of the others only the Pareto front (nobody is at least as good in
+    Those that cannot answer now come last. Of the others only the Pareto front (no other is as good in
     score, price and time and better in one) competes for the first place: by score for `best`; by time or
-    price, among those with `least_share` of the best score, for `fast` and `cheap`. The rest follow by score.
+    price, among those with `min_share` of the best score, for `fast` and `cheap`. The rest follow by score.
     """
-    able = [each for each in weighed if each.available]
+    able = [model for model in weighed if model.available]
     reason: str = preference
     if not able:
         able, reason = list(weighed), f"{preference}_though_none_is_ready"
-    by_score = sorted(weighed, key=lambda each: (each not in able, -each.candidate.score))
+    by_score = sorted(weighed, key=lambda model: (model not in able, -model.candidate.score))
     front = pareto_front(able)
-    top = max(each.candidate.score for each in able)
-    good = [each for each in front if each.candidate.score >= least_share * top]
+    top = max(model.candidate.score for model in able)
+    good = [model for model in front if model.candidate.score >= min_share * top]
     if preference == "fast":
-        first = min(good, key=lambda each: (each.latency_s, -each.candidate.score))
+        first = min(good, key=lambda model: (model.latency_s, -model.candidate.score))
     elif preference == "cheap":
-        first = min(good, key=lambda each: (each.cost, -each.candidate.score))
+        first = min(good, key=lambda model: (model.cost, -model.candidate.score))
     else:
-        first = min(front, key=lambda each: (-each.candidate.score, each.cost, each.latency_s))
-    return ModelChoice((first, *(each for each in by_score if each is not first)), reason)
+        first = min(front, key=lambda model: (-model.candidate.score, model.cost, model.latency_s))
+    return ModelChoice((first, *(model for model in by_score if model is not first)), reason)
 
 
 def pareto_front(weighed: Sequence[WeighedCandidate]) -> list[WeighedCandidate]:
-    """Return those that nobody dominates, in their order."""
-    return [each for each in weighed if not any(_dominates(other, each) for other in weighed)]
+    """Return the candidates that no other dominates, in order."""
+    return [one for one in weighed if not any(_dominates(other, one) for other in weighed)]
 
 
 def _dominates(one: WeighedCandidate, other: WeighedCandidate) -> bool:
@@ -117,13 +117,13 @@ def _dominates(one: WeighedCandidate, other: WeighedCandidate) -> bool:
 
 def pick_ab_split(splits: Iterable[AbSplit], category: str | None, key: str) -> tuple[AbSplit, str] | None:
     """Return the first A/B split for the category, and the model that `key` falls to, always the same one."""
-    for each in splits:
-        if each.category in (None, category):
-            total = sum(each.models.values())
-            at = xxhash.xxh64_intdigest(f"{each.name}\0{key}".encode()) / 2**64 * total
-            for model, weight in each.models.items():
+    for split in splits:
+        if split.category in (None, category):
+            total = sum(split.models.values())
+            at = xxhash.xxh64_intdigest(f"{split.name}\0{key}".encode()) / 2**64 * total
+            for model, weight in split.models.items():
                 at -= weight
                 if at < 0:
-                    return each, model
-            return each, next(reversed(each.models))
+                    return split, model
+            return split, next(reversed(split.models))
     return None

@@ -25,8 +25,8 @@ def thinking_fields(
             "chat_template_kwargs": {**_as_mapping(body.get("chat_template_kwargs")), family.parameter: on}
         }
     if family.type == "thinking":
-        kept = _as_mapping(body.get(family.parameter))
-        return {family.parameter: {**kept, "type": "enabled" if on else "disabled"}}
+        fields = _as_mapping(body.get(family.parameter))
+        return {family.parameter: {**fields, "type": "enabled" if on else "disabled"}}
     outer, _, inner = family.parameter.partition(".")
     holder = body.get(outer)
     given = _as_mapping(holder).get(inner) if inner else holder
@@ -58,7 +58,7 @@ class ReasoningDecision(NamedTuple):
 def entropy_band(entropy: float) -> str:
     """Return the published name of the band that a normalised entropy lies in."""
     bands = ((VERY_HIGH, "very_high"), (HIGH, "high"), (MEDIUM, "medium"), (LOW, "low"))
-    return next((name for least, name in bands if entropy >= least), "very_low")
+    return next((name for minimum, name in bands if entropy >= minimum), "very_low")
 
 
 def decide_reasoning(

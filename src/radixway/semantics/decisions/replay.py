@@ -127,14 +127,14 @@ class SignalReplay:
 
     def reusable_signals(self, signals: SignalSet) -> SignalSet:
         """Return those of one request; of the other kinds nothing is known."""
-        kept = SignalSet()
+        reusable = SignalSet()
         for kind in self._silent:
-            kept.add_signals(kind, ())  # nothing is configured: it says nothing, whatever the text
+            reusable.add_signals(kind, ())  # nothing is configured: it says nothing, whatever the text
         for kind, names in self._names.items():
             if signals.has_kind(kind):
-                said = [each for each in signals.signals_of(kind) if _is_wanted(each, names)]
-                kept.add_signals(kind, [self._as_category(each) for each in said])
-        return kept
+                wanted = [signal for signal in signals.signals_of(kind) if _is_wanted(signal, names)]
+                reusable.add_signals(kind, [self._as_category(signal) for signal in wanted])
+        return reusable
 
     def _as_category(self, signal: SignalValue) -> SignalValue:
         if signal.kind not in ("keyword", "embedding"):
@@ -182,9 +182,9 @@ def _is_wanted(signal: SignalValue, names: Collection[str]) -> bool:
 
 def find_decision_entry(journal: Journal) -> Recorded | None:
     """Return the entry that tells what was decided on a request, the last there is."""
-    for step, _, said in reversed(journal.entries):
-        if step == "semantic" and isinstance(said, DecisionPlan | BlockedDecision | BlockCheck):
-            return said
+    for step, _, detail in reversed(journal.entries):
+        if step == "semantic" and isinstance(detail, DecisionPlan | BlockedDecision | BlockCheck):
+            return detail
     return None
 
 
@@ -272,8 +272,9 @@ class RulesTryout:
         if id(old) not in replays:
             replays[id(old)] = old, SignalReplay(old.section, new)
         before = recorded_outcome(entry, self._states, self._feedback)
-        said = replay_decision(entry, replays[id(old)][1], self._states, self._feedback)
-        after, missing = (None, tuple(sorted(said.kinds))) if isinstance(said, MissingSignals) else (said, ())
+        replayed = replay_decision(entry, replays[id(old)][1], self._states, self._feedback)
+        after = None if isinstance(replayed, MissingSignals) else replayed
+        missing = tuple(sorted(replayed.kinds)) if isinstance(replayed, MissingSignals) else ()
         trial.requests.append(
             DecisionComparison(before, after, missing, journal.request_id, journal.began_at)
         )
@@ -302,7 +303,7 @@ class RulesTryout:
 
 
 def _endpoint_of(journal: Journal) -> Endpoint | None:
-    for step, _, said in journal.entries:
-        if step == "receive" and isinstance(said, dict):
-            return ENDPOINTS.get(said.get("surface", ""))
+    for step, _, detail in journal.entries:
+        if step == "receive" and isinstance(detail, dict):
+            return ENDPOINTS.get(detail.get("surface", ""))
     return None

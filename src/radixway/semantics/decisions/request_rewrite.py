@@ -34,8 +34,8 @@ class AppliedDecision(msgspec.Struct, frozen=True):
     reasoning: bool
     effort: str | None
     prompt_injected: bool
-    told_to_think: bool = False
-    """Or told not to: a field of its family says which."""
+    sets_reasoning: bool = False
+    """A field of its reasoning family turns reasoning on or off."""
 
 
 def apply_plan(plan: DecisionPlan, candidate: ModelCandidate, request: Request) -> AppliedDecision:
@@ -61,7 +61,7 @@ def apply_plan(plan: DecisionPlan, candidate: ModelCandidate, request: Request) 
         reasoning=plan.reasoning.on,
         effort=effort if has_effort else None,
         prompt_injected=messages is not None,
-        told_to_think=bool(thinking),
+        sets_reasoning=bool(thinking),
     )
     rule = plan.verdict.rule
     mutation = {} if rule is None else rule.plugins.get("header_mutation", {})
@@ -100,8 +100,8 @@ def mutate_headers(headers: Headers, mutation: Mapping[str, Any]) -> Headers:
     """
     updated, added = _header_pairs(mutation.get("update")), _header_pairs(mutation.get("add"))
     deleted = [str(name).lower().encode() for name in mutation.get("delete") or ()]
-    kept = drop_headers(headers, [*deleted, *(name for name, _ in updated)])
-    return (*kept, *updated, *added)
+    remaining = drop_headers(headers, [*deleted, *(name for name, _ in updated)])
+    return (*remaining, *updated, *added)
 
 
 def _header_pairs(items: Any) -> Headers:

@@ -58,8 +58,8 @@ class SemanticCase(ConfigSection):
 
     def display_name(self) -> str:
         """Return its name, or the beginning of its text."""
-        told = self.name or self.text or str(self.messages[-1].get("content", ""))
-        line = " ".join(told.split())
+        label = self.name or self.text or str(self.messages[-1].get("content", ""))
+        line = " ".join(label.split())
         return line if len(line) <= 80 else f"{line[:79]}…"
 
 
@@ -80,16 +80,16 @@ def read_cases(path: Path) -> list[LocatedCase]:
     """
     rows = _json_lines(path) if path.suffix in (".jsonl", ".ndjson") else _yaml_cases(path)
     found: list[LocatedCase] = []
-    told: list[str] = []
+    mistakes: list[str] = []
     for row, line_at in rows:
         try:
             found.append(LocatedCase(SemanticCase.model_validate(row), f"{path}:{line_at(())}"))
         except ValidationError as error:
             for at, text in places_of_mistakes(error):
                 key = ".".join(map(str, at)) or "case"
-                told.append(f"{path}:{line_at(at)}: {key}: {text}")
-    if told:
-        raise ConfigError("\n".join(told))
+                mistakes.append(f"{path}:{line_at(at)}: {key}: {text}")
+    if mistakes:
+        raise ConfigError("\n".join(mistakes))
     if not found:
         raise ConfigError(f"{path}:1: there are no cases in it")
     return found
@@ -125,13 +125,13 @@ def unmet_expectations(
     expected: ExpectedDecision, outcome: Mapping[str, Any], matched: Iterable[str]
 ) -> list[str]:
     """Return what is not as expected, in words; none where all is. `matched`: signals as `kind:name`."""
-    told = []
+    unmet = []
     for name in ("category", "rule", "model", "reasoning", "blocked"):
         wanted, got = getattr(expected, name), outcome.get(name)
         if name in expected.model_fields_set and wanted != got:
-            told.append(f"{name} is {_format_value(got)}, expected {_format_value(wanted)}")
+            unmet.append(f"{name} is {_format_value(got)}, expected {_format_value(wanted)}")
     missing = sorted(set(expected.signals) - set(matched))
-    return [*told, *(f"the signal {name} does not match" for name in missing)]
+    return [*unmet, *(f"the signal {name} does not match" for name in missing)]
 
 
 def _format_value(value: Any) -> str:

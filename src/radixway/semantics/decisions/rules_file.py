@@ -1,4 +1,4 @@
-"""The file of rules, edited: written whole or not at all, by whoever knows what is in it, and with a past.
+"""Edits of the rules file: written atomically, checked against the version the editor saw, with history.
 
 A version is a digest of the text. Who wants to write says which version they have seen; where somebody else
 was quicker, nothing is written.
@@ -16,8 +16,8 @@ from radixway.core.atomic_file import write_atomically
 from radixway.core.config import ConfigError
 from radixway.core.config.yaml_file import read_text
 
-KEPT = 20
-"""Texts of the past."""
+MAX_COPIES = 20
+"""Earlier versions of the file that are kept."""
 
 
 class RulesFileChangedError(Exception):
@@ -101,7 +101,7 @@ class RulesFile:
                 file.unlink(missing_ok=True)
         at = max(time_ns(), known[-1][0] + 1 if known else 0)
         write_atomically(self._past / f"{at:020d}-{version}.yaml", text.encode())
-        for _, _, file in self._version_files()[:-KEPT]:
+        for _, _, file in self._version_files()[:-MAX_COPIES]:
             file.unlink(missing_ok=True)
 
     def _replace_text(self, text: str) -> None:

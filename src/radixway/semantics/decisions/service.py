@@ -56,7 +56,7 @@ def build_semantic_service(
         try:
             return await load_domain_classifier(encoders)
         except EncoderError as error:
-            log.warning("semantic: domains are not read: %s", error)
+            log.warning("semantic: domains are not classified: %s", error)
             return None
 
     return SemanticService(

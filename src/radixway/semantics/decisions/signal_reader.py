@@ -43,8 +43,8 @@ class SignalReader:
         failed: list[str] = []
         encoding: TextEncoding | None = None
         encoded = False
-        while isinstance(said := judge(signals), MissingSignals):
-            kinds = sorted(said.kinds, key=lambda kind: _COST.get(kind, len(_COST)))
+        while isinstance(verdict := judge(signals), MissingSignals):
+            kinds = sorted(verdict.kinds, key=lambda kind: _COST.get(kind, len(_COST)))
             detectors = {kind: snapshot.detectors.get(kind) for kind in kinds}
             cheap = [kind for kind in kinds if self._is_cheap(snapshot, kind, encoded)]
             if cheap:
@@ -60,7 +60,7 @@ class SignalReader:
             for result in await asyncio.gather(*waits):
                 if result is not None:
                     encoding = result  # type: ignore[assignment]
-        return signals, said, failed
+        return signals, verdict, failed
 
     def _is_cheap(self, snapshot: SemanticSnapshot, kind: str, encoded: bool) -> bool:
         """Return whether the kind can be evaluated now, without waiting."""
@@ -108,9 +108,9 @@ class SignalReader:
         began = perf_counter()
         found: Mapping[str, Sequence[SignalValue]] = {}
         try:
-            said = await self._guard(question)
-            found = guard_signals(said, snapshot.section.signals)
-            if said.personal_data is None or said.attacks is None:
+            findings = await self._guard(question)
+            found = guard_signals(findings, snapshot.section.signals)
+            if findings.personal_data is None or findings.attacks is None:
                 failed.append("guard")
         except Exception as error:  # noqa: BLE001 - whether that blocks is the guard's own policy
             log.warning("semantic: the guard failed: %s", type(error).__name__)

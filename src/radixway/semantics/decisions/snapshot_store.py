@@ -34,7 +34,7 @@ class ReloadResult:
 
 
 class SnapshotStore:
-    """Holds one snapshot; a reload swaps it whole or not at all, and says why not."""
+    """Holds one snapshot; a reload replaces it atomically, or reports why it cannot."""
 
     def __init__(
         self,
@@ -99,13 +99,13 @@ class SnapshotStore:
                 await self._compile_current()
             except ConfigError as error:
                 self.error = str(error)
-                log.error("semantic: the last good configuration stays: %s", error)
+                log.error("semantic: keeping the last good configuration: %s", error)
                 return ReloadResult(False, str(error))
             except Exception as error:  # whatever a file made go wrong, the next edit must be read
                 self.error = f"internal error ({type(error).__name__})"
-                log.exception("semantic: the last good configuration stays")
+                log.exception("semantic: keeping the last good configuration")
                 return ReloadResult(False, self.error)
-            log.info("semantic: configuration %s is in force", self.describe()["checksum"])
+            log.info("semantic: configuration %s is active", self.describe()["checksum"])
             return ReloadResult(True, f"configuration {self.describe()['checksum']} is in force")
 
     def replace_current(self, change: Callable[[SemanticSnapshot], SemanticSnapshot]) -> None:
@@ -113,9 +113,9 @@ class SnapshotStore:
         self._current = change(self.current)
 
     async def compile_text(self, text: str | None) -> SemanticSnapshot:
-        """Return what would be in force if that stood in the file; nothing changes. Raises ConfigError."""
-        whole = await asyncio.to_thread(merge_semantic_file, self._section, text)
-        return await compile_snapshot(whole, self._encode, self._head, self._profiles)
+        """Compile `text` as if it were the file, without applying it. Raises ConfigError."""
+        merged = await asyncio.to_thread(merge_semantic_file, self._section, text)
+        return await compile_snapshot(merged, self._encode, self._head, self._profiles)
 
     async def _compile_current(self) -> None:
         text = None if self.file is None else await asyncio.to_thread(read_text, self.file)
@@ -130,7 +130,7 @@ class SnapshotStore:
         self._loaded_at, self.error = time(), None
 
     def describe(self) -> dict[str, Any]:
-        """Return which configuration is in force, since when, and what the last reload said against it."""
+        """Return the active configuration, since when, and the error of the last reload."""
         section, tools = self.current.section, self.current.tools
         digest = sha256(section.model_dump_json().encode()).hexdigest()[:12]
         entry = {"checksum": digest, "loaded_at": self._loaded_at, "error": self.error}

@@ -24,7 +24,7 @@ def inject_system_prompt(
 
     `replace`: a system message that begins the conversation becomes the prompt. `insert`: the prompt goes
     before what that message says, after it a blank line. None where nothing is to be done: there is no
-    prompt, the mode is `off`, or the prompt is there already.
+    prompt, the mode is `off`, or the messages begin with the prompt already.
     """
     if mode == "off" or not prompt:
         return None
@@ -33,10 +33,10 @@ def inject_system_prompt(
     if first.get("role") not in _SYSTEM_ROLES:
         return [_encode_message({"role": "system", "content": prompt}), *parts]
     content = first.get("content")
-    said = content_text(content).strip()
-    if said.startswith(prompt.strip()):
+    text = content_text(content).strip()
+    if text.startswith(prompt.strip()):
         return None
-    if mode == "replace" or not said:
+    if mode == "replace" or not text:
         new: Any = prompt
     elif isinstance(content, list):
         new = [{"type": "text", "text": prompt + "\n\n"}, *content]
@@ -76,10 +76,10 @@ def switch_prompts(
     if mode is not None:
         change["system_prompt_mode"] = mode
     categories = {
-        name: each.model_copy(update=change) if category in (None, name) else each
-        for name, each in snapshot.categories.items()
+        name: config.model_copy(update=change) if category in (None, name) else config
+        for name, config in snapshot.categories.items()
     }
-    own = tuple(categories[each.name] for each in snapshot.section.categories)
+    own = tuple(categories[config.name] for config in snapshot.section.categories)
     return replace(
         snapshot, categories=categories, section=snapshot.section.model_copy(update={"categories": own})
     )
@@ -87,12 +87,12 @@ def switch_prompts(
 
 def _describe_prompt(category: CategoryConfig, shipped: bool) -> dict[str, Any]:
     given = category_prompt(category, shipped)
-    told: dict[str, Any] = {
+    described: dict[str, Any] = {
         "category": category.name,
         "prompt": given if isinstance(given, str) else given.text_in("en"),
         "enabled": category.system_prompt_enabled is not False and category.system_prompt_mode != "off",
         "mode": category.system_prompt_mode,
     }
     if isinstance(given, BilingualText):
-        told["prompts"] = {"en": given.en, "zh": given.zh}
-    return told
+        described["prompts"] = {"en": given.en, "zh": given.zh}
+    return described

@@ -98,7 +98,7 @@ class ToolSelection:
 
     def _is_too_long(self, tools: Any) -> bool:
         """Return whether the list is too long to read."""
-        return isinstance(tools, list) and self._lists is not None and len(tools) > self._lists.most_tools
+        return isinstance(tools, list) and self._lists is not None and len(tools) > self._lists.max_tools
 
     async def _add_database_tools(
         self, request: Request, database: ToolIndex, section: ClassicTools
@@ -130,11 +130,11 @@ class ToolSelection:
             return offer
         wanted = {own.places[number] for number in offer.selection.numbers}
         left_out = set(own.places) - wanted
-        kept = [item for place, item in enumerate(own.raw) if place not in left_out]
+        tools = [item for place, item in enumerate(own.raw) if place not in left_out]
         offer.names = [
             tool.name for tool, place in zip(own.tools, own.places, strict=True) if place in wanted
         ]
-        _apply_offer(request, offer, kept, section)
+        _apply_offer(request, offer, tools, section)
         return offer
 
     async def _client_index(self, own: ClientToolList, wait_s: float) -> ToolIndex:

@@ -123,7 +123,7 @@ def _most_confident(
     rules: Sequence[CompiledRule], signals: SignalSet, boosts: dict[str, float]
 ) -> CompiledRule | MissingSignals | None:
     """Return the most confident matching rule, of equals the one with higher priority."""
-    held: list[CompiledRule] = []
+    matching: list[CompiledRule] = []
     for rule in rules:
         truth = rule.when.evaluate(signals)
         if truth is None:
@@ -131,8 +131,8 @@ def _most_confident(
         if truth and rule.action == "boost_category":
             _add_boost(rule, boosts)
         elif truth:
-            held.append(rule)
-    best = max(held, key=lambda rule: (rule.when.confidence(signals), rule.priority), default=None)
+            matching.append(rule)
+    best = max(matching, key=lambda rule: (rule.when.confidence(signals), rule.priority), default=None)
     return None if best is None or best.action == "fallthrough" else best
 
 
@@ -146,9 +146,9 @@ def _add_boost(rule: CompiledRule, boosts: dict[str, float]) -> None:
 
 
 def _verdict_by_rule(rule: CompiledRule, signals: SignalSet) -> DecisionVerdict:
-    said = signals.find_signal("domain")
-    domain = None if said is None else said.domain
-    read = said.category if said is not None and said.matched else None
+    signal = signals.find_signal("domain")
+    domain = None if signal is None else signal.domain
+    read = signal.category if signal is not None and signal.matched else None
     return DecisionVerdict(
         action="block" if rule.action == "block" else "route",
         category=rule.category or read,
@@ -168,28 +168,28 @@ def _verdict_by_category(
     fusion = rules.fusion
     chosen: tuple[str, SignalValue] | None = None
     distribution: Mapping[str, float] | None = None
-    heard: dict[str, str] = {}
+    categories: dict[str, str] = {}
     for kind in rules.chain:
         if chosen is not None and chosen[1].confidence >= fusion.certain_at:
             break
         if not signals.has_kind(kind):
             return MissingSignals(frozenset((kind,)))
         if kind == "domain":
-            said, distribution = _boost_domain(signals, boosts, rules.threshold)
+            found, distribution = _boost_domain(signals, boosts, rules.threshold)
         else:
-            said = max(
+            found = max(
                 _signals_naming_category(signals, kind), key=lambda signal: signal.confidence, default=None
             )
-        if said is None or said.category is None:
+        if found is None or found.category is None:
             continue
-        heard[kind] = said.category
-        if chosen is None or said.confidence >= fusion.override_at > chosen[1].confidence:
-            chosen = kind, said
+        categories[kind] = found.category
+        if chosen is None or found.confidence >= fusion.override_at > chosen[1].confidence:
+            chosen = kind, found
     if chosen is None:
         return DecisionVerdict(reason="no_category", distribution=distribution)
     kind, signal = chosen
-    agreeing = tuple(each for each, category in heard.items() if category == signal.category)
-    overrode = next(iter(heard)) != kind
+    agreeing = tuple(each for each, category in categories.items() if category == signal.category)
+    overrode = next(iter(categories)) != kind
     return DecisionVerdict(
         category=signal.category,
         confidence=signal.confidence,

@@ -31,7 +31,7 @@ def prepare_file(path: Path, what: str, make: Callable[[], bytes]) -> Path | byt
         write_atomically(path, made)
         write_atomically(_checksum_path(path), f"{file_checksum(path)}  {path.name}\n".encode())
     except OSError as error:
-        log.warning("%s is prepared anew at every start: %s cannot be kept: %s", what, path, error.strerror)
+        log.warning("%s is prepared at every start: %s cannot be written: %s", what, path, error.strerror)
         return made
     log.info("prepared %s: %.0f MB in %.1f s", what, len(made) / 1e6, time.monotonic() - began)
     return path
@@ -44,7 +44,7 @@ def _matches_checksum(path: Path) -> bool:
             return True
     except (OSError, UnicodeDecodeError):
         return False
-    log.warning("%s is not what was written there; it is made again", path)
+    log.warning("%s is damaged; preparing it again", path)
     return False
 
 

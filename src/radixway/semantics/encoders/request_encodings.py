@@ -22,7 +22,7 @@ class UnsharedEncoder(Protocol):
     """The encoder behind `RequestEncodings`: an `EncoderService`."""
 
     async def encode_unshared(self, text: str, *, layers: Sequence[int] = ()) -> TextEncoding:
-        """Encode `text` anew, with the states of `layers`."""
+        """Encode `text` again, with the states of `layers`."""
         ...
 
 
@@ -43,7 +43,7 @@ class RequestEncodings:
     """Text → encoding, for as long as a request lasts. Belongs to one event loop.
 
     Heads that ask at the same time share a pass, those that ask later find its result. A failure is shared
-    likewise: a request is understood by all heads or by none. The pass ends when nobody awaits it any more.
+    likewise: a request is understood by all heads or by none. A pass that no request awaits ends.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ of_this_request: ContextVar[RequestEncodings | None] = ContextVar("of_this_reque
 
 
 class EncodeOnceMiddleware:
-    """A middleware within which every text is read once, whoever asks `EncoderService.encode` for it."""
+    """Middleware: encodes every text once per request, for all callers of `EncoderService.encode`."""
 
     step_name = "OnePass"
 

@@ -56,7 +56,7 @@ class SentenceEncoder:
             raise ValueError(f"{self.id} has layers {list(self.layers)}, not {sorted(unknown)}")
         wanted = sorted({*self._summarised, *layers})
         pieces = yield from self._pieces.split_text_steps(text)
-        kept: dict[int, list[Floats]] = {layer: [] for layer in layers}
+        kept_states: dict[int, list[Floats]] = {layer: [] for layer in layers}
         summary = _Summary(self.size)
         blocks = _Blocks(self.size)
         total = np.zeros(self.size, np.float32)
@@ -73,7 +73,7 @@ class SentenceEncoder:
             summarised = [states[layer][owned] for layer in self._summarised]
             summary.add_window(*summarised)
             blocks.add_window(*summarised)
-            for layer, parts in kept.items():
+            for layer, parts in kept_states.items():
                 parts.append(states[layer][owned])
         return TextEncoding(
             vector=total / max(float(np.linalg.norm(total)), 1e-12),
@@ -82,7 +82,7 @@ class SentenceEncoder:
             summary=summary.mean_states(len(pieces.ids)),
             blocks=blocks.rows(),
             block_tokens=blocks.tokens(),
-            states={layer: np.concatenate(parts) for layer, parts in kept.items()},
+            states={layer: np.concatenate(parts) for layer, parts in kept_states.items()},
         )
 
 
@@ -91,21 +91,21 @@ class _Summary:
 
     def __init__(self, size: int) -> None:
         self._sums = [np.zeros(size, np.float32) for _ in range(2)]
-        self._most = [np.full(size, -np.inf, np.float32) for _ in range(2)]
+        self._maxima = [np.full(size, -np.inf, np.float32) for _ in range(2)]
 
     def add_window(self, early: Floats, middle: Floats, last: Floats) -> None:
         """Add a window's states, [n, size] each."""
         if len(last):
             for total, states in zip(self._sums, (early, middle), strict=True):
                 total += states.sum(axis=0)
-            for most, states in zip(self._most, (middle, last), strict=True):
-                np.maximum(most, states.max(axis=0), out=most)
+            for maximum, states in zip(self._maxima, (middle, last), strict=True):
+                np.maximum(maximum, states.max(axis=0), out=maximum)
 
     def mean_states(self, tokens: int) -> Floats:
         """Return the mean over `tokens`; zeros for a text without any."""
         if not tokens:
             return np.zeros(4 * len(self._sums[0]), np.float32)
-        return np.concatenate([*(total / np.float32(tokens) for total in self._sums), *self._most])
+        return np.concatenate([*(total / np.float32(tokens) for total in self._sums), *self._maxima])
 
 
 class _Blocks:

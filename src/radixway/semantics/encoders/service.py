@@ -36,7 +36,7 @@ class _EncoderJob(Generic[T]):
     steps: Generator[None, None, T] | None = None
 
     def advance(self, encoder: TextEncoder) -> Callable[[], None] | None:
-        """Up to the next pause, or to the end: then what tells it to whoever awaits the result."""
+        """Run to the next pause, or to the end: then return what reports the result to its waiter."""
         try:
             if self.steps is None:
                 self.steps = self.work(encoder)
@@ -59,7 +59,7 @@ class _EncoderJob(Generic[T]):
 class EncoderService:
     """Threads start with the first text, or with `start()`. Awaited from any event loop.
 
-    A text of many windows lets the others pass after each of its own. Whoever stops awaiting frees a place.
+    A text of many windows lets the others pass after each of its own. A cancelled waiter frees its place.
     """
 
     def __init__(self, load: Callable[[], TextEncoder], *, threads: int = 1, queue: int = 256) -> None:
@@ -116,7 +116,7 @@ class EncoderService:
         return await self.encode_unshared(text, layers=layers)
 
     def is_asked_for(self, text: str) -> bool:
-        """Return whether this request has asked for `text` already: whoever asks again has it for nothing."""
+        """Return whether this request has asked for `text` already: repeated requests are free."""
         encodings = of_this_request.get()
         return encodings is not None and encodings.service is self and encodings.is_asked_for(text)
 
@@ -172,7 +172,7 @@ class EncoderService:
                 elif tell is None and not job.result.cancelled():
                     self._jobs.append(job)
                     self._changed.notify()
-            if tell is not None:  # after its place is free, so that whoever is told can take it
+            if tell is not None:  # after its place is free, so that the waiter can take it
                 tell()
 
     def _load_encoder(self) -> TextEncoder | None:
@@ -188,7 +188,7 @@ class EncoderService:
         return self._encoder
 
     def _fail_loading(self, why: str) -> None:
-        log.warning("texts are not read: %s", why)
+        log.warning("texts are not encoded: %s", why)
         with self._changed:
             self._failure = why
         self._fail_all(EncoderError(why))

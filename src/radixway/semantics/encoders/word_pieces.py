@@ -64,8 +64,8 @@ class WordPieces:
         self._backend.no_truncation()
         self._backend.no_padding()
         self._before, self._after = self._specials()
-        self._room = longest - len(self._before) - len(self._after)
-        if self._room <= 2 * OVERLAP:
+        self._window_tokens = longest - len(self._before) - len(self._after)
+        if self._window_tokens <= 2 * OVERLAP:
             raise EncoderError(f"{directory}: windows of {longest} tokens are too short")
 
     def split_text(self, text: str) -> TextPieces:
@@ -96,7 +96,7 @@ class WordPieces:
         count, before = len(pieces.ids), len(self._before)
         start = owned = 0
         while True:
-            stop = min(start + self._room, count)
+            stop = min(start + self._window_tokens, count)
             end = count if stop == count else stop - OVERLAP // 2
             ids = np.concatenate([self._before, pieces.ids[start:stop], self._after])
             yield TokenWindow(ids, owned, end, owned - start + before)

@@ -34,11 +34,11 @@ class GuardContext:
         texts: RequestTexts,
         rules_of: Callable[[str | None, str | None], GuardRules],
         recorder: IncidentRecorder | None,
-        asked: str | None,
+        requested_model: str | None,
         journal: Journal,
     ) -> None:
-        """`rules_of` takes a category and a decision, if known. `asked`: the model that the client names."""
-        self.asked = asked
+        """`rules_of` takes a category and a decision, if known. `requested_model`: as the client names it."""
+        self.requested_model = requested_model
         self.texts = texts
         self.rules_of = rules_of
         self.rules = rules_of(None, None)

@@ -77,7 +77,7 @@ class Guard:
         try:
             review.start_scans()
             reply = await call_next(request)
-            reply.headers[:] = [each for each in reply.headers if not each[0].startswith(_OWN_HEADERS)]
+            reply.headers[:] = [header for header in reply.headers if not header[0].startswith(_OWN_HEADERS)]
         except GuardBlockedError as blocked:
             blocked.noted.append(_guard_header(review))
             if self._block_status != 200 or not request.endpoint.generates:
@@ -107,7 +107,7 @@ class _GuardStep:
         return endpoint.guarded
 
     def _metrics_model(self, model: str | None) -> str:
-        """Return `model` as metrics may name it: only one that somebody serves."""
+        """Return `model` as metrics may name it: only one that a worker serves."""
         return model if model is not None and self._states(model) is not None else "unknown"
 
 
@@ -143,8 +143,8 @@ class GuardEvaluation(_GuardStep):
         if not is_free or finding_types(review.found).difference(rules.config.cacheable):
             request.cache.bypass_reason = PRIVATE  # a cached answer would be given past the policy
         request.clearance = review
-        findings = [each.as_finding() for each in review.found[:_MAX_FINDINGS]]
-        listed = [asdict(each) | {"confidence": round(each.confidence, 4)} for each in findings]
+        findings = [located.as_finding() for located in review.found[:_MAX_FINDINGS]]
+        listed = [asdict(finding) | {"confidence": round(finding.confidence, 4)} for finding in findings]
         request.journal.add("guard_pii", count=len(review.found), found=listed)
 
     async def _judge_attacks(self, request: Request, review: GuardContext) -> None:
@@ -157,10 +157,10 @@ class GuardEvaluation(_GuardStep):
             self._handle_failure(request, review, "jailbreak", stops=rules.on_error == "block")
             request.cache.bypass_reason = UNREAD
             judged = failed.judged
-        most = worst_attack(judged, rules)
-        if most is None:
+        worst = worst_attack(judged, rules)
+        if worst is None:
             return
-        found = most.as_finding()
+        found = worst.as_finding()
         action = "block" if rules.blocks else "report"
         request.journal.add(
             "guard_jailbreak",
@@ -168,7 +168,7 @@ class GuardEvaluation(_GuardStep):
             type=found.type,
             where=found.where,
             confidence=round(found.confidence, 4),
-            patterns=list(most.attack.patterns),
+            patterns=list(worst.attack.patterns),
         )
         self._counts.count_action("jailbreak", action)
         review.notes.append(f"{action} jailbreak")
@@ -229,9 +229,9 @@ class ModelClearanceMiddleware(_GuardStep):
         verdict = review.judge_model(model)
         if verdict.action is not None:
             await self._apply_verdict(request, review, model, verdict)
-        elif model is not None and model != review.asked and model == review.fallback_model:
+        elif model is not None and model != review.requested_model and model == review.fallback_model:
             # chosen because no other may be shown the request
-            self._record_verdict(request, review, review.asked, review.judge_model(None), "route")
+            self._record_verdict(request, review, review.requested_model, review.judge_model(None), "route")
         return await call_next(request)
 
     async def _apply_verdict(
@@ -259,7 +259,7 @@ class ModelClearanceMiddleware(_GuardStep):
         done = verdict.edits if action in ("mask", "redact") else verdict.denied
         for types, what in ((done, action), (verdict.denied - done, "report")):
             if types:
-                found = tuple(each.as_finding() for each in review.found if each.found.type in types)
+                found = tuple(located.as_finding() for located in review.found if located.found.type in types)
                 review.record_findings(request, "pii", what, found, model)
 
 
@@ -308,8 +308,8 @@ def _feasible_action(request: Request, review: GuardContext, verdict: PiiVerdict
         allowed = to is not None and (request.caller.policy is None or request.caller.policy.allows_model(to))
         return action if to is not None and allowed and review.may_show(to) else "block"
     if action in ("mask", "redact"):
-        hidden = [each for each in review.found if each.found.type in verdict.edits]
-        fixed = any(each.passage.is_key or is_token_ids(each.passage.place, request.body) for each in hidden)
+        passages = [located.passage for located in review.found if located.found.type in verdict.edits]
+        fixed = any(part.is_key or is_token_ids(part.place, request.body) for part in passages)
         return "block" if fixed else action
     return action
 

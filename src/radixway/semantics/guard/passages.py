@@ -115,7 +115,7 @@ MAX_PASSAGES = 50_000
 DEEPEST = 64
 """Keys and indices in a place. What nests deeper is read as JSON, so that places stay short."""
 _DIGITS = 9
-"""Digits from which a number may be somebody's."""
+"""Digits from which a number may be personal."""
 _MIN_ID = 10 ** (_DIGITS - 1)
 _MEDIA_PARTS = "image_url video_url audio_url input_audio image audio video file_data"
 _OTHER_MEDIA = frozenset(_MEDIA_PARTS.split())
@@ -153,7 +153,7 @@ _Items = Iterator[tuple[Any, Place, Speaker]]
 def read_texts(body: Mapping[str, Any], *, max_characters: int | None = None) -> RequestTexts:
     """Read every text of `body`: a chat completion, completion, `/generate`, Anthropic's Message or Response.
 
-    Parts whose type nobody knows are read too. Without recursion, as clients choose how deep they nest.
+    Parts of unknown type are read too. Without recursion, as clients choose how deep they nest.
     Raises BadRequest for what nests too deeply, TextTooLongError for more than `max_characters`.
     """
     texts = RequestTexts(max_characters=max_characters)

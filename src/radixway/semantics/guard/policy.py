@@ -57,16 +57,16 @@ def filter_findings(found: Iterable[LocatedPersonalData], rules: PiiRules) -> li
     """Return those of `found` that `rules` look for and whose confidence suffices."""
     config = rules.config
     return [
-        each
-        for each in found
-        if each.found.confidence >= config.thresholds.get(each.found.type, rules.threshold)
-        and (not config.types or each.found.type in config.types)
+        located
+        for located in found
+        if located.found.confidence >= config.thresholds.get(located.found.type, rules.threshold)
+        and (not config.types or located.found.type in config.types)
     ]
 
 
 def finding_types(found: Iterable[LocatedPersonalData]) -> frozenset[str]:
     """Return the types in `found`."""
-    return frozenset(each.found.type for each in found)
+    return frozenset(located.found.type for located in found)
 
 
 def judge_pii(rules: PiiRules, model: str | None, types: frozenset[str]) -> PiiVerdict:
@@ -76,14 +76,14 @@ def judge_pii(rules: PiiRules, model: str | None, types: frozenset[str]) -> PiiV
     if not denied:
         return ALLOWED
     wanted = {name: rules.action_on(name, allowance) for name in denied}
-    action = next(each for each in _STRICTEST if each in wanted.values())
+    action = next(action for action in _STRICTEST if action in wanted.values())
     if action not in _EDITS:
         return PiiVerdict(action, denied)
     return PiiVerdict(
         action,
         denied,
-        frozenset(name for name, each in wanted.items() if each == "mask"),
-        frozenset(name for name, each in wanted.items() if each == "redact"),
+        frozenset(name for name, action in wanted.items() if action == "mask"),
+        frozenset(name for name, action in wanted.items() if action == "redact"),
     )
 
 
@@ -98,8 +98,8 @@ class LocatedAttack:
     def kind(self) -> str:
         """The likeliest kind of attack, under its published name."""
         kinds = self.attack.kinds
-        most = max(kinds, key=kinds.__getitem__, default="jailbreak")
-        return most.strip().lower().replace(" ", "_").replace("-", "_")
+        likeliest = max(kinds, key=kinds.__getitem__, default="jailbreak")
+        return likeliest.strip().lower().replace(" ", "_").replace("-", "_")
 
     def as_finding(self) -> GuardFinding:
         """Return its type and place, without the text."""
@@ -109,5 +109,5 @@ class LocatedAttack:
 
 def worst_attack(judged: Sequence[LocatedAttack], rules: JailbreakRules) -> LocatedAttack | None:
     """Return the one of `judged` that is likeliest an attack, if `rules` count it as one."""
-    most = max(judged, key=lambda each: each.attack.risk, default=None)
-    return most if most is not None and most.attack.risk >= rules.threshold else None
+    worst = max(judged, key=lambda located: located.attack.risk, default=None)
+    return worst if worst is not None and worst.attack.risk >= rules.threshold else None

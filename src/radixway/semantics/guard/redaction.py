@@ -3,7 +3,7 @@
 "write to anna@example.org"   ─ PlaceholderVault ──►  "write to [EMAIL_ADDRESS_1]"  ─►  the model
 "I wrote to anna@example.org" ◄─ PlaceholderVault ──  "I wrote to [email address 1]" ◄──────┘
 
-Texts are written anew where they stand; everything around them keeps its bytes.
+Texts are rewritten in place; everything around them keeps its bytes.
 """
 
 import json
@@ -66,14 +66,14 @@ class PlaceholderVault:
     It lives in memory, with its request, and does not say what it holds: not in `repr`, not in logs.
     """
 
-    __slots__ = ("_by_key", "_by_text", "_flat", "_most", "_numbers", "_taken")
+    __slots__ = ("_by_key", "_by_text", "_flat", "_max_placeholders", "_numbers", "_taken")
 
-    def __init__(self, texts: Iterable[str] = (), most: int = _MAX_PLACEHOLDERS) -> None:
+    def __init__(self, texts: Iterable[str] = (), max_placeholders: int = _MAX_PLACEHOLDERS) -> None:
         """`texts`: all the model will see. No placeholder is spelled, however loosely, like anything in them.
 
-        Beyond `most` different texts, the name of its type stands for each further one, for good.
+        Beyond `max_placeholders` different texts, the name of its type stands for each further one, for good.
         """
-        self._most = most
+        self._max_placeholders = max_placeholders
         self._taken = {_lookup_key(match[1]) for text in texts for match in _ANY.finditer(text)}
         self._by_text: dict[str, str] = {}
         self._by_key: dict[str, str] = {}
@@ -96,7 +96,7 @@ class PlaceholderVault:
         known = self._by_text.get(same)
         if known is not None:
             return known
-        if len(self._by_key) >= self._most:
+        if len(self._by_key) >= self._max_placeholders:
             return mask_text(found.type, text, "type")
         placeholder, key = self._next_name(_BETWEEN.sub("_", found.type.upper())[:_MAX_NAME_CHARS])
         self._by_text[same], self._by_key[key] = placeholder, text
@@ -134,24 +134,24 @@ class PlaceholderRestorer:
     as in Markdown. What may still become one is held back: at most about a hundred characters.
     """
 
-    __slots__ = ("_held", "_in_json", "_vault")
+    __slots__ = ("_in_json", "_pending", "_vault")
 
     def __init__(self, vault: PlaceholderVault, *, in_json: bool = False) -> None:
         self._vault = vault
         self._in_json = in_json
-        self._held = ""
+        self._pending = ""
 
     def restore_delta(self, text: str) -> list[RestoredText]:
         """Return the parts that are certain once `text` has come."""
-        text = self._held + text
+        text = self._pending + text
         end = self._undecided_from(text)
-        self._held = text[end:]
+        self._pending = text[end:]
         return list(self._restored(text[:end]))
 
     def restore_rest(self) -> list[RestoredText]:
         """Return the parts that were held back; no more text will come."""
-        held, self._held = self._held, ""
-        return list(self._restored(held))
+        pending, self._pending = self._pending, ""
+        return list(self._restored(pending))
 
     def _restored(self, text: str) -> Iterator[RestoredText]:
         done = 0

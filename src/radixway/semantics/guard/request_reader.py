@@ -76,7 +76,7 @@ def _reject_duplicate_keys(raw: bytes) -> None:
     except RecursionError:  # the other reader bears a few levels more
         raise BadRequest("the body is nested too deeply") from None
     except ValueError:
-        return  # whoever decodes it says what is wrong
+        return  # decoding it later reports what is wrong
 
 
 class _DuplicateKeyError(Exception):

@@ -60,10 +60,10 @@ class PiiRules:
         if model is not None:
             return self.allowances.get(model, self.otherwise)
         named = (self.otherwise, *self.allowances.values())
-        narrow = [each.types for each in named if not each.everything]
+        narrow = [allowance.types for allowance in named if not allowance.everything]
         if not narrow:
             return PiiAllowance(everything=True)
-        given = any(each.is_given for each in named if not each.everything)
+        given = any(allowance.is_given for allowance in named if not allowance.everything)
         return PiiAllowance(types=frozenset.intersection(*narrow), is_given=given)
 
     def action_on(self, name: str, allowance: PiiAllowance) -> PiiAction:
@@ -124,10 +124,10 @@ class GuardRulebook:
         own = self._guard.policies.get(policy, GuardPolicy()) if policy else GuardPolicy()
         pii = overlay_section(self._guard.pii, own.pii)
         jailbreak = overlay_section(self._guard.jailbreak, own.jailbreak)
-        asked = is_guard_requested(self._guard)
+        is_requested = is_guard_requested(self._guard)
         rules = GuardRules(
-            self._pii_rules(pii, asked=asked or own.pii is not None),
-            self._jailbreak_rules(jailbreak, asked=asked or own.jailbreak is not None),
+            self._pii_rules(pii, is_requested=is_requested or own.pii is not None),
+            self._jailbreak_rules(jailbreak, is_requested=is_requested or own.jailbreak is not None),
         )
         if not self.is_on or self._semantic is None:
             return rules
@@ -136,21 +136,21 @@ class GuardRulebook:
         acts = "action" not in pii.model_fields_set
         return self._decision_rules(rules, self._semantic, decision, blocks=blocks, acts=acts)
 
-    def _pii_rules(self, section: PiiConfig, *, asked: bool) -> PiiRules:
+    def _pii_rules(self, section: PiiConfig, *, is_requested: bool) -> PiiRules:
         allowances, semantic = self._allowances, self._semantic
         threshold = section.threshold
         if semantic is not None and "threshold" not in section.model_fields_set:
             threshold = semantic.classifier.pii_model.threshold
         return PiiRules(
             section,
-            enabled=self.is_on and section.enabled and (asked or bool(allowances)),
+            enabled=self.is_on and section.enabled and (is_requested or bool(allowances)),
             action="block" if allowances and "action" not in section.model_fields_set else section.action,
             threshold=threshold,
             allowances=_trusted_models(section.route_to) | allowances,
-            otherwise=PiiAllowance(everything=bool(allowances) or not asked),
+            otherwise=PiiAllowance(everything=bool(allowances) or not is_requested),
         )
 
-    def _jailbreak_rules(self, section: JailbreakConfig, *, asked: bool) -> JailbreakRules:
+    def _jailbreak_rules(self, section: JailbreakConfig, *, is_requested: bool) -> JailbreakRules:
         classic = None if self._semantic is None else self._semantic.prompt_guard
         if classic is not None and not classic.enabled:
             classic = None
@@ -158,7 +158,7 @@ class GuardRulebook:
         if classic is not None and "threshold" not in section.model_fields_set:
             threshold = classic.threshold
         return JailbreakRules(
-            enabled=self.is_on and section.enabled and (asked or classic is not None),
+            enabled=self.is_on and section.enabled and (is_requested or classic is not None),
             blocks=classic is not None
             if "action" not in section.model_fields_set
             else section.action == "block",
@@ -169,7 +169,7 @@ class GuardRulebook:
     def _category_rules(
         self, rules: GuardRules, semantic: SemanticConfig, name: str | None, *, blocks: bool
     ) -> GuardRules:
-        category = next((each for each in semantic.categories if each.name == name), None)
+        category = next((category for category in semantic.categories if category.name == name), None)
         if category is None:
             return rules
         jailbreak = _with_overrides(rules.jailbreak, category.jailbreak_enabled, category.jailbreak_threshold)
@@ -181,15 +181,15 @@ class GuardRulebook:
         self, rules: GuardRules, semantic: SemanticConfig, name: str | None, *, blocks: bool, acts: bool
     ) -> GuardRules:
         """Apply the decision's plugins; a guard that they switch on blocks, unless its action is given."""
-        decision = next((each for each in semantic.decisions if each.name == name), None)
+        decision = next((decision for decision in semantic.decisions if decision.name == name), None)
         for plugin in () if decision is None else decision.plugins:
-            said = plugin.configuration
+            given = plugin.configuration
             if plugin.type == "jailbreak":
-                judged = _with_overrides(rules.jailbreak, said.get("enabled", True), said.get("threshold"))
+                judged = _with_overrides(rules.jailbreak, given.get("enabled", True), given.get("threshold"))
                 rules = replace(rules, jailbreak=replace(judged, blocks=blocks or judged.blocks))
             elif plugin.type == "pii":
-                found = _with_overrides(rules.pii, said.get("enabled", True), said.get("threshold"))
-                types = frozenset(said.get("pii_types_allowed", ()))
+                found = _with_overrides(rules.pii, given.get("enabled", True), given.get("threshold"))
+                types = frozenset(given.get("pii_types_allowed", ()))
                 allowed = PiiAllowance(types=types, is_given=True)
                 found = replace(found, allowances=_trusted_models(found.config.route_to), otherwise=allowed)
                 rules = replace(rules, pii=replace(found, action="block") if acts else found)

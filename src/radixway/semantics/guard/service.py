@@ -106,8 +106,8 @@ class GuardService(Component):
         )
         rules = self.rules().rules_for(None, None, None) if review is None else review.rules
         return GuardFindings(
-            None if found is None else [each.found for each in found],
-            None if judged is None else [each.attack for each in judged],
+            None if found is None else [located.found for located in found],
+            None if judged is None else [located.attack for located in judged],
             rules.pii.threshold,
             rules.jailbreak.threshold,
         )

@@ -18,7 +18,7 @@ Steps = Generator[None, None, T]
 _THREADS = ThreadPoolExecutor(2, "radixway-guard")
 """More would not be faster, and each makes the event loop wait longer for the interpreter lock."""
 
-_STEP_SIZE, _LEAST_SIZE = 32_768, 256
+_STEP_SIZE, _MIN_SIZE = 32_768, 256
 """Characters of short texts that make a step, and the least that each counts as."""
 
 
@@ -47,7 +47,7 @@ def steps_in_turn(
     size = 0
     for each in texts:
         results.append((yield from steps_of(each)))
-        size += size_of(each) + _LEAST_SIZE
+        size += size_of(each) + _MIN_SIZE
         if size >= _STEP_SIZE:
             size = 0
             yield

@@ -32,7 +32,7 @@ _MAX_CACHED = 65_536
 class FindingsCache(Generic[T]):
     """Findings in texts that may come again, as a conversation's history does: those used latest.
 
-    Texts are not kept, but a digest of each, under a key of its own, so that nobody can try texts against it.
+    Texts are not kept, but a digest of each, under a random key, so that texts cannot be tested against it.
     Belongs to one event loop.
     """
 
@@ -46,18 +46,18 @@ class FindingsCache(Generic[T]):
     def __len__(self) -> int:
         return len(self._found)
 
-    def find_known(self, text: str, said_by: str = "") -> T | None:
-        """Return the findings in `text`, if known. `said_by`: where they depend on who says it."""
-        digest = self._digest(text, said_by)
-        kept = self._found.get(digest)
-        if kept is None:
+    def find_known(self, text: str, speaker: str = "") -> T | None:
+        """Return the findings in `text`, if known. `speaker`: where they depend on who says it."""
+        digest = self._digest(text, speaker)
+        known = self._found.get(digest)
+        if known is None:
             return None
         self._found.move_to_end(digest)
-        return kept[0]
+        return known[0]
 
-    def store_findings(self, text: str, found: T, said_by: str = "", *, findings: int = 0) -> None:
+    def store_findings(self, text: str, found: T, speaker: str = "", *, findings: int = 0) -> None:
         """Store what was `found` in `text`, which counts as so many `findings`."""
-        digest = self._digest(text, said_by)
+        digest = self._digest(text, speaker)
         self._weight -= self._found.pop(digest, (found, 0))[1]
         self._found[digest] = found, findings + 1
         self._weight += findings + 1
@@ -69,9 +69,9 @@ class FindingsCache(Generic[T]):
         assert self._weight == sum(weight for _, weight in self._found.values())
         assert self._weight <= self._capacity
 
-    def _digest(self, text: str, said_by: str) -> bytes:
+    def _digest(self, text: str, speaker: str) -> bytes:
         raw = text.encode("utf-8", "surrogatepass")
-        return blake2b(raw, digest_size=16, key=self._key, person=said_by.encode()).digest()
+        return blake2b(raw, digest_size=16, key=self._key, person=speaker.encode()).digest()
 
 
 async def _yield_to_others(at: int) -> None:
@@ -81,7 +81,7 @@ async def _yield_to_others(at: int) -> None:
 
 
 class ScanFailedError(Exception):
-    """A guard could not read all texts. What needs no classifier is found all the same."""
+    """A guard could not read all texts. Findings that need no classifier are still complete."""
 
     def __init__(self, guard: str) -> None:
         super().__init__(guard)
@@ -117,14 +117,14 @@ class TextScanner:
         except ScanFailedError as failed:
             from radixway.semantics.guard.pii.recognisers import find_structured_steps
 
-            known = {each.text: self._personal.find_known(each.text) for each in passages}
+            known = {passage.text: self._personal.find_known(passage.text) for passage in passages}
             unread = [text for text, found in known.items() if found is None]
             read = await run_steps(steps_in_turn(unread, find_structured_steps, len))
             all_found = known | dict(zip(unread, read, strict=True))
             failed.found = [
-                LocatedPersonalData(passage, each)
+                LocatedPersonalData(passage, span)
                 for passage in passages
-                for each in all_found[passage.text] or ()
+                for span in all_found[passage.text] or ()
             ]
             raise
 
@@ -136,7 +136,7 @@ class TextScanner:
             from radixway.semantics.guard.jailbreak import pattern_attacks_steps
 
             found = await run_steps(pattern_attacks_steps(passages))
-            failed.judged = [LocatedAttack(*each) for each in zip(passages, found, strict=True)]
+            failed.judged = [LocatedAttack(*pair) for pair in zip(passages, found, strict=True)]
             raise
 
     async def _scan_personal_data(self, passages: Sequence[TextPassage]) -> list[LocatedPersonalData]:
@@ -147,7 +147,7 @@ class TextScanner:
             if known is None:
                 known = tuple(await self.finder.find(passage.text))
                 self._personal.store_findings(passage.text, known, findings=len(known))
-            found += (LocatedPersonalData(passage, each) for each in known)
+            found += (LocatedPersonalData(passage, span) for span in known)
         return found
 
     async def _scan_attacks(self, passages: Sequence[TextPassage]) -> list[LocatedAttack]:
@@ -159,10 +159,10 @@ class TextScanner:
                 known = await self.judge.judge_passage(passage)
                 self._attacks.store_findings(passage.text, known, passage.speaker)
             judged.append(LocatedAttack(passage, known))
-        turns = [each for each in judged if each.passage.speaker == "user"]
+        turns = [turn for turn in judged if turn.passage.speaker == "user"]
         if len(turns) > 1:  # what they build up to together counts as said in the last one
-            texts = [each.passage.text for each in turns]
-            together = await self.judge.judge_turns(texts, [each.attack for each in turns])
+            texts = [turn.passage.text for turn in turns]
+            together = await self.judge.judge_turns(texts, [turn.attack for turn in turns])
             judged.append(LocatedAttack(turns[-1].passage, together))
         return judged
 

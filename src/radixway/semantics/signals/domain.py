@@ -36,9 +36,9 @@ class DomainDetector:
     ) -> None:
         """`categories`: labels are translated to these. `names`: other names for labels, used in rules."""
         self._head = head
-        self._category_of = {label: each.name for each in categories for label in each.labels()}
+        self._category_of = {label: category.name for category in categories for label in category.labels()}
         named: list[DomainSignalConfig | CategoryConfig] = [*names, *categories]
-        self._names = [(each.name, frozenset(each.labels())) for each in named]
+        self._names = [(category.name, frozenset(category.labels())) for category in named]
         self._threshold = threshold
 
     def map_domain(self, text: str, encoding: TextEncoding) -> tuple[DomainValue, str]:

@@ -65,8 +65,8 @@ def _personal_data_signals(
     for name, confidence in surest.items():
         yield SignalValue("pii", name, confidence, confidence >= threshold, confidence)
     for rule in section.pii:
-        most = max((surest[each] for each in surest if each not in rule.pii_types_allowed), default=0.0)
-        yield SignalValue("pii", rule.name, most, most >= rule.threshold, most)
+        highest = max((surest[each] for each in surest if each not in rule.pii_types_allowed), default=0.0)
+        yield SignalValue("pii", rule.name, highest, highest >= rule.threshold, highest)
 
 
 def _attack_signals(

@@ -139,8 +139,8 @@ class KeywordPatterns:
             try:
                 self._set.Add(pattern)
             except re2.error as error:
-                said = error.args[0] if error.args else error
-                what = said.decode(errors="replace") if isinstance(said, bytes) else str(said)
+                reason = error.args[0] if error.args else error
+                what = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
                 raise ConfigError(f"semantic: the pattern {pattern!r} is not one of RE2's: {what}") from None
         self._set.Compile()
 

@@ -14,8 +14,8 @@ class RequestQuestion:
     text: str
     """The last user message; where there is none, all other messages."""
     whole: str = ""
-    """Everything that messages say, calls of tools and thoughts too: for what depends on how much there is,
-    and for what must not pass wherever it stands."""
+    """All text of the messages, tool calls and reasoning included: for signals that depend on length, and
+    for content that must not pass anywhere."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """The client's headers that travel on, names in lower case."""
 
@@ -66,14 +66,14 @@ def read_question(body: Mapping[str, Any], headers: tuple[tuple[bytes, bytes], .
     if not isinstance(messages, list):
         text = _prompt_text(body.get("prompt")) or _prompt_text(body.get("text"))
         return RequestQuestion(text, text, named)
-    said = [
+    turns = [
         (message.get("role"), content_text(message.get("content"))) for message in filter_objects(messages)
     ]
-    asked = next((text for role, text in reversed(said) if role == "user" and text.strip()), None)
-    if asked is None:
-        asked = " ".join(text for role, text in said if role != "user" and text)
-    told = [body.get("system"), body.get("instructions"), *messages]
-    return RequestQuestion(asked, "\n".join(_iter_texts(told)), named)
+    question = next((text for role, text in reversed(turns) if role == "user" and text.strip()), None)
+    if question is None:
+        question = " ".join(text for role, text in turns if role != "user" and text)
+    sources = [body.get("system"), body.get("instructions"), *messages]
+    return RequestQuestion(question, "\n".join(_iter_texts(sources)), named)
 
 
 def content_text(content: Any) -> str:

@@ -29,9 +29,9 @@ _encode = msgspec.msgpack.encode
 class ClientToolIndexes:
     """Indexes of lists by digest, the latest used, bounded by their tools. Belongs to one event loop."""
 
-    def __init__(self, profiles: ToolProfileCache, *, most_tools: int = 4096) -> None:
+    def __init__(self, profiles: ToolProfileCache, *, max_tools: int = 4096) -> None:
         self._profiles = profiles
-        self.most_tools = most_tools
+        self.max_tools = max_tools
         self._tools = 0
         self._known: OrderedDict[bytes, ToolIndex] = OrderedDict()
         self._reading: dict[bytes, asyncio.Task[ToolIndex]] = {}
@@ -43,7 +43,7 @@ class ClientToolIndexes:
         are being read. Raises EncoderError.
         """
         chars = sum(len(tool.name) + len(tool.description) for tool in tools)
-        if len(tools) > self.most_tools or chars > _MAX_DESCRIPTION_CHARS:
+        if len(tools) > self.max_tools or chars > _MAX_DESCRIPTION_CHARS:
             return None
         digest = blake2b(_encode([(tool.name, tool.description) for tool in tools]), digest_size=16).digest()
         known = self._known.get(digest)
@@ -69,7 +69,7 @@ class ClientToolIndexes:
 
     def check(self) -> None:
         """Raises AssertionError where the count or the bound is wrong."""
-        assert self._tools == sum(len(index) for index in self._known.values()) <= self.most_tools
+        assert self._tools == sum(len(index) for index in self._known.values()) <= self.max_tools
         assert len(self._reading) <= _AT_ONCE
 
     async def _build_index(self, digest: bytes, tools: Sequence[ToolDefinition]) -> ToolIndex:
@@ -79,7 +79,7 @@ class ClientToolIndexes:
             del self._reading[digest]
         self._known[digest] = index
         self._tools += len(index)
-        while self._tools > self.most_tools:
+        while self._tools > self.max_tools:
             _, oldest = self._known.popitem(last=False)
             self._tools -= len(oldest)
         return index

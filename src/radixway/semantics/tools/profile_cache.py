@@ -30,10 +30,10 @@ _encode = msgspec.msgpack.encode
 class ToolProfileCache:
     """Asks the encoder for what is not known yet, one text after the other, so that requests go between."""
 
-    def __init__(self, encoder: EncoderService, *, most: int = 16_384, home: Path | None = None) -> None:
-        """`most` tools are kept in memory, the latest used. `home`: the folder for those of databases."""
+    def __init__(self, encoder: EncoderService, *, max_tools: int = 16_384, home: Path | None = None) -> None:
+        """`max_tools`: profiles kept in memory (LRU). `home`: the folder for profiles of tool databases."""
         self._encoder = encoder
-        self._most = most
+        self._max_tools = max_tools
         self._home = home
         self._known: OrderedDict[bytes, ToolProfile] = OrderedDict()
 
@@ -55,7 +55,7 @@ class ToolProfileCache:
                 self._store_profile(digest, profile)
         missing = sum(digest not in self._known for digest in digests)
         if missing:
-            log.info("semantic: %d tools of %s are read for the first time", missing, path)
+            log.info("semantic: encoding %d new tools of %s", missing, path)
         profiles = await self.profiles_for(tools)
         if missing and file is not None:
             await asyncio.to_thread(_write_profiles, file, digests, profiles)
@@ -76,12 +76,12 @@ class ToolProfileCache:
 
     def _store_profile(self, digest: bytes, profile: ToolProfile) -> None:
         self._known[digest] = profile
-        while len(self._known) > self._most:
+        while len(self._known) > self._max_tools:
             self._known.popitem(last=False)
 
     def check(self) -> None:
         """Raises AssertionError where the bound does not hold or a vector is not of unit length."""
-        assert len(self._known) <= self._most
+        assert len(self._known) <= self._max_tools
         for profile in self._known.values():
             rows = np.vstack([profile.description, profile.name, profile.clauses])
             assert np.allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-3)
@@ -100,11 +100,11 @@ def _write_profiles(file: Path, digests: Sequence[bytes], profiles: Sequence[Too
     nothing = np.full_like(profiles[0].description, np.nan)
     arrays: dict[str, Any] = {
         "digests": np.frombuffer(b"".join(digests), np.uint8).reshape(-1, 16),
-        "descriptions": np.stack([each.description for each in profiles]),
-        "names": np.stack([each.name for each in profiles]),
-        "clauses": np.concatenate([each.clauses for each in profiles]),
-        "clause_counts": np.array([len(each.clauses) for each in profiles]),
-        "examples": np.stack([nothing if each.examples is None else each.examples for each in profiles]),
+        "descriptions": np.stack([profile.description for profile in profiles]),
+        "names": np.stack([profile.name for profile in profiles]),
+        "clauses": np.concatenate([profile.clauses for profile in profiles]),
+        "clause_counts": np.array([len(profile.clauses) for profile in profiles]),
+        "examples": np.stack([nothing if tool.examples is None else tool.examples for tool in profiles]),
     }
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -112,7 +112,7 @@ def _write_profiles(file: Path, digests: Sequence[bytes], profiles: Sequence[Too
         np.savez(written, **arrays)
         write_atomically(file, written.getvalue())
     except OSError as error:
-        log.warning("semantic: tools are read anew at every start: %s: %s", file, error.strerror)
+        log.warning("semantic: tools are encoded again at every start: %s: %s", file, error.strerror)
 
 
 def _read_profiles(file: Path) -> dict[bytes, ToolProfile]:
@@ -126,5 +126,5 @@ def _read_profiles(file: Path) -> dict[bytes, ToolProfile]:
             rows = zip(arrays["descriptions"], arrays["names"], clauses, examples, strict=True)
             return {digest: ToolProfile(*row) for digest, row in zip(digests, rows, strict=True)}
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        log.warning("semantic: %s is made anew: %s", file, error)
+        log.warning("semantic: rebuilding %s: %s", file, error)
         return {}

@@ -21,8 +21,8 @@ class ToolLimits:
     """Limits on the number of tools and their scores."""
 
     top_k: int
-    least_score: float = MIN_SCORE
-    least_cosine: float | None = None
+    min_score: float = MIN_SCORE
+    min_cosine: float | None = None
     """The published `similarity_threshold`: of the query with the description, or with the examples."""
     categories: frozenset[str] = frozenset()
     """Only tools of these; empty: of all."""
@@ -62,7 +62,7 @@ class ToolSelectionResult:
     @property
     def numbers(self) -> tuple[int, ...]:
         """Places of all that is offered, in the index's order: the same tools make the same prompt."""
-        return tuple(sorted((*(each.number for each in self.chosen), *self.called)))
+        return tuple(sorted((*(ranked.number for ranked in self.chosen), *self.called)))
 
 
 def tool_limits(section: ClassicTools, top_k: int | None = None) -> ToolLimits:
@@ -70,8 +70,8 @@ def tool_limits(section: ClassicTools, top_k: int | None = None) -> ToolLimits:
     ours = MIN_SCORE if section.similarity_threshold is None else -1.0
     return ToolLimits(
         top_k=top_k or section.top_k,
-        least_score=ours if section.least_score is None else section.least_score,
-        least_cosine=section.similarity_threshold,
+        min_score=ours if section.least_score is None else section.least_score,
+        min_cosine=section.similarity_threshold,
         categories=frozenset(section.categories),
     )
 
@@ -80,16 +80,16 @@ def select_tools(
     index: ToolIndex, scores: ToolScores, limits: ToolLimits, called: Collection[str] = ()
 ) -> ToolSelectionResult:
     """Return the tools to offer. Those that were `called` are, whatever their scores."""
-    enough = scores.total >= limits.least_score
-    if limits.least_cosine is not None:
-        enough &= scores.cosine >= limits.least_cosine
+    enough = scores.total >= limits.min_score
+    if limits.min_cosine is not None:
+        enough &= scores.cosine >= limits.min_cosine
     if limits.categories:
         enough &= np.array([tool.category in limits.categories for tool in index.tools], bool)
     order = np.argsort(-scores.total, kind="stable")
     chosen = tuple(
         _chosen_tool(index, scores, int(number)) for number in order[enough[order]][: limits.top_k]
     )
-    taken = {each.number for each in chosen}
+    taken = {ranked.number for ranked in chosen}
     places = sorted({index.place[name] for name in called if name in index.place} - taken)
     return ToolSelectionResult(chosen, tuple(places), float(scores.total.max(initial=0.0)))
 
@@ -142,5 +142,5 @@ class ToolOffer:
         if self.selection is not None:
             entry["called_before"] = len(self.selection.called)
             entry["best_score"] = round(self.selection.best, 4)
-            entry["scores"] = [each.explain() for each in self.selection.chosen]
+            entry["scores"] = [ranked.explain() for ranked in self.selection.chosen]
         return entry

@@ -41,7 +41,7 @@ def test_a_text_gets_the_probabilities_of_transformers(write_model, write_mappin
     reading = finish(load_sequence_classifier(directory).classify_steps(TEXT))
     told = expected(AutoModelForSequenceClassification.from_pretrained(directory), directory)
     np.testing.assert_allclose(reading.mean, told, atol=1e-5)
-    np.testing.assert_allclose(reading.most, told, atol=1e-5)
+    np.testing.assert_allclose(reading.max_probabilities, told, atol=1e-5)
     assert reading.labels == ("math", "law", "other")
 
 
@@ -66,7 +66,7 @@ def test_what_a_long_text_is_anywhere_differs_from_what_it_is_as_a_whole(write_m
     directory = write_model("jailbreak", "bert")
     reading = finish(load_sequence_classifier(directory).classify_steps(f"{TEXT} " * 100))
     assert len(reading.windows) > 1
-    np.testing.assert_array_equal(reading.most, reading.windows.max(0))
+    np.testing.assert_array_equal(reading.max_probabilities, reading.windows.max(0))
     assert reading.mean.sum() == pytest.approx(1)
 
 

@@ -66,7 +66,7 @@ def test_certain_readings_have_less_entropy_than_uncertain_ones(head, minilm):
 def test_another_encoders_head_is_refused(head, minilm, tmp_path):
     head = dataclasses.replace(HeadFile.load_file(FILE, kind="domain"), weights="0" * 64)
     head.save_file(tmp_path / "head.npz")
-    with pytest.raises(EncoderError, match="train it anew"):
+    with pytest.raises(EncoderError, match="retrain it"):
         DomainHead.load_file(tmp_path / "head.npz", minilm)
 
 

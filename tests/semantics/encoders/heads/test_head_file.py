@@ -41,7 +41,7 @@ def test_equal_heads_make_equal_files(head, tmp_path):
 
 
 def test_a_head_of_other_weights_is_refused_in_words(head, minilm):
-    with pytest.raises(EncoderError, match="domain head was trained with .* train it anew or use that model"):
+    with pytest.raises(EncoderError, match="domain head was trained with .* retrain it or use that model"):
         replace(head, weights="0" * 64).check_encoder(minilm)
 
 

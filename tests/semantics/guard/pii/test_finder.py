@@ -50,7 +50,7 @@ async def test_why_only_recognisers_find_anything_is_told_once(encoders, tmp_pat
         with pytest.raises(GuardUnavailableError):
             await finder.find(text)
     told = [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
-    assert told == [f"only recognisers find personal data: {finder.failure}"]
+    assert told == [f"personal data is found by recognisers only: {finder.failure}"]
     assert finder.describe() == {"reads": "none.npz", "failure": finder.failure}
 
 

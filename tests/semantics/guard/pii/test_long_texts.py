@@ -102,7 +102,7 @@ async def test_a_damaged_head_of_words_leaves_the_whole_pass_and_is_told_once(en
     finder = HeadFinder(encoders, PII_HEAD, in_part_from=FROM, words_path=tmp_path / "damaged.npz")
     for _ in range(2):
         assert people(await finder.find_soft_types(LONG), LONG) == ["Maria Lopez"]
-    assert sum("long texts are read whole" in record.message for record in caplog.records) == 1
+    assert sum("long texts are encoded in full" in record.message for record in caplog.records) == 1
 
 
 async def test_the_stretches_with_most_doubt_are_read(one_encoder):

@@ -37,7 +37,7 @@ def chinese_pair_features(one: str, other: str, cosine: float, words: WordVector
     runs = SequenceMatcher(None, mine, theirs, autojunk=False).get_matching_blocks()
     sizes = sorted((len(mine), len(theirs)))
     pairs, others = _character_pairs(mine), _character_pairs(theirs)
-    asks, asked = chinese_rules.question_kind(one), chinese_rules.question_kind(other)
+    kind, other_kind = chinese_rules.question_kind(one), chinese_rules.question_kind(other)
     return np.array(
         [
             cosine,
@@ -47,10 +47,10 @@ def chinese_pair_features(one: str, other: str, cosine: float, words: WordVector
             left[0],
             max(run.size for run in runs) / max(sizes[0], 1),
             2 * sum(run.size for run in runs) / max(sum(sizes), 1),
-            chinese_rules.are_kinds_apart(asks, asked),
-            bool({asks, asked} & _NARROW)
-            and asks != asked
-            and not chinese_rules.are_kinds_apart(asks, asked),
+            chinese_rules.are_kinds_apart(kind, other_kind),
+            bool({kind, other_kind} & _NARROW)
+            and kind != other_kind
+            and not chinese_rules.are_kinds_apart(kind, other_kind),
             sizes[0] / max(sizes[1], 1),
             min(sizes[0], 20),
             left[1] == 0,

@@ -52,7 +52,7 @@ class PairRegression:
     usual: Floats
     """Mean of each feature over pairs with one answer, from which is told what spoke against."""
     bias: float
-    least: float
+    threshold: float
     """Likelihood from which on an answer is given."""
 
     def predict_same(self, values: Floats) -> float:
@@ -109,7 +109,7 @@ class PairHead:
     def _judge_features(self, script: str, values: Floats) -> tuple[float, str]:
         table = self._tables[script]
         likelihood = table.predict_same(values)
-        return likelihood, "same" if likelihood >= table.least else table.strongest_reason(values)
+        return likelihood, "same" if likelihood >= table.threshold else table.strongest_reason(values)
 
 
 def _read_regression(head: HeadFile, script: str, names: tuple[str, ...]) -> PairRegression:

@@ -62,7 +62,7 @@ def with_categories(encoder: TextEncoder, path: Path, mapping: Path | None = Non
     try:
         classifier = load_sequence_classifier(path, mapping)
     except EncoderError as error:
-        log.error("the shipped head reads domains: %s", error)
+        log.error("domains are classified by the shipped head: %s", error)
         return encoder
     return CategoryEncoder(encoder, classifier, path)
 

@@ -46,9 +46,9 @@ def read_adapter(directory: Path) -> LoraWeights:
             raise EncoderError(
                 f"{path}: {key} is not supported; merge the adapter with peft and use the result"
             )
-    beside = directory / base
+    local_base = directory / base
     return LoraWeights(
-        base=str(beside) if beside.is_dir() else base,
+        base=str(local_base) if local_base.is_dir() else base,
         scale=alpha / (rank**0.5 if config.get("use_rslora") else rank),
         tensors={name.removeprefix(_PREFIX): tensor for name, tensor in tensors.items()},
     )

@@ -37,7 +37,7 @@ class SequenceReading:
         return average
 
     @property
-    def most(self) -> Floats:
+    def max_probabilities(self) -> Floats:
         """[labels]: the highest of any window: what is anywhere in the text."""
         highest: Floats = self.windows.max(axis=0)
         return highest

@@ -55,8 +55,8 @@ def read_labels(directory: Path, mapping: Path | None = None) -> tuple[str, ...]
 
     Mappings are as published: `idx_to_category` or `idx_to_label`, or their inverses. Raises EncoderError.
     """
-    beside = [directory / name for name in _MAPPINGS]
-    path = mapping or next((path for path in beside if path.is_file()), directory / "config.json")
+    mappings = [directory / name for name in _MAPPINGS]
+    path = mapping or next((path for path in mappings if path.is_file()), directory / "config.json")
     values = read_json_object(path)
     for key in ("idx_to_category", "idx_to_label", "id2label"):
         if isinstance(values.get(key), dict):
@@ -80,7 +80,7 @@ def _inspect_folder(path: Path) -> ClassifierFolder | None:
 def _architecture(path: Path, name: str) -> str:
     try:
         values = read_json_object(path / "config.json").get("model_type")
-    except EncoderError:  # an adapter's directory has none; whoever loads a broken one says what is wrong
+    except EncoderError:  # an adapter's directory has none; loading a broken one reports what is wrong
         values = None
     if isinstance(values, str):
         return values

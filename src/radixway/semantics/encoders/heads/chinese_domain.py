@@ -91,5 +91,5 @@ def weighted_pieces(
 def hashed_pieces(features: TextFeatures) -> tuple[NDArray[np.uint32], Floats]:
     """Hashes and counts of words and pieces, in one space."""
     both = features.words, features.pieces
-    hashes = np.concatenate([each.buckets for each in both]).astype(np.uint32)
-    return hashes, np.concatenate([each.counts for each in both])
+    hashes = np.concatenate([ngrams.buckets for ngrams in both]).astype(np.uint32)
+    return hashes, np.concatenate([ngrams.counts for ngrams in both])

@@ -103,7 +103,7 @@ class HeadFile:
         if self.weights != encoder.weights:
             raise EncoderError(
                 f"this {self.kind} head was trained with {self.encoder}, weights {self.weights[:12]}; "
-                f"those of {encoder.id} are {encoder.weights[:12]}: train it anew or use that model"
+                f"those of {encoder.id} are {encoder.weights[:12]}: retrain it or use that model"
             )
 
 

@@ -48,7 +48,7 @@ class QualityHead:
         """
         fits = probe.shape == self._probe.shape == self.vector.shape[:1]
         if not fits or float(probe @ self._probe) < MIN_PROBE_SIMILARITY:
-            raise EncoderError("this quality head was trained with another encoder: train it anew")
+            raise EncoderError("this quality head was trained with another encoder: retrain it")
 
     def predict_quality(self, vectors: Floats, domains: Floats | None = None) -> Floats:
         """[…, models]: the share of such texts that each model answers well, not confined to 0–1.

@@ -101,8 +101,8 @@ class AnswerForm(ABC):
         """End `answer`, a whole one, here as filtered."""
 
     @abstractmethod
-    def closing_event(self, head: Json, index: int, said: str) -> Json:
-        """Return the event that ends an answer. `head`: an event of its stream; `said`: its text so far."""
+    def closing_event(self, head: Json, index: int, text: str) -> Json:
+        """Return the event that ends an answer. `head`: an event of its stream; `text`: its text so far."""
 
 
 class OpenAIAnswerForm(AnswerForm):
@@ -146,7 +146,7 @@ class OpenAIAnswerForm(AnswerForm):
         answer.pop("stop_reason", None)
         answer["finish_reason"] = FILTERED
 
-    def closing_event(self, head: Json, index: int, said: str) -> Json:
+    def closing_event(self, head: Json, index: int, text: str) -> Json:
         is_chat = str(head.get("object", "")).startswith("chat")
         choice: Json = {"index": index, "delta": {}} if is_chat else {"index": index, "text": ""}
         choice |= {"logprobs": None, "finish_reason": FILTERED}
@@ -187,9 +187,9 @@ class GenerateAnswerForm(AnswerForm):
     def mark_filtered(self, answer: Json) -> None:
         answer["meta_info"]["finish_reason"] = {"type": FILTERED}
 
-    def closing_event(self, head: Json, index: int, said: str) -> Json:
+    def closing_event(self, head: Json, index: int, text: str) -> Json:
         meta = dict(head["meta_info"])
-        answer = head | {"text": said, "meta_info": meta}
+        answer = head | {"text": text, "meta_info": meta}
         self.drop_tokens(answer)
         meta["finish_reason"] = {"type": FILTERED}
         return answer | ({"index": index} if "index" in head else {})
@@ -213,11 +213,11 @@ def _openai_fields(choice: Json) -> Iterator[AnswerField]:
     yield from _text_in(choice, "text", "text")
     message = _message(choice)
     for name in _TEXTS:
-        said = message.get(name)
-        if isinstance(said, list):
-            for at, part in enumerate(said):
+        content = message.get(name)
+        if isinstance(content, list):
+            for at, part in enumerate(content):
                 yield from _text_in(part, f"{name}[{at}]", "text")
-        elif said:
+        elif content:
             yield from _text_in(message, name, name)
     yield from _text_in(message.get("audio"), "audio.transcript", "transcript")
     yield from _text_in(message.get("function_call"), "function_call.arguments", "arguments", in_json=True)

@@ -39,7 +39,7 @@ class ReleasedText:
     text: WatchedText
     index: int
     """Index of its answer."""
-    said: list[str] = field(default_factory=list)
+    parts: list[str] = field(default_factory=list)
     changed: bool = False
     """The client's text differs from the worker's."""
     hidden_until: int = 0
@@ -53,7 +53,7 @@ class ReleasedText:
                 self.hidden_until = piece.origin + piece.size
                 self.changed = True
         new = "".join(piece.text for piece in pieces)
-        self.said.append(new)
+        self.parts.append(new)
         return new, not all(piece.stayed for piece in pieces)
 
 
@@ -139,13 +139,13 @@ class EventQueue:
     async def _push_event(self, raw: bytes) -> bytes:
         if self.ended:
             return b""
-        said = event_data(raw)
+        payload = event_data(raw)
         event = PendingEvent(raw)
-        if said.startswith(DONE_DATA):
+        if payload.startswith(DONE_DATA):
             await self.finish_stream()
-        elif _LIKE_JSON.match(said):
+        elif _LIKE_JSON.match(payload):
             try:
-                data = decode_json(said)
+                data = decode_json(payload)
             except (ValueError, RecursionError, OverflowError) as error:
                 raise UnreadableEventError(error) from None
             await self._read_answers(event, data)
@@ -179,18 +179,18 @@ class EventQueue:
                 await self._close_answer(index)
 
     async def _extend_text(
-        self, index: int, answer: Json, said: AnswerField, at: int, nth: int
+        self, index: int, answer: Json, source: AnswerField, at: int, nth: int
     ) -> EventTextSpan:
-        if self._field.get(index) != said.name:
+        if self._field.get(index) != source.name:
             await self._close_answer(index)  # a model that answers does not go on thinking
         released = self._now.get(index)
         if released is None:
-            watched = self._watch(f"{self._form.place_name(index)}.{said.name}", in_json=said.in_json)
+            watched = self._watch(f"{self._form.place_name(index)}.{source.name}", in_json=source.in_json)
             released = self._now[index] = ReleasedText(watched, index)
-            self._field[index] = said.name
+            self._field[index] = source.name
         begin = released.text.length
-        await released.text.append_text(self._cumulative.new_text(index, answer, said.text, begin))
-        return EventTextSpan(released, said, at, nth, begin, released.text.length)
+        await released.text.append_text(self._cumulative.new_text(index, answer, source.text, begin))
+        return EventTextSpan(released, source, at, nth, begin, released.text.length)
 
     async def _close_answer(self, index: int) -> None:
         released = self._now.pop(index, None)
@@ -234,16 +234,16 @@ class EventQueue:
         if not repeats:
             spot.field.set_text(new)
         elif hidden:
-            spot.field.set_text("".join(released.said))
+            spot.field.set_text("".join(released.parts))
         return hidden
 
-    def _split_event(self, event: PendingEvent, least: int) -> bytes:
+    def _split_event(self, event: PendingEvent, min_chars: int) -> bytes:
         """Return what is decided of a long event, as an event of its own."""
         if len(event.spots) != 1 or self._cumulative.are_cumulative:
             return b""
         spot = event.spots[0]
         until = spot.released.text.decided_until
-        if spot.end - spot.begin < least or until <= spot.begin:
+        if spot.end - spot.begin < min_chars or until <= spot.begin:
             return b""
         part = PendingEvent(event.raw, decode_json(event_data(event.raw)))
         answer = self._form.list_answers(part.data)[spot.at][1]
@@ -263,8 +263,8 @@ class EventQueue:
         events = []
         for index in sorted({stopped.index, *self._now} - (self._finished - {stopped.index})):
             released = stopped if index == stopped.index else self._now[index]
-            said = "".join(released.said) if self._cumulative.are_cumulative else ""
-            events.append(write_event(encode_json(self._form.closing_event(self._head, index, said))))
+            text = "".join(released.parts) if self._cumulative.are_cumulative else ""
+            events.append(write_event(encode_json(self._form.closing_event(self._head, index, text))))
         return b"".join(events) + DONE_EVENT
 
 
@@ -273,7 +273,7 @@ class CumulativeTexts:
 
     def __init__(self) -> None:
         self.are_cumulative = False
-        self._said: dict[int, str] = {}
+        self._texts: dict[int, str] = {}
         self._known = False
 
     def new_text(self, index: int, answer: Json, text: str, have: int) -> str:
@@ -281,10 +281,10 @@ class CumulativeTexts:
         meta = answer.get("meta_info")
         if meta is None:
             return text
-        before = self._said.get(index)
+        before = self._texts.get(index)
         if before is not None and not self._known:
             self._known, self.are_cumulative = True, _repeats(before, text, answer, meta)
-        self._said[index] = text
+        self._texts[index] = text
         if meta.get("finish_reason") is None and (before is None or self.are_cumulative):
             text = text.rstrip(_HALF)
         return text[have:] if self.are_cumulative else text
@@ -302,16 +302,16 @@ def _take_apart(event: bytes) -> list[bytes]:
 
     Bytes that are no UTF-8 become U+FFFD. Empty where there is anything else in it.
     """
-    said = event_data(event).decode("utf-8", "replace")
+    payload = event_data(event).decode("utf-8", "replace")
     done = DONE_DATA.decode()
     parts: list[bytes] = []
     at = 0
-    while at < len(said):
+    while at < len(payload):
         try:
-            end = at + len(done) if said.startswith(done, at) else _decoder.raw_decode(said, at)[1]
+            end = at + len(done) if payload.startswith(done, at) else _decoder.raw_decode(payload, at)[1]
         except (ValueError, RecursionError):
             return []
-        parts.append(replace_data(event, said[at:end].encode("utf-8", "replace")))
-        space = _SPACE.match(said, end)
+        parts.append(replace_data(event, payload[at:end].encode("utf-8", "replace")))
+        space = _SPACE.match(payload, end)
         at = end if space is None else space.end()
     return parts

@@ -63,13 +63,13 @@ def find_partial_address(text: str, start: int) -> int:
     return len(text) if found is None else found.start()
 
 
-def find_address_end(text: str, begin: int, most: int) -> tuple[int, bool]:
-    """Return where the address from `begin` on ends within `most` characters, and whether that is sure.
+def find_address_end(text: str, begin: int, max_chars: int) -> tuple[int, bool]:
+    """Return where the address from `begin` on ends within `max_chars` characters, and whether that is sure.
 
     It is not while more of it may follow.
     """
     closing = _closing_pattern(text, begin)
-    limit = min(len(text), begin + most)
+    limit = min(len(text), begin + max_chars)
     if closing is not None:
         found = re.compile(closing).search(text, begin, limit)
         return (limit, False) if found is None else (found.start(), True)
@@ -145,39 +145,39 @@ _MIN_CODE_CHARS = 24
 _MIN_LABEL_CHARS = 40
 
 
-def carries_payload(address: WebAddress, said: Callable[[], str], told_before: set[str]) -> bool:
+def carries_payload(address: WebAddress, conversation: Callable[[], str], known_words: set[str]) -> bool:
     """Return whether `address` tells its host anything but what it wants of it.
 
     Text in its path is how pages are called; there, only codes that hold text count, and words in the address
     of a picture. So does a password, or a code in the host's name, which every name server on the way hears.
 
-    `said`: the conversation, in lower case. `told_before`: words of it that the host was told by other
-    addresses of the answer; those that this one tells are added.
+    `conversation`: in lower case. `known_words`: words of it that other addresses of the answer carry to the
+    host; those that this one carries are added.
     """
-    told = f"{address.query} {address.fragment}".strip()
+    payload = f"{address.query} {address.fragment}".strip()
     if address.user or any(_is_code(label, is_label=True) for label in address.host.split(".")):
         return True
     if any(_holds_text(part) for part in re.split(r"[/\\.=;,]", address.path)):
         return True
-    if address.loads and any(len(_WORD.findall(value)) >= _FREE_TEXT_WORDS for value in told.split("&")):
+    if address.loads and any(len(_WORD.findall(value)) >= _FREE_TEXT_WORDS for value in payload.split("&")):
         return True
-    if any(map(_is_code, _CODE.findall(told))):
+    if any(map(_is_code, _CODE.findall(payload))):
         return True
     if address.loads:
-        told = f"{told} {address.path}"
-    return bool(told.strip()) and _repeats_conversation(
-        told.lower(), said(), told_before, loads=address.loads
+        payload = f"{payload} {address.path}"
+    return bool(payload.strip()) and _repeats_conversation(
+        payload.lower(), conversation(), known_words, loads=address.loads
     )
 
 
-def _repeats_conversation(told: str, said: str, before: set[str], *, loads: bool) -> bool:
-    before |= {word for word in _WORD.findall(told) if re.search(rf"\b{word}\b", said)}
+def _repeats_conversation(payload: str, conversation: str, known_words: set[str], *, loads: bool) -> bool:
+    known_words |= {word for word in _WORD.findall(payload) if re.search(rf"\b{word}\b", conversation)}
     numbers = _SHORT_NUMBER if loads else _NUMBER
-    if len(before) >= _WORDS or any(number in said for number in numbers.findall(told)):
+    if len(known_words) >= _WORDS or any(number in conversation for number in numbers.findall(payload)):
         return True
-    whole = _strip_separators(said)
-    values = (_strip_separators(value.partition("=")[2] or value) for value in re.split(r"[&;]", told))
-    return any(len(value) >= _PHRASE and value in whole for value in values)
+    compact = _strip_separators(conversation)
+    values = (_strip_separators(value.partition("=")[2] or value) for value in re.split(r"[&;]", payload))
+    return any(len(value) >= _PHRASE and value in compact for value in values)
 
 
 def _strip_separators(text: str) -> str:
@@ -185,7 +185,7 @@ def _strip_separators(text: str) -> str:
 
 
 def _is_code(code: str, *, is_label: bool = False) -> bool:
-    """Return whether nobody could read `code`: long and mixed, or text in base64 or hexadecimal digits."""
+    """Return whether `code` is unreadable: long and mixed, or text in base64 or hexadecimal digits."""
     if _UUID.fullmatch(code):
         return False
     if _holds_text(code):
@@ -226,19 +226,19 @@ class ExfiltrationJudge(TextJudge):
         self,
         section: ExfiltrationConfig,
         allows: Callable[[str], bool],
-        said: Callable[[], str],
+        conversation: Callable[[], str],
         hold_back: int,
     ) -> None:
-        """`allows`: whether a host may be told anything. `said`: the request's texts, in lower case."""
+        """`allows`: whether a host may be told anything. `conversation`: the request's texts, lower case."""
         super().__init__(section.action)
         self._allows = allows
-        self._said = said
+        self._conversation = conversation
         self._hold_back = hold_back
         self._at = 0
         """All addresses before it are judged."""
         self._removing: int | None = None
         """Start of the address being removed, until it ends."""
-        self._told: dict[str, set[str]] = {}
+        self._words_by_host: dict[str, set[str]] = {}
         """By host, words of the conversation that it was given."""
 
     async def judge_view(self, view: TextView, *, last: bool) -> Sequence[TextEdit]:
@@ -263,7 +263,7 @@ class ExfiltrationJudge(TextJudge):
         if not (is_sure or last or end - begin >= self._hold_back):
             return False
         if not self._is_exfiltration(
-            view, begin, end, is_whole=is_sure or end == len(text) < begin + self._hold_back
+            view, begin, end, is_complete=is_sure or end == len(text) < begin + self._hold_back
         ):
             self._at = end if end > begin else begin + 1
             return True
@@ -287,22 +287,22 @@ class ExfiltrationJudge(TextJudge):
             self._removing = None
         return is_sure
 
-    def _is_exfiltration(self, view: TextView, begin: int, end: int, *, is_whole: bool) -> bool:
+    def _is_exfiltration(self, view: TextView, begin: int, end: int, *, is_complete: bool) -> bool:
         address = parse_address(view.text, begin, end)
         if not address.host or self._allows(address.host):
             return False
-        if not is_whole or any(start < end and stop > begin for start, stop in view.restored):
+        if not is_complete or any(start < end and stop > begin for start, stop in view.restored):
             return True
-        told = self._told.setdefault(address.host, set())
-        return carries_payload(address, lambda: f"{self._said()}\n{view.text[:begin].lower()}", told)
+        known = self._words_by_host.setdefault(address.host, set())
+        return carries_payload(address, lambda: f"{self._conversation()}\n{view.text[:begin].lower()}", known)
 
 
-def _find_view_address_end(view: TextView, begin: int, most: int) -> tuple[int, bool]:
+def _find_view_address_end(view: TextView, begin: int, max_chars: int) -> tuple[int, bool]:
     """Find the end as `find_address_end` does, but what was restored ends no address, whatever it holds."""
-    end, is_sure = find_address_end(view.text, begin, most)
+    end, is_sure = find_address_end(view.text, begin, max_chars)
     for start, stop in view.restored:
         if begin < stop and start <= end < stop:
-            if stop >= begin + most:
-                return begin + most, False
-            end, is_sure = find_address_end(view.text, stop, begin + most - stop)
+            if stop >= begin + max_chars:
+                return begin + max_chars, False
+            end, is_sure = find_address_end(view.text, stop, begin + max_chars - stop)
     return end, is_sure

@@ -63,16 +63,16 @@ class AnswerReport:
     def collect_findings(self, rules: Iterable[AnswerRule]) -> None:
         """Take what `rules` found. An answer with a finding is not cached."""
         self._judged.add("answers")
-        for each in rules:
-            rule, found = each.rule, each.take_findings()
+        for answer_rule in rules:
+            rule, found = answer_rule.rule, answer_rule.take_findings()
             self._judged.add(rule)
             if not found:
                 continue
             self._keep_uncached(rule.replace(".", "_"))
-            kept = self._findings.setdefault(rule, [])
-            kept += found[: _MAX_FINDINGS - len(kept)]
+            stored = self._findings.setdefault(rule, [])
+            stored += found[: _MAX_FINDINGS - len(stored)]
             self._counts_by_rule[rule] += len(found)
-            self._actions[rule] = each.action
+            self._actions[rule] = answer_rule.action
 
     def report_failure(self, rule: str, error: Exception) -> bool:
         """Note that `rule` could not judge; return whether the answer goes on without it."""
@@ -105,11 +105,9 @@ class AnswerReport:
             action = self._actions[rule]
             self._counts.found(rule, action).inc()
             self._note(f"{action} {rule}")
-            told = [
-                [each.type, each.where, each.begin, each.end, round(each.confidence, 3)] for each in found
-            ]
+            findings = [[hit.type, hit.where, hit.begin, hit.end, round(hit.confidence, 3)] for hit in found]
             count = self._counts_by_rule[rule]
-            request.journal.add("guard_answer", rule=rule, action=action, found=count, findings=told)
+            request.journal.add("guard_answer", rule=rule, action=action, found=count, findings=findings)
             self._record_incident(rule, action, tuple(found), {"found": str(count)})
 
     def _keep_uncached(self, why: str) -> None:

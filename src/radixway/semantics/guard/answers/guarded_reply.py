@@ -112,7 +112,7 @@ class GuardedEvents(Chunks):
 async def guard_body(body: bytes, form: AnswerForm, watch: WatchText, report: AnswerReport) -> bytes:
     """Return `body` as the client gets it: the bytes that came, unless a text in it is to change.
 
-    Raises GuardFailedError for one that nobody can read, where such may not pass.
+    Raises GuardFailedError for an unreadable one, where those may not pass.
     """
     try:
         data: Any = decode_json(body)

@@ -38,7 +38,7 @@ class ModerationClient:
         """
         import aiohttp
 
-        asked = {"input": text} | ({"model": self.section.model} if self.section.model else {})
+        payload = {"input": text} | ({"model": self.section.model} if self.section.model else {})
         headers = {"authorization": f"Bearer {self._key}"} if self._key else {}
         assert self.section.url is not None
         if self._session is None:
@@ -46,14 +46,14 @@ class ModerationClient:
             self._session = aiohttp.ClientSession(timeout=timeout, trust_env=True)
         try:
             async with self._session.post(
-                self.section.url, json=asked, headers=headers, allow_redirects=False
+                self.section.url, json=payload, headers=headers, allow_redirects=False
             ) as reply:
                 if reply.status != 200:
                     raise GuardUnavailableError(f"the moderation service answered with status {reply.status}")
-                said = json.loads(await _read_limited_body(reply.content))
+                answer = json.loads(await _read_limited_body(reply.content))
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError, RecursionError) as error:
             raise GuardUnavailableError(f"the moderation service: {type(error).__name__}") from None
-        return self._parse_categories(said)
+        return self._parse_categories(answer)
 
     async def aclose(self) -> None:
         """Close its connections."""
@@ -61,17 +61,17 @@ class ModerationClient:
             await self._session.close()
             self._session = None
 
-    def _parse_categories(self, said: Any) -> dict[str, float]:
+    def _parse_categories(self, answer: Any) -> dict[str, float]:
         try:
             found: dict[str, float] = {}
-            for result in [said["results"][0], *said["results"][1:]]:
+            for result in [answer["results"][0], *answer["results"][1:]]:
                 scores = {
                     self._category_name(name): _finite(score)
                     for name, score in result["category_scores"].items()
                 }
                 over: list[str] = []
-                if least := self.section.categories:
-                    over = [name for name in least if scores.get(name, 0) >= least[name]]
+                if thresholds := self.section.categories:
+                    over = [name for name in thresholds if scores.get(name, 0) >= thresholds[name]]
                 elif result["flagged"]:
                     flagged = (name for name, is_so in result["categories"].items() if is_so)
                     over = [self._category_name(name) for name in flagged] or ["flagged"]
@@ -99,7 +99,7 @@ class ModerationBatches(AnswerRule):
         self._moderator = moderator
         self._longest = moderator.section.batch_chars + hold_back
         self._waiting: deque[TextPiece] = deque()
-        self._told = ""
+        self._unjudged = ""
         self._before = ""
         self._length = 0
         """Characters judged."""
@@ -112,19 +112,19 @@ class ModerationBatches(AnswerRule):
         """
         for piece in pieces:
             self._waiting.append(piece)
-            self._told += _shown(piece)
+            self._unjudged += _shown(piece)
         passed: list[TextPiece] = []
-        while self._told and not self.stopped:
+        while self._unjudged and not self.stopped:
             end = self._batch_end()
             if end is None and not now:
                 break
-            batch = self._told[:end]
+            batch = self._unjudged[:end]
             if not await self._passes(view, batch):
                 break
-            self._told = self._told[len(batch) :]
+            self._unjudged = self._unjudged[len(batch) :]
             self._before = (self._before + batch)[-_CONTEXT:]
             passed += self._take_pieces(len(batch))
-        if not self._told:
+        if not self._unjudged:
             passed += self._waiting
             self._waiting.clear()
         return passed
@@ -133,17 +133,17 @@ class ModerationBatches(AnswerRule):
         """Return all that waits, unjudged."""
         waiting = list(self._waiting)
         self._waiting.clear()
-        self._told = ""
+        self._unjudged = ""
         return waiting
 
     def _batch_end(self) -> int | None:
-        least = self._moderator.section.batch_chars
-        if len(self._told) <= least:
+        batch_chars = self._moderator.section.batch_chars
+        if len(self._unjudged) <= batch_chars:
             return None
-        end = find_sentence_end(self._told, least - 1, self._longest - least)
+        end = find_sentence_end(self._unjudged, batch_chars - 1, self._longest - batch_chars)
         if end is not None:
             return end
-        return self._longest if len(self._told) > self._longest else None
+        return self._longest if len(self._unjudged) > self._longest else None
 
     async def _passes(self, view: TextView, batch: str) -> bool:
         if not batch.strip():
@@ -161,30 +161,30 @@ class ModerationBatches(AnswerRule):
         taken: list[TextPiece] = []
         while length > 0:
             piece = self._waiting.popleft()
-            told = _shown(piece)
-            if piece.stayed and len(told) > length:
+            shown = _shown(piece)
+            if piece.stayed and len(shown) > length:
                 piece, rest = piece.split(length)
                 self._waiting.appendleft(rest)
-                told = piece.text
-            elif len(told) > length:  # what was put in is not divided: it goes with its first half
-                self._told = self._told[len(told) - length :]
-            length -= len(told)
+                shown = piece.text
+            elif len(shown) > length:  # what was put in is not divided: it goes with its first half
+                self._unjudged = self._unjudged[len(shown) - length :]
+            length -= len(shown)
             taken.append(piece)
         return taken
 
 
 def _shown(piece: TextPiece) -> str:
-    return piece.text if piece.told is None else piece.told
+    return piece.text if piece.shown is None else piece.shown
 
 
 async def _read_limited_body(content: StreamReader) -> bytes:
     """Read all of a reply, in however many pieces it comes. Raises ValueError for one that is too long."""
-    said = b""
+    body = b""
     async for piece in content.iter_any():
-        said += piece
-        if len(said) > _MAX_REPLY_BYTES:
+        body += piece
+        if len(body) > _MAX_REPLY_BYTES:
             raise ValueError("the reply is too long")
-    return said
+    return body
 
 
 def _finite(score: float) -> float:

@@ -1,6 +1,6 @@
 """Personal data in an answer: found sentence by sentence, as the sentences end.
 
-text   [ context ][ window ……………………………… . ][ next …      at the end of a sentence, if it comes within `most`
+text   [ context ][ window ……………………………… . ][ next …      at the end of a sentence, if it comes in `hold_back`
        [ context ][ window ……………… ][ overlap    ]          else before the last word that leaves an overlap
 """
 
@@ -50,13 +50,13 @@ class PersonalDataJudge(TextJudge):
 
     async def judge_view(self, view: TextView, *, last: bool) -> Sequence[TextEdit]:
         edits: list[TextEdit] = []
-        text, most = view.text, self._hold_back
+        text, max_chars = view.text, self._hold_back
         while self.stop is None and self._begin < len(text):
-            end = find_sentence_end(text, self._begin, most)
+            end = find_sentence_end(text, self._begin, max_chars)
             if end is not None:
                 await self._judge_window(view, end, end, edits)
-            elif len(text) - self._begin > most:
-                seen = self._begin + most
+            elif len(text) - self._begin > max_chars:
+                seen = self._begin + max_chars
                 cut = seen - self._overlap
                 await self._judge_window(
                     view, _find_last_space(text, self._begin + 1, cut) or cut, seen, edits
@@ -87,18 +87,18 @@ class PersonalDataJudge(TextJudge):
         begin = self._begin
         start = max(0, begin - _CONTEXT)
         found = [
-            (each, max(each.begin + start, begin), each.end + start)
-            for each in await self._finder.find(view.text[start:seen])
-            if self._is_counted(each) and each.end + start > begin
+            (span, max(span.begin + start, begin), span.end + start)
+            for span in await self._finder.find(view.text[start:seen])
+            if self._is_counted(span) and span.end + start > begin
         ]
         for _, first, end in found:
             if not first < cut < end:
                 continue
-            is_whole = end < seen or (first == begin and not grows)
-            cut = end if is_whole else first
-        for each, first, end in found:
+            is_complete = end < seen or (first == begin and not grows)
+            cut = end if is_complete else first
+        for span, first, end in found:
             if first < cut:
-                self._record_found(view, each, first, min(end, cut), edits)
+                self._record_found(view, span, first, min(end, cut), edits)
         self._begin = cut
 
     def _is_counted(self, found: PersonalDataSpan) -> bool:

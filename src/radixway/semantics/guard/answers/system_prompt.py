@@ -214,9 +214,9 @@ class SystemPromptJudge(TextJudge):
     ) -> None:
         """`known`: what the index shares with texts that the client has anyway."""
         super().__init__(section.action)
-        self._least = section.words * _WORD
+        self._min_weight = section.words * _WORD
         self._covers = max(1, int(section.share * index.length))
-        self._is_long = index.weight >= 2 * self._least
+        self._is_long = index.weight >= 2 * self._min_weight
         self._hold_back = hold_back
         self._plain = SecretOverlap(index, known)
         self._coded = [
@@ -226,8 +226,8 @@ class SystemPromptJudge(TextJudge):
         self._places: deque[int] = deque(maxlen=hold_back)
         """Positions of the latest letters."""
         self._seen = 0
-        self._held = 0
-        self._told_largely = False
+        self._held_from = 0
+        self._largely_leaked = False
         self._run: tuple[int, int] | None = None
         """A run that was found and continues."""
 
@@ -243,14 +243,14 @@ class SystemPromptJudge(TextJudge):
                     begin = decoding.begin
             if begin is not None:
                 self._run = (begin if self._run is None else min(begin, self._run[0]), at + 1)
-                self.stop = max(self._held, self._held_from()) if holds else None
+                self.stop = max(self._held_from, self._hold_start()) if holds else None
             elif self._run is not None and letters:
                 self._report_leak(view)
         if last or self.stop is not None:
             self._report_leak(view)
         if holds:
-            self._held = max(self._held, self._held_from())
-        self.safe = len(text) if last or not holds else self._held
+            self._held_from = max(self._held_from, self._hold_start())
+        self.safe = len(text) if last or not holds else self._held_from
         return ()
 
     def _match_letters(self, letters: str, at: int) -> int | None:
@@ -270,16 +270,16 @@ class SystemPromptJudge(TextJudge):
         return decoding.begin is not None and decoding.length >= _MIN_CODE_DIGITS and self._is_leak(overlap)
 
     def _is_leak(self, overlap: SecretOverlap) -> bool:
-        largely = self._is_long and not self._told_largely and overlap.covered >= self._covers
-        self._told_largely = self._told_largely or largely
-        return largely or (overlap.length > 0 and overlap.weight >= self._least)
+        largely = self._is_long and not self._largely_leaked and overlap.covered >= self._covers
+        self._largely_leaked = self._largely_leaked or largely
+        return largely or (overlap.length > 0 and overlap.weight >= self._min_weight)
 
     def _report_leak(self, view: TextView) -> None:
         if self._run is not None:
             self.add_finding(view, "system_prompt_leak", *self._run)
             self._run = None
 
-    def _held_from(self) -> int:
+    def _hold_start(self) -> int:
         length = max(self._plain.length, N - 1)
         begin = self._places[-length] if length <= len(self._places) else 0
         for decoding, _ in self._coded:

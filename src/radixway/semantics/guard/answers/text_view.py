@@ -95,24 +95,24 @@ class TextPiece:
     text: str
     origin: int
     size: int
-    told: str | None = None
+    shown: str | None = None
     """Text for outsiders, where it differs from `text`; None if unchanged."""
 
     @property
     def stayed(self) -> bool:
         """Whether it is what came."""
-        return self.told is None
+        return self.shown is None
 
     def split(self, at: int) -> tuple[TextPiece, TextPiece]:
         """Split before character `at` of its text. What was put in comes with the second half."""
-        if self.told is None:
+        if self.shown is None:
             return (
                 TextPiece(self.text[:at], self.origin, at),
                 TextPiece(self.text[at:], self.origin + at, self.size - at),
             )
         return (
             TextPiece(self.text[:at], self.origin, 0, ""),
-            TextPiece(self.text[at:], self.origin, self.size, self.told),
+            TextPiece(self.text[at:], self.origin, self.size, self.shown),
         )
 
 
@@ -149,7 +149,7 @@ _SENTENCE_END = re.compile(
 """A point behind one or two letters may be of an abbreviation."""
 
 
-def find_sentence_end(text: str, begin: int, most: int) -> int | None:
-    """Return where the sentence from `begin` on ends, if it does within `most` characters."""
-    found = _SENTENCE_END.search(text, begin, min(len(text), begin + most + 1))
-    return found.end() if found is not None and found.end() - begin <= most else None
+def find_sentence_end(text: str, begin: int, max_chars: int) -> int | None:
+    """Return where the sentence from `begin` on ends, if it does within `max_chars` characters."""
+    found = _SENTENCE_END.search(text, begin, min(len(text), begin + max_chars + 1))
+    return found.end() if found is not None and found.end() - begin <= max_chars else None

@@ -117,7 +117,7 @@ class WatchedText:
         stopped = stop is not None and limit >= stop
         if stop is not None and stopped:
             limit = max(stop, self._at)
-        pieces = self._apply_edits(limit, whole=stopped)
+        pieces = self._apply_edits(limit, past_limit=stopped)
         if (batches := self._batches) is not None:
             pieces = await self._moderate(batches, pieces, now=last or hurry or stopped)
             stopped = stopped or batches.stopped
@@ -140,16 +140,16 @@ class WatchedText:
             batches.stopped = True
             return []
 
-    def _apply_edits(self, limit: int, *, whole: bool) -> list[TextPiece]:
+    def _apply_edits(self, limit: int, *, past_limit: bool) -> list[TextPiece]:
         """Return the view up to `limit`, changed as the judges say.
 
-        An edit that reaches beyond the limit is made `whole`, or waits with all that follows.
+        `past_limit`: apply an edit that reaches beyond the limit; else it waits, with all that follows.
         """
         edits = sorted(self._edits, key=lambda edit: (edit.begin, -edit.end))
         pieces: list[TextPiece] = []
         while edits and edits[0].begin < limit:
             edit = edits[0]
-            if edit.end > limit and not whole:
+            if edit.end > limit and not past_limit:
                 limit = max(edit.begin, self._at)
                 break
             del edits[0]

@@ -108,7 +108,7 @@ def incident_fields(incident: GuardIncident, user: str | None) -> Fields:
         "model": None if incident.model is None else name_or_digest(incident.model, _MODEL),
         "rule": _sanitize_label(incident.rule),
         "action": _sanitize_label(incident.action),
-        "findings": [_finding_fields(each) for each in incident.findings[:_MAX_FINDINGS]],
+        "findings": [_finding_fields(finding) for finding in incident.findings[:_MAX_FINDINGS]],
     }
     if len(incident.findings) > _MAX_FINDINGS:
         fields["more_findings"] = len(incident.findings) - _MAX_FINDINGS

@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 FORMAT = 1
 HEAD_FILE = "head.json"
-_HEAD_IS_KEPT = {"head": True}
+_HEAD_EXISTS = {"head": True}
 """In an entry: `head.json` must exist from here on."""
 _CLEAN = LogTail(None, b"", is_ended=True)
 
@@ -98,7 +98,7 @@ class HashChain:
         """Newest file and its size, as this process left them."""
         self._head = NOWHERE
         """End of the chain then."""
-        self._kept: ChainHead | None = None
+        self._saved_head: ChainHead | None = None
         """Content of `head.json`, as this process left it."""
 
     def open_chain(self, now: float) -> None:
@@ -129,7 +129,7 @@ class HashChain:
                 {"first": file.first, "last": last["seq"], "hash": last["hash"], "until": last["time"]}
                 for file, last in old
             ]
-            self._write_entries([{"kind": "retention", "why": why, "removed": removed, **_HEAD_IS_KEPT}], now)
+            self._write_entries([{"kind": "retention", "why": why, "removed": removed, **_HEAD_EXISTS}], now)
             for file, _ in old:  # the oldest first: what is left is always one piece
                 file.path.unlink()
             sync_directory(self.directory)
@@ -155,13 +155,13 @@ class HashChain:
             digest = hashlib.sha256(tail.torn).hexdigest()
             notes.append({"kind": "torn", "bytes": len(tail.torn), "sha256": digest})
         if head is NOWHERE:
-            notes.append({"kind": "begin", "format": FORMAT, "seal": self._seal.name, **_HEAD_IS_KEPT})
+            notes.append({"kind": "begin", "format": FORMAT, "seal": self._seal.name, **_HEAD_EXISTS})
         lines, head = self._seal_entries([*notes, *missed, *entries], head, now)
         if lines:
             raw = b"".join(lines)
             newest = files[-1] if files else None
             today = format_entry_time(now)[:10]
-            if newest is not None and (tail.torn or self._has_room(newest, len(raw), today)):
+            if newest is not None and (tail.torn or self._fits_in(newest, len(raw), today)):
                 path = newest.path
             else:  # never before the day of another file: a clock may go back
                 day = today if newest is None else max(today, newest.day)
@@ -169,7 +169,7 @@ class HashChain:
             self._left = None
             append_bytes(path, raw)
             self._left, self._head = (path, path.stat().st_size), head
-        if self._kept != head:
+        if self._saved_head != head:
             self._save_head(head)
         return head
 
@@ -179,27 +179,27 @@ class HashChain:
         try:
             write_head(self.directory, self._seal, head)
         except OSError as error:
-            if self._kept is not None:
-                log.error("audit: %s cannot be written, and falls behind: %s", HEAD_FILE, error)
-            self._kept = None
+            if self._saved_head is not None:
+                log.error("audit: %s cannot be written and is out of date: %s", HEAD_FILE, error)
+            self._saved_head = None
         else:
-            self._kept = head
+            self._saved_head = head
 
     def _compare_head(self, found: ChainHead) -> list[Fields]:
         """Return the entries that say that the files, which end at `found`, do not end as they did."""
         missed: list[Fields] = []
         try:
-            self._kept = read_head(self.directory, self._seal)
+            self._saved_head = read_head(self.directory, self._seal)
             state = "missing"
         except ChainHeadError:
-            self._kept, state = None, "changed"
-        if self._kept is None:
+            self._saved_head, state = None, "changed"
+        if self._saved_head is None:
             if found is not NOWHERE:
-                missed.append({"kind": "head", "was": state, **_HEAD_IS_KEPT})
+                missed.append({"kind": "head", "was": state, **_HEAD_EXISTS})
             write_head(self.directory, self._seal, found)  # before an entry says that there is one
-        known = max(self._head, self._kept or NOWHERE, key=lambda head: head.seq)
+        known = max(self._head, self._saved_head or NOWHERE, key=lambda head: head.seq)
         if known.seq > found.seq or (known.seq == found.seq and known.hash != found.hash):
-            log.error("audit: the log ends with entry %d, and entry %d was there", found.seq, known.seq)
+            log.error("audit: the log ends with entry %d, but entry %d was written", found.seq, known.seq)
             missed.append({"kind": "truncated", "last": known.seq, "last_hash": known.hash})
         return missed
 
@@ -240,6 +240,6 @@ class HashChain:
             )
         return ChainHead(entry["seq"], entry["hash"])
 
-    def _has_room(self, newest: LogFile, size: int, today: str) -> bool:
+    def _fits_in(self, newest: LogFile, size: int, today: str) -> bool:
         filled = newest.path.stat().st_size
         return not filled or (newest.day >= today and filled + size <= self._max_file_bytes)

@@ -60,7 +60,7 @@ class _LogTask:
             return
         try:
             self.done.set_result(self.do())
-        except Exception as error:  # noqa: BLE001  whoever waits is told, whatever it is
+        except Exception as error:  # noqa: BLE001  the waiter gets any error
             self.done.set_exception(error)
 
 
@@ -75,10 +75,10 @@ class AuditLog:
         retention_days: int | None = None,
         max_file_bytes: int = 64 * 2**20,
         retry_s: float = 1.0,
-        patience_s: float = 5.0,
+        timeout_s: float = 5.0,
         clock: Callable[[], float] = time,
     ) -> None:
-        """`retry_s`: after how long a write that failed is tried again. `patience_s`: how long
+        """`retry_s`: after how long a write that failed is tried again. `timeout_s`: how long
         `flush_entries` and `run_on_pseudonyms` wait.
         """
         self.directory = directory
@@ -92,12 +92,12 @@ class AuditLog:
         self._people: PseudonymStore | None = None
         self._retention_days = retention_days
         self._retry_s = retry_s
-        self._patience_s = patience_s
+        self._timeout_s = timeout_s
         self._clock = clock
         self._queue: SimpleQueue[_PendingEntry | _LogTask | None] = SimpleQueue()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run_writer, name="radixway-audit", daemon=True)
-        self._told_lost = 0
+        self._reported_lost = 0
         self._swept_on = -1
 
     async def open_log(self) -> None:
@@ -139,7 +139,7 @@ class AuditLog:
         done: Future[T] = Future()
         self._queue.put(_LogTask(lambda: do(people), done))
         try:
-            return await asyncio.wait_for(asyncio.wrap_future(done), self._patience_s)
+            return await asyncio.wait_for(asyncio.wrap_future(done), self._timeout_s)
         except TimeoutError:
             raise AuditUnavailableError(self.problem or "the audit log is busy") from None
         except _FAILURES as error:
@@ -210,7 +210,7 @@ class AuditLog:
                 if self._stopping.wait(self._retry_s):
                     return False
             except Exception:  # the rim of the thread: a defect of ours must not end it
-                log.exception("audit: %d entries met a defect", len(waiting))
+                log.exception("audit: writing %d entries failed unexpectedly", len(waiting))
                 self.lost += len(waiting)
                 return True
             else:
@@ -222,11 +222,11 @@ class AuditLog:
     def _write_entries(self, waiting: list[_PendingEntry]) -> None:
         now, lost = self._clock(), self.lost
         entries = [{"time": format_entry_time(each.at), **self._entry_fields(each.what)} for each in waiting]
-        if lost > self._told_lost:
-            entries.append({"kind": "lost", "entries": lost - self._told_lost})
+        if lost > self._reported_lost:
+            entries.append({"kind": "lost", "entries": lost - self._reported_lost})
         if entries:
             self._chain.append_entries(entries, now)
-        self._told_lost = lost
+        self._reported_lost = lost
         self.entries += len(entries)
         self._remove_expired()
 

@@ -116,14 +116,14 @@ def append_bytes(path: Path, raw: bytes) -> None:
 
 def replace_file(path: Path, raw: bytes) -> None:
     """Replace the file at `path` by `raw`, whole or not at all. Raises OSError."""
-    beside = path.with_name(f"{path.name}.new")
-    file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    temporary = path.with_name(f"{path.name}.new")
+    file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
         os.write(file, raw)
         os.fsync(file)
     finally:
         os.close(file)
-    beside.replace(path)
+    temporary.replace(path)
 
 
 def sync_directory(directory: Path) -> None:

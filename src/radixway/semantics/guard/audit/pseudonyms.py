@@ -46,7 +46,7 @@ class PseudonymStore:
         return None if key is None else _derive_pseudonym(key, tenant, user)
 
     def delete_keys(self, tenant: str, user: str | None) -> list[str]:
-        """Delete the key of `user`, or of all of `tenant`; return the pseudonyms, nobody's from now on."""
+        """Delete the key of `user`, or of all of `tenant`; return the pseudonyms, now anonymous."""
         chosen = "tenant = ?1 AND (?2 IS NULL OR user = ?2)"
         rows = self._db.execute(f"SELECT user, key FROM users WHERE {chosen}", (tenant, user)).fetchall()
         self._db.execute(f"DELETE FROM users WHERE {chosen}", (tenant, user))
@@ -73,5 +73,5 @@ def find_pseudonym(directory: Path, tenant: str, user: str) -> str | None:
 
 
 def _derive_pseudonym(key: bytes, tenant: str, user: str) -> str:
-    said = f"{tenant}\0{user}".encode("utf-8", "replace")
-    return "u-" + hmac.new(key, said, hashlib.sha256).hexdigest()[:24]
+    identity = f"{tenant}\0{user}".encode("utf-8", "replace")
+    return "u-" + hmac.new(key, identity, hashlib.sha256).hexdigest()[:24]

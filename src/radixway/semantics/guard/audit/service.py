@@ -28,7 +28,7 @@ class AuditRequiredError(GatewayError):
 class AuditService(Component):
     """The log of a gateway, and the middlewares that need it.
 
-    Erasing somebody is forgetting the key of their pseudonym: the entries stay, and are nobody's.
+    Erasing a user deletes the key of their pseudonym: the entries stay, and identify no one.
     """
 
     name = "audit"
@@ -103,9 +103,9 @@ class RuleBlockAudit:
 
 def _blocking_rule(request: Request) -> str | None:
     """Return the rule's name, from the journal, where the decision stands."""
-    for step, _, said in reversed(request.journal.entries):
+    for step, _, detail in reversed(request.journal.entries):
         if step == "semantic":
-            rule: str | None = (said if isinstance(said, dict) else said.explain()).get("rule")
+            rule: str | None = (detail if isinstance(detail, dict) else detail.explain()).get("rule")
             return rule
     return None
 

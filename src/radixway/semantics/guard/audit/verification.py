@@ -42,9 +42,9 @@ class ChainVerdict:
     torn: int = 0
     """Lines that a crash cut off, as the log itself says."""
     torn_end: bool = False
-    """The last line is cut off: a crash, or somebody writes just now."""
+    """The last line is cut off: a crash, or a write in progress."""
     kept: ChainHead | None = None
-    """The head in `head.json`. An entry or a batch behind: a crash, or somebody writes just now."""
+    """The head in `head.json`. An entry or a batch behind: a crash, or a write in progress."""
     broken: BrokenEntry | None = None
 
     @property
@@ -86,7 +86,7 @@ class _ChainWalk:
         self._begin: ChainHead | None = None
         """Previous head of the first entry."""
         self._met = expect is None
-        self._kept_must_be_there = False
+        self._head_required = False
         self._pending: list[_Line] = []
         """Lines that are no entries: a crash's, if the next entry says so."""
 
@@ -122,8 +122,8 @@ class _ChainWalk:
             self._met = True
             if entry["hash"] != self._expect.hash:
                 self._fail_entry(seq, "changed", "its hash is not the one that is expected", line)
-        kept = self.verdict.kept
-        if kept is not None and seq == kept.seq and entry["hash"] != kept.hash:
+        saved_head = self.verdict.kept
+        if saved_head is not None and seq == saved_head.seq and entry["hash"] != saved_head.hash:
             self._fail_entry(seq, "changed", f"its hash is not the one in {HEAD_FILE}", line)
 
     def _accept_entry(self, entry: Fields, line: _Line) -> None:
@@ -131,10 +131,10 @@ class _ChainWalk:
         if entry.get("kind") == "truncated":
             detail = f"when it was written, entry {entry.get('last')} had been there"
             self._fail_entry(entry["seq"], "truncated", detail, line)
-        if entry.get("kind") == "head" and self._kept_must_be_there:
+        if entry.get("kind") == "head" and self._head_required:
             detail = f"when it was written, {HEAD_FILE} was {entry.get('was')}: entries before it may be gone"
             self._fail_entry(entry["seq"], "truncated", detail, line)
-        self._kept_must_be_there |= entry.get("head") is True
+        self._head_required |= entry.get("head") is True
         verdict.entries += 1
         verdict.head = ChainHead(entry["seq"], entry["hash"])
         if verdict.first is None:
@@ -147,8 +147,8 @@ class _ChainWalk:
         if not self._pending:
             return
         raw = b"\n".join(line.raw for line in self._pending)
-        said = (entry.get("kind"), entry.get("bytes"), entry.get("sha256"))
-        if said != ("torn", len(raw), hashlib.sha256(raw).hexdigest()):
+        recorded = (entry.get("kind"), entry.get("bytes"), entry.get("sha256"))
+        if recorded != ("torn", len(raw), hashlib.sha256(raw).hexdigest()):
             self._fail_entry(entry["seq"], "changed", "this line is no entry", self._pending[0])
         self.verdict.torn += 1
         self._pending.clear()
@@ -159,7 +159,7 @@ class _ChainWalk:
         if self._pending:
             self._fail_entry(wanted, "changed", "this line is no entry", self._pending[0])
         if any(
-            entry["seq"] == wanted for each in _iter_lines(self._path) if (entry := parse_entry(each.raw))
+            entry["seq"] == wanted for other in _iter_lines(self._path) if (entry := parse_entry(other.raw))
         ):
             self._fail_entry(wanted, "reordered", f"entry {seq} stands in its place", line)
         missing = str(wanted) if seq == wanted + 1 else f"{wanted} to {seq - 1}"
@@ -175,10 +175,10 @@ class _ChainWalk:
                 self._fail_entry(seq, "changed", "this line is no entry", self._pending[0])
         if not self._met and self._expect is not None:
             self._require_head(self._expect)
-        head, kept = verdict.head or NOWHERE, verdict.kept
-        if kept is not None and kept.seq > head.seq:
-            self._require_head(kept)
-        if kept is None and self._kept_must_be_there and not self._path.is_file():
+        head, saved_head = verdict.head or NOWHERE, verdict.kept
+        if saved_head is not None and saved_head.seq > head.seq:
+            self._require_head(saved_head)
+        if saved_head is None and self._head_required and not self._path.is_file():
             self._fail_entry(
                 head.seq + 1, "truncated", f"{HEAD_FILE} is missing: entries may have been cut off here"
             )
@@ -188,7 +188,7 @@ class _ChainWalk:
         begin, gone = self._begin, self.verdict.gone
         if begin is None or (begin.seq == -1 and begin.hash == GENESIS) or self._path.is_file():
             return
-        if any((each["last"], each["hash"]) == begin for each in gone):
+        if any((last["last"], last["hash"]) == begin for last in gone):
             return
         missing = "0" if begin.seq == 0 else f"0 to {begin.seq}"
         self._fail_entry(0, "removed", f"missing: {missing}, and no entry says why")
@@ -198,8 +198,8 @@ class _ChainWalk:
         if expect.seq > head.seq:
             end = f"the log ends with entry {head.seq}" if head.seq >= 0 else "the log is empty"
             self._fail_entry(head.seq + 1, "truncated", f"{end}, and {expect.seq} was there")
-        for each in self.verdict.gone:
-            if each["last"] == expect.seq and each["hash"] == expect.hash:
+        for last in self.verdict.gone:
+            if last["last"] == expect.seq and last["hash"] == expect.hash:
                 return
         self._fail_entry(expect.seq, "removed", "it is gone after its time: expect a later one")
 
@@ -211,7 +211,7 @@ class _ChainWalk:
 
 def _iter_lines(path: Path) -> Iterator[_Line]:
     """Yield all lines in order, without their ends. Raises OSError."""
-    for file in [path] if path.is_file() else [each.path for each in list_log_files(path)]:
+    for file in [path] if path.is_file() else [file.path for file in list_log_files(path)]:
         with file.open("rb") as lines:
             for number, raw in enumerate(lines, 1):
                 yield _Line(file.name, number, raw.removesuffix(b"\n"), raw.endswith(b"\n"))

@@ -76,8 +76,8 @@ class DefaultAttackJudge:
         What only the last turns of a conversation make together counts as said in the last one. Raises
         GuardUnavailableError, and EncoderBusyError.
         """
-        judged = [await self.judge_passage(each) for each in passages]
-        turns = [index for index, each in enumerate(passages) if each.speaker == "user"]
+        judged = [await self.judge_passage(passage) for passage in passages]
+        turns = [index for index, passage in enumerate(passages) if passage.speaker == "user"]
         if len(turns) > 1:
             texts = [passages[index].text for index in turns]
             together = await self.judge_turns(texts, [judged[index] for index in turns])
@@ -122,7 +122,7 @@ class DefaultAttackJudge:
         joined = join_last_turns(texts)
         found = find_build_up(joined, texts)
         readings = []
-        if found.risk < self.threshold and max(each.risk for each in alone) >= _SUSPICIOUS:
+        if found.risk < self.threshold and max(attack.risk for attack in alone) >= _SUSPICIOUS:
             readings = await self._read_views(joined, found)
         return _combine_attack(found, readings)
 
@@ -152,12 +152,12 @@ def build_attack_judge(
 
 def pattern_attacks_steps(passages: Sequence[TextPassage]) -> Steps[list[AttackAssessment]]:
     """Judge each of `passages` without an encoder, by known wordings; linear in their length."""
-    judged = yield from steps_in_turn(passages, _pattern_attack, lambda each: len(each.text))
-    turns = [index for index, each in enumerate(passages) if each.speaker == "user"]
+    judged = yield from steps_in_turn(passages, _pattern_attack, lambda passage: len(passage.text))
+    turns = [index for index, passage in enumerate(passages) if passage.speaker == "user"]
     if len(turns) > 1:
         texts = [passages[index].text for index in turns]
         together = _combine_attack(find_build_up(join_last_turns(texts), texts), [])
-        judged[turns[-1]] = max(judged[turns[-1]], together, key=lambda each: each.risk)
+        judged[turns[-1]] = max(judged[turns[-1]], together, key=lambda attack: attack.risk)
     return judged
 
 
@@ -169,7 +169,7 @@ def _pattern_attack(passage: TextPassage) -> Steps[AttackAssessment]:
 
 
 def _combine_attack(found: PatternFindings, readings: Sequence[AttackReading]) -> AttackAssessment:
-    risk = max([found.risk, *(each.risk for each in readings)])
+    risk = max([found.risk, *(reading.risk for reading in readings)])
     kinds: dict[str, float] = dict(found.kinds.items())
     for reading in readings:
         for kind, share in reading.kinds.items():

@@ -79,14 +79,14 @@ class ClassifierReader(AttackReader):
                 if model.loaded is not None and not isinstance(error, UnusableLabelsError):
                     raise
                 self._failures[model.path] = str(error)
-                log.error("%s judges no attacks, the next in line does: %s", model.path, error)
+                log.error("%s cannot judge attacks, using the next model: %s", model.path, error)
         return await self._otherwise.read_attack(text, hits)
 
     def describe(self) -> dict[str, object]:
         usable = [str(model.path) for model in self._models if model.path not in self._failures]
         failed = {str(path): why for path, why in self._failures.items()}
-        told: dict[str, object] = {"reads": usable[0]} if usable else dict(self._otherwise.describe())
-        return told | ({"skipped": failed} if failed else {})
+        state: dict[str, object] = {"reads": usable[0]} if usable else dict(self._otherwise.describe())
+        return state | ({"skipped": failed} if failed else {})
 
 
 def _reading_from_labels(path: Path, reading: SequenceReading) -> AttackReading:
@@ -97,8 +97,8 @@ def _reading_from_labels(path: Path, reading: SequenceReading) -> AttackReading:
             f"({', '.join(sorted(_HARMLESS))}), and another not"
         )
     risk = float(reading.windows[:, harmful].sum(axis=1).max())
-    most = reading.most
-    kinds = {reading.labels[index]: float(most[index]) for index in harmful}
+    highest = reading.max_probabilities
+    kinds = {reading.labels[index]: float(highest[index]) for index in harmful}
     return AttackReading(min(risk, 1.0), kinds, len(reading.windows))
 
 

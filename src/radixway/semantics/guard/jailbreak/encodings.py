@@ -76,16 +76,16 @@ def read_percent(text: str) -> str | None:
     """Decode `%69%67…` in `text`, where it says other than punctuation."""
     if text.count("%") < 4:
         return None
-    said = unquote(text, errors="replace")
-    return said if said != text else None
+    decoded = unquote(text, errors="replace")
+    return decoded if decoded != text else None
 
 
 def read_entities(text: str) -> str | None:
     """Decode `&#105;&#103;…` in `text`."""
     if text.count("&#") < 4:
         return None
-    said = html.unescape(text)
-    return said if said != text else None
+    decoded = html.unescape(text)
+    return decoded if decoded != text else None
 
 
 def read_escapes(text: str) -> str | None:
@@ -93,14 +93,14 @@ def read_escapes(text: str) -> str | None:
     if text.count("\\") < 4 or ("\\u" not in text and "\\x" not in text):
         return None
 
-    def say(escape: re.Match[str]) -> str:
+    def decode_escape(escape: re.Match[str]) -> str:
         point = int(escape[1] or escape[2], 16)
         return chr(point) if point < 0x110000 else ""
 
-    said = _ESCAPE.sub(say, text)
-    if not said.isascii():  # two escapes may be one character; half of one is none
-        said = said.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return said if said != text else None
+    decoded = _ESCAPE.sub(decode_escape, text)
+    if not decoded.isascii():  # two escapes may be one character; half of one is none
+        decoded = decoded.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return decoded if decoded != text else None
 
 
 def read_base64(text: str) -> str | None:
@@ -133,9 +133,9 @@ def _decode_matches(text: str, pattern: re.Pattern[str], decode: Callable[[str],
     for at, found in enumerate(pattern.finditer(text)):
         if at >= _MAX_PARTS:
             break
-        said = decode(found[0][:MAX_PART_CHARS])
-        if said:
-            parts.append(said)
+        decoded = decode(found[0][:MAX_PART_CHARS])
+        if decoded:
+            parts.append(decoded)
     return "\n".join(parts) or None
 
 
@@ -150,23 +150,23 @@ def _from_base64(part: str) -> str | None:
 
 def _from_binary(part: str) -> str | None:
     digits = re.sub("[^01]", "", part)
-    whole = len(digits) // 8 * 8
-    return _as_text(int(digits[:whole], 2).to_bytes(whole // 8))
+    bits = len(digits) // 8 * 8
+    return _as_text(int(digits[:bits], 2).to_bytes(bits // 8))
 
 
 def _from_morse(part: str) -> str | None:
     plain = part.replace("·", ".").replace("–", "-").replace("−", "-").replace("/", " / ")
-    said = "".join(" " if sign == "/" else _MORSE_LETTERS.get(sign, "") for sign in plain.split())
-    return said if len(said) >= 8 else None
+    text = "".join(" " if sign == "/" else _MORSE_LETTERS.get(sign, "") for sign in plain.split())
+    return text if len(text) >= 8 else None
 
 
 def _from_pig_latin(word: re.Match[str]) -> str:
-    said = word[0]
-    if said.endswith("way"):
-        return said[:-3]
-    stem = said.removesuffix("ay")
-    if stem == said:
-        return said
+    text = word[0]
+    if text.endswith("way"):
+        return text[:-3]
+    stem = text.removesuffix("ay")
+    if stem == text:
+        return text
     onset = 2 if stem[-2:].lower() in _TWO_LETTER_ONSETS else 1
     return stem[-onset:] + stem[:-onset]
 
@@ -175,11 +175,11 @@ def _as_text(data: bytes) -> str | None:
     """Decode `data` if it reads like text: nearly all of it letters, spaces and punctuation."""
     for encoding in ("utf-8", "utf-16-le") if b"\0" in data else ("utf-8",):
         try:
-            said = data.decode(encoding)
+            text = data.decode(encoding)
         except UnicodeDecodeError:
             continue
-        plain = sum(letter.isprintable() or letter in "\n\t\r" for letter in said)
-        wordlike = sum(letter.isalpha() or letter == " " for letter in said)
-        if said and plain >= 0.97 * len(said) and (wordlike >= 0.7 * len(said) or _NESTED.fullmatch(said)):
-            return said
+        plain = sum(letter.isprintable() or letter in "\n\t\r" for letter in text)
+        wordlike = sum(letter.isalpha() or letter == " " for letter in text)
+        if text and plain >= 0.97 * len(text) and (wordlike >= 0.7 * len(text) or _NESTED.fullmatch(text)):
+            return text
     return None

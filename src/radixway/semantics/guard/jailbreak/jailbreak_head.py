@@ -133,9 +133,9 @@ class JailbreakHead:
     ) -> AttackReading:
         """Combine the n-grams `read` of a text with `encodings` of it or of its passages, and `hits`."""
         words, han = read.most_likely_attack, read.han
-        said = [self._read_states(encoding) for encoding in encodings] if han < 1 else []
+        parts = [self._read_states(encoding) for encoding in encodings] if han < 1 else []
         states = max(
-            (logits for logits, _ in said), key=lambda logits: float(logits[0]), default=np.zeros_like(words)
+            (logits for logits, _ in parts), key=lambda logits: float(logits[0]), default=np.zeros_like(words)
         )
         evidence = -sum(log(1 - min(confidence, 0.99)) for confidence in hits.values())
         logit = self._weights.logit(float(states[0]), float(words[0]), han, evidence)
@@ -144,7 +144,7 @@ class JailbreakHead:
         logits = ((1 - han) * states + words)[1:]
         shares = np.exp(logits - logits.max())
         kinds = {kind: risk * float(share) for kind, share in zip(self.labels, shares, strict=True)}
-        return AttackReading(risk, kinds, max(sum(count for _, count in said), len(read.passages)))
+        return AttackReading(risk, kinds, max(sum(count for _, count in parts), len(read.passages)))
 
     def _read_states(self, encoding: TextEncoding) -> tuple[Floats, int]:
         """Return the logits of the part that is likeliest to attack, and the number of parts."""
@@ -207,9 +207,9 @@ def pool_segments(blocks: Floats, tokens: Ints, parts: Spans) -> Floats:
     begins, ends = parts[:, 0], parts[:, 1]
     found = np.empty((len(parts), 5 * fifth), np.float32)
     found[:, means] = (totals[ends] - totals[begins]) / (counts[ends] - counts[begins])[:, None]
-    most = blocks[:, 2 * fifth : 4 * fifth]
+    pooled_maxima = blocks[:, 2 * fifth : 4 * fifth]
     for row, (begin, end) in enumerate(parts):
-        found[row, 2 * fifth : 4 * fifth] = most[begin:end].max(axis=0)
+        found[row, 2 * fifth : 4 * fifth] = pooled_maxima[begin:end].max(axis=0)
     return found
 
 
@@ -251,11 +251,11 @@ class HeadReader(AttackReader):
     async def _read_in_part(self, head: JailbreakHead, text: str, hits: Mapping[str, float]) -> AttackReading:
         words = await run_steps(head.classify_ngrams_steps(text))
         passages = words.most_suspicious(PASSAGES) if words.han < 1 else []
-        return head.combine_readings(words, [await self._encoders.encode(each) for each in passages], hits)
+        return head.combine_readings(words, [await self._encoders.encode(part) for part in passages], hits)
 
     def describe(self) -> dict[str, object]:
-        told: dict[str, object] = {"reads": self._path.name}
-        return told if self._failure is None else told | {"failure": self._failure}
+        state: dict[str, object] = {"reads": self._path.name}
+        return state if self._failure is None else state | {"failure": self._failure}
 
     async def _load_head(self) -> JailbreakHead:
         """Load the head, unless that failed before. Raises EncoderError."""
@@ -266,6 +266,6 @@ class HeadReader(AttackReader):
             self._head = JailbreakHead.load_file(self._path, encoder)
         except EncoderError as error:
             self._failure = str(error)
-            _log.error("only known wordings tell attacks: %s", error)
+            _log.error("attacks are detected by known wordings only: %s", error)
             raise
         return self._head

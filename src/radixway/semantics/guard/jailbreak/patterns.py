@@ -61,7 +61,7 @@ class PatternSet:
     def __init__(self, patterns: Sequence[AttackPattern], *, squashed: bool = False) -> None:
         """`squashed`: for texts whose words stand without anything between them."""
         self.patterns = tuple(patterns)
-        self._sources = [_expand(each.source, squashed) for each in patterns]
+        self._sources = [_expand(pattern.source, squashed) for pattern in patterns]
         self._filter = re2.Filter()
         for source in self._sources:
             self._filter.Add(source, _re2_options())
@@ -103,7 +103,7 @@ def load_patterns(name: str) -> tuple[AttackPattern, ...]:
     data = read_toml(f"attack_patterns/{name}.toml")
     fragments = {key: _source(parts, {}) for key, parts in data.get("fragments", {}).items()}
     return tuple(
-        AttackPattern(**{**each, "source": _source(each["source"], fragments)}) for each in data["patterns"]
+        AttackPattern(**{**raw, "source": _source(raw["source"], fragments)}) for raw in data["patterns"]
     )
 
 
@@ -115,7 +115,7 @@ def _source(parts: str | list[str], fragments: Mapping[str, str]) -> str:
 @cache
 def known_patterns() -> tuple[AttackPattern, ...]:
     """Return all patterns that are an attack by themselves."""
-    return tuple(each for name in ("english", "others", "data") for each in load_patterns(name))
+    return tuple(pattern for name in ("english", "others", "data") for pattern in load_patterns(name))
 
 
 @cache
@@ -126,20 +126,20 @@ def _benign_context() -> Mapping[str, str]:
 @cache
 def patterns_for_any_text() -> PatternSet:
     """Return the patterns that are an attack no matter who speaks."""
-    return PatternSet([each for each in known_patterns() if not each.in_data_only])
+    return PatternSet([pattern for pattern in known_patterns() if not pattern.in_data_only])
 
 
 @cache
 def patterns_for_data() -> PatternSet:
     """Return the patterns that are an attack only in the output of a tool or in a document."""
-    return PatternSet([each for each in known_patterns() if each.in_data_only])
+    return PatternSet([pattern for pattern in known_patterns() if pattern.in_data_only])
 
 
 @cache
 def patterns_without_spaces() -> PatternSet:
     """Return the patterns that are sure even in texts without spaces between words."""
-    sure = [each for each in known_patterns() if not each.in_data_only and each.confidence >= 0.8]
-    return PatternSet([each for each in sure if _GAP_SIGN in each.source], squashed=True)
+    sure = [pattern for pattern in known_patterns() if not pattern.in_data_only and pattern.confidence >= 0.8]
+    return PatternSet([pattern for pattern in sure if _GAP_SIGN in pattern.source], squashed=True)
 
 
 def _expand(source: str, squashed: bool) -> str:
@@ -194,10 +194,10 @@ def find_repetition(text: str) -> PatternHit | None:
 
 WINDOW, OVERLAP = 262_144, MAX_PART_CHARS
 """Characters of a window, and those that the next one repeats, so that each encoded part is whole in one."""
-_KEPT = 4_096
+_MAX_CACHED_CHARS = 4_096
 """Longest cached view of a window: the encoder reads no longer ones."""
 _HIDDEN = 0.05
-"""Added to the confidence of a wording that somebody disguised."""
+"""Added to the confidence of a disguised wording."""
 _OPEN_VIEWS = frozenset({"plain", "folded", "spacing", "leetspeak"})
 """Views that change harmless texts, too."""
 
@@ -258,7 +258,7 @@ def find_patterns_steps(text: str, *, data: bool = False) -> Steps[PatternFindin
         for name, hit in _hits_in_window(window, here, data):
             if name not in hits or hits[name].confidence < hit.confidence:
                 hits[name] = hit
-        seen.extend(view for view in here if not several or len(view.text) <= _KEPT)
+        seen.extend(view for view in here if not several or len(view.text) <= _MAX_CACHED_CHARS)
     plain = {hit.name for name, hit in hits.items() if "@" not in name}
     return PatternFindings(
         {name: hit for name, hit in hits.items() if "@" not in name or hit.name not in plain},
@@ -302,14 +302,14 @@ MAX_JOINED_CHARS = 4096
 
 def join_last_turns(texts: Sequence[str]) -> str:
     """Join the last of `texts`, up to `MAX_JOINED_CHARS` characters, as if they had been said at once."""
-    kept: list[str] = []
-    room = MAX_JOINED_CHARS
+    turns: list[str] = []
+    chars_left = MAX_JOINED_CHARS
     for text in reversed(texts[-LAST_TURNS:]):
-        if room <= 0:
+        if chars_left <= 0:
             break
-        kept.append(text[-room:])
-        room -= len(text)
-    return " ".join(reversed(kept))
+        turns.append(text[-chars_left:])
+        chars_left -= len(text)
+    return " ".join(reversed(turns))
 
 
 def find_build_up(joined: str, texts: Sequence[str]) -> PatternFindings:

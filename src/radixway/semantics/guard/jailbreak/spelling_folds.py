@@ -120,14 +120,14 @@ def squash_spaces(text: str) -> str | None:
 
 
 def _plain_word(word: re.Match[str]) -> str:
-    said = word[0]
-    if not any(letter in _LEET_SIGNS for letter in said):
-        return said
-    if not any(letter.isalpha() for letter in said):
-        return _known_number(said)
-    end = len(said.rstrip("!"))
-    said, tail = said[:end], said[end:]
-    plain = said.lower().translate(_LEET_LETTERS)
+    text = word[0]
+    if not any(letter in _LEET_SIGNS for letter in text):
+        return text
+    if not any(letter.isalpha() for letter in text):
+        return _known_number(text)
+    end = len(text.rstrip("!"))
+    text, tail = text[:end], text[end:]
+    plain = text.lower().translate(_LEET_LETTERS)
     ones = [at for at, letter in enumerate(plain) if letter == "1"]
     if not ones or len(ones) > _ONES:
         return plain.replace("1", "i") + tail
@@ -140,10 +140,10 @@ def _plain_word(word: re.Match[str]) -> str:
     return next((reading for reading in readings if reading in WORDS), readings[0]) + tail
 
 
-def _known_number(said: str) -> str:
+def _known_number(leet: str) -> str:
     """Replace `411` by `all`; numbers that spell no word of `WORDS` stay as they are."""
-    plain = said.translate(_LEET_LETTERS)
-    return next((word for word in (plain.replace("1", "l"), plain.replace("1", "i")) if word in WORDS), said)
+    plain = leet.translate(_LEET_LETTERS)
+    return next((word for word in (plain.replace("1", "l"), plain.replace("1", "i")) if word in WORDS), leet)
 
 
 def _letters_to_words(run: str) -> str:

@@ -38,7 +38,7 @@ def normalized_views(text: str) -> list[NormalizedView]:
     """Return `text` itself first, then every view that differs from those before it."""
     found = [NormalizedView("plain", text)]
     seen = {(text, False)}
-    room = MAX_DECODED_CHARS
+    chars_left = MAX_DECODED_CHARS
     begin = 0
     for _ in range(DEPTH):
         level, begin = found[begin:], len(found)
@@ -49,10 +49,10 @@ def normalized_views(text: str) -> list[NormalizedView]:
                 if (view.text, view.is_squashed) in seen or len(found) >= MAX_VIEWS:
                     continue
                 if view.how in encodings.NAMES:
-                    if room <= 0:
+                    if chars_left <= 0:
                         continue
-                    view = NormalizedView(view.how, view.text[:room])
-                    room -= len(view.text)
+                    view = NormalizedView(view.how, view.text[:chars_left])
+                    chars_left -= len(view.text)
                 seen.add((view.text, view.is_squashed))
                 how = view.how if above.how == "plain" else f"{above.how}+{view.how}"
                 found.append(NormalizedView(how, view.text, view.is_squashed))

@@ -98,8 +98,8 @@ class DefaultPersonalDataFinder:
 
     def describe(self) -> dict[str, object]:
         """Return what `/health` shows: what reads beside the recognisers, and why it cannot."""
-        told: dict[str, object] = {"reads": self.path.name}
-        return told if self.failure is None else told | {"failure": self.failure}
+        state: dict[str, object] = {"reads": self.path.name}
+        return state if self.failure is None else state | {"failure": self.failure}
 
     async def find(self, text: str) -> Sequence[PersonalDataSpan]:
         """Return all findings in `text`. Raises GuardUnavailableError, and EncoderBusyError."""
@@ -110,7 +110,7 @@ class DefaultPersonalDataFinder:
         except EncoderError as error:
             if self.failure != self._logged_failure:
                 self._logged_failure = self.failure
-                log.error("only recognisers find personal data: %s", self.failure)
+                log.error("personal data is found by recognisers only: %s", self.failure)
             raise GuardUnavailableError(str(error)) from error
         structured = await run_steps(find_structured_steps(text), inline=len(text) <= _INLINE)
         if len(structured) + len(soft) <= _FEW:
@@ -134,7 +134,7 @@ class HeadFinder:
         """The head is read with the first text.
 
         `in_part_from`: characters from which the head at `words_path` looks at all of a text, and the encoder
-        reads only where that is in doubt; unless somebody else has all of it read anyway.
+        reads only where that is in doubt; unless all of it is encoded for another caller anyway.
         """
         self._encoders = encoders
         self._path = path
@@ -149,18 +149,18 @@ class HeadFinder:
         words = await self._long_text_head(text)
         found: list[PersonalDataSpan] = []
         for begin, end in _split_long_text(text):
-            is_whole = end - begin == len(text)
-            part = text if is_whole else text[begin:end]
+            is_complete = end - begin == len(text)
+            part = text if is_complete else text[begin:end]
             if words is not None:
                 spans = await self._encoders.run_work(partial(scan_partially, words, head, part))
             else:
-                spans = await self._find_in_text(head, part, is_whole=is_whole)
-            found += (replace(each, begin=each.begin + begin, end=each.end + begin) for each in spans)
+                spans = await self._find_in_text(head, part, is_complete=is_complete)
+            found += (replace(span, begin=span.begin + begin, end=span.end + begin) for span in spans)
         return found
 
-    async def _find_in_text(self, head: PiiHead, text: str, *, is_whole: bool) -> list[PersonalDataSpan]:
+    async def _find_in_text(self, head: PiiHead, text: str, *, is_complete: bool) -> list[PersonalDataSpan]:
         """Read all of a text, or of a part of one that is too long to be kept while the request lasts."""
-        read = self._encoders.encode if is_whole else self._encoders.encode_unshared
+        read = self._encoders.encode if is_complete else self._encoders.encode_unshared
         encoding = await read(text, layers=LAYERS)
         if len(text) <= _INLINE:
             return head.find_spans(text, encoding)
@@ -177,7 +177,7 @@ class HeadFinder:
                     PiiHead.load_file, self._words_path, encoder, self._path
                 )
             except EncoderError as error:
-                log.warning("long texts are read whole: %s", error)
+                log.warning("long texts are encoded in full: %s", error)
                 self._in_part_from = None
         return self._words
 
@@ -207,7 +207,7 @@ class ClassifierFinder:
     def types(self) -> tuple[str, ...]:
         loaded = self._classifier.loaded
         labels = () if loaded is None else loaded.labels
-        return tuple(dict.fromkeys(published_type(each) for each in labels if each not in ("O", "NO_PII")))
+        return tuple(dict.fromkeys(published_type(label) for label in labels if label not in ("O", "NO_PII")))
 
     @property
     def failure(self) -> str | None:
@@ -230,13 +230,13 @@ def merge_findings(
     Of a soft span that a sure structured one cuts, the longer rest stays: a name before an address of mail.
     Streets and postal codes within an address that the head is sure of are parts of it.
     """
-    addresses = [each for each in soft if each.type == "STREET_ADDRESS" and each.confidence >= threshold]
+    addresses = [span for span in soft if span.type == "STREET_ADDRESS" and span.confidence >= threshold]
     ranked = sorted(
-        (each for each in structured if not _is_part_of_address(each, addresses)),
-        key=lambda each: (each.confidence >= threshold, each.confidence),
+        (span for span in structured if not _is_part_of_address(span, addresses)),
+        key=lambda span: (span.confidence >= threshold, span.confidence),
         reverse=True,
     )
-    sure = [each for each in ranked if each.confidence >= threshold]
+    sure = [span for span in ranked if span.confidence >= threshold]
     others = sorted([*ranked[len(sure) :], *soft], key=attrgetter("confidence"), reverse=True)
     return _without_overlap([*sure, *others], text)
 
@@ -252,20 +252,20 @@ def _is_part_of_address(found: PersonalDataSpan, addresses: list[PersonalDataSpa
 
 def _without_overlap(ranked: Sequence[PersonalDataSpan], text: str) -> list[PersonalDataSpan]:
     """Drop overlaps: the earlier in `ranked` stays. Makes O(n log n) comparisons."""
-    kept: list[PersonalDataSpan] = []
-    for each in ranked:
-        rest: PersonalDataSpan | None = each
-        while rest is not None and (other := _overlapped(kept, rest)) is not None:
+    chosen: list[PersonalDataSpan] = []
+    for span in ranked:
+        rest: PersonalDataSpan | None = span
+        while rest is not None and (other := _overlapped(chosen, rest)) is not None:
             rest = _remaining_span(rest, other, text) if rest.type in SOFT_TYPES else None
         if rest is not None:
-            insort(kept, rest, key=_span_begin)
-    return kept
+            insort(chosen, rest, key=_span_begin)
+    return chosen
 
 
-def _overlapped(kept: list[PersonalDataSpan], span: PersonalDataSpan) -> PersonalDataSpan | None:
-    """Return one of `kept`, in order and without overlap, that overlaps `span`."""
-    after = bisect_left(kept, span.end, key=_span_begin)
-    before = kept[after - 1] if after else None
+def _overlapped(chosen: list[PersonalDataSpan], span: PersonalDataSpan) -> PersonalDataSpan | None:
+    """Return one of `chosen`, in order and without overlap, that overlaps `span`."""
+    after = bisect_left(chosen, span.end, key=_span_begin)
+    before = chosen[after - 1] if after else None
     return before if before is not None and before.end > span.begin else None
 
 

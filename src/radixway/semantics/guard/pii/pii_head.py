@@ -35,7 +35,7 @@ PII_HEAD = Path(radixway.bundled.__file__).parent / "heads" / "pii.npz"
 LAYERS = (2, 4, 6)
 """Layers that are read: names are told apart early, their meaning late."""
 WORDS_HEAD = PII_HEAD.with_name("pii_words.npz")
-"""Ships, too: knows what words look like, and no states. For texts too long to read whole."""
+"""Ships, too: knows what words look like, and no states. For texts too long for the encoder."""
 
 _PART = 1024
 """Words read at a time; more would keep megabytes."""
@@ -134,12 +134,12 @@ class PiiHead:
         if script is not WritingScript.CHINESE_ALONE:
             found += yield from self._latin_steps(text, encoding)
         if script is not WritingScript.LATIN:
-            found = [each for each in found if not has_chinese(text[each.begin : each.end])]
+            found = [span for span in found if not has_chinese(text[span.begin : span.end])]
             chinese = yield from self._chinese_steps(text)
             if script is WritingScript.MOSTLY_LATIN:
-                chinese = [each for each in chinese if has_chinese(text[each.begin : each.end])]
+                chinese = [span for span in chinese if has_chinese(text[span.begin : span.end])]
             else:
-                found = [each for each in found if any(map(str.isalpha, text[each.begin : each.end]))]
+                found = [span for span in found if any(map(str.isalpha, text[span.begin : span.end]))]
             found = _keep_surest(found + chinese)
         return found
 
@@ -176,15 +176,15 @@ def _to_personal_data(span: TaggedSpan, begins: list[int], ends: list[int]) -> P
 
 
 def _keep_surest(found: list[PersonalDataSpan]) -> list[PersonalDataSpan]:
-    """Return `found` in order; of two that overlap the surer one. Those of one tagger never do."""
-    kept: list[PersonalDataSpan] = []
-    for each in sorted(found, key=lambda each: each.begin):
-        if kept and kept[-1].end > each.begin:
-            if kept[-1].confidence < each.confidence:
-                kept[-1] = each
+    """Return `found` in order; of two that overlap the surer one. Spans of one tagger never overlap."""
+    surest: list[PersonalDataSpan] = []
+    for span in sorted(found, key=lambda span: span.begin):
+        if surest and surest[-1].end > span.begin:
+            if surest[-1].confidence < span.confidence:
+                surest[-1] = span
         else:
-            kept.append(each)
-    return kept
+            surest.append(span)
+    return surest
 
 
 def _split_lines(text: str) -> Iterator[tuple[int, int]]:
@@ -200,11 +200,11 @@ def _split_lines(text: str) -> Iterator[tuple[int, int]]:
 
 
 def scan_partially(
-    words: PiiHead, whole: PiiHead, text: str, encoder: TextEncoder
+    word_head: PiiHead, full_head: PiiHead, text: str, encoder: TextEncoder
 ) -> Steps[list[PersonalDataSpan]]:
-    """Find soft types in a `text` too long to read whole: nearly as `whole` would find them.
+    """Find soft types in a `text` too long for the encoder: nearly as `full_head` would find them.
 
-    `words`, a head that reads no states, looks at all of it; the encoder reads where that leaves most doubt.
+    `word_head`, a head that reads no states, looks at all of it; the encoder reads where most doubt is left.
 
     pieces    0 ────────── 220 ────────── 440 ────────── 660 …
     read           [204 ──────────── 456)                       16 more on either side make it one window
@@ -212,17 +212,17 @@ def scan_partially(
     """
     pieces = yield from encoder.split_pieces(text)
     yield
-    found = yield from words.find_spans_steps(text, pieces)
+    found = yield from word_head.find_spans_steps(text, pieces)
     for stretch in most_doubtful_stretches(found, pieces):
         yield
         begin, end = _characters(pieces, stretch, 0)
         left, right = _characters(pieces, stretch, MARGIN)
         encoding = yield from encoder.encode_steps(text[left:right], layers=LAYERS)
-        again = yield from whole.find_spans_steps(text[left:right], encoding)
-        found = [each for each in found if not begin <= each.begin < end]
-        moved = (replace(each, begin=each.begin + left, end=each.end + left) for each in again)
-        found += (each for each in moved if begin <= each.begin < end)
-    return sorted(found, key=lambda each: each.begin)
+        again = yield from full_head.find_spans_steps(text[left:right], encoding)
+        found = [span for span in found if not begin <= span.begin < end]
+        moved = (replace(span, begin=span.begin + left, end=span.end + left) for span in again)
+        found += (span for span in moved if begin <= span.begin < end)
+    return sorted(found, key=lambda span: span.begin)
 
 
 def most_doubtful_stretches(found: list[PersonalDataSpan], pieces: TextEncoding) -> list[int]:
@@ -230,11 +230,11 @@ def most_doubtful_stretches(found: list[PersonalDataSpan], pieces: TextEncoding)
     order."""
     if not found:
         return []
-    at = np.searchsorted(pieces.offsets[:, 0], [each.begin for each in found], side="right") - 1
-    doubt = [min(each.confidence, 1 - each.confidence) for each in found]
+    at = np.searchsorted(pieces.offsets[:, 0], [span.begin for span in found], side="right") - 1
+    doubt = [min(span.confidence, 1 - span.confidence) for span in found]
     by_stretch = np.bincount(at // STRETCH, doubt)
-    most = np.argsort(-by_stretch, kind="stable")[:MAX_READ_STRETCHES]
-    return sorted(int(each) for each in most if by_stretch[each] >= _WORTH_IT)
+    ranked = np.argsort(-by_stretch, kind="stable")[:MAX_READ_STRETCHES]
+    return sorted(int(stretch) for stretch in ranked if by_stretch[stretch] >= _WORTH_IT)
 
 
 def _characters(pieces: TextEncoding, stretch: int, margin: int) -> tuple[int, int]:

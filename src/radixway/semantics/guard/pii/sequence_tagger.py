@@ -20,7 +20,7 @@ from radixway.semantics.guard.pii.labels import SOFT_TYPES
 TAGS = ("O", *(f"{side}-{name}" for name in SOFT_TYPES for side in "BI"))
 """A head's columns: O, then B and I of each type."""
 
-_IMPOSSIBLE, _LEAST = -1e30, 1e-9
+_IMPOSSIBLE, _MIN_PROBABILITY = -1e30, 1e-9
 _WORTH_A_LOOK = 0.02
 """Likelihood below which no word or type is considered."""
 
@@ -60,7 +60,7 @@ def _decode_run(run: list[list[float]], offset: int) -> list[TaggedSpan]:
         if any(row[2 * kind + 1] + row[2 * kind + 2] > _WORTH_A_LOOK for row in run)
     ]
     tags = [0, *(tag for kind in kinds for tag in (2 * kind + 1, 2 * kind + 2))]
-    path = _likeliest_path([[log(max(row[tag], _LEAST)) for tag in tags] for row in run])
+    path = _likeliest_path([[log(max(row[tag], _MIN_PROBABILITY)) for tag in tags] for row in run])
     spans = []
     at = 0
     while at < len(path):

@@ -88,14 +88,14 @@ def _find_card(text: str, begin: int, end: int) -> Iterator[PersonalDataSpan]:
     unionpay = _is_of(number, (_UNIONPAY,))
     plain = not touches_letter(text, begin, end) and end - begin < 2 * len(number) - 1
     if (unionpay or _is_of(number, _ISSUERS)) and plain:
-        alone, beside = 0.97, 0.99
+        alone, near_word = 0.97, 0.99
     elif _is_of(number, _RARER_ISSUERS) or unionpay:
-        alone, beside = 0.6, 0.95
+        alone, near_word = 0.6, 0.95
     elif _is_of(number, (_ANY_ISSUER,)):
-        alone, beside = 0.3, 0.8
+        alone, near_word = 0.3, 0.8
     else:
         return
-    confidence = beside if _CARD_WORDS.near(text, begin, end) else alone
+    confidence = near_word if _CARD_WORDS.near(text, begin, end) else alone
     yield PersonalDataSpan("CN_BANK_CARD" if unionpay else "CREDIT_CARD", begin, end, confidence)
 
 

@@ -131,7 +131,7 @@ def find_ages(reading: PlainText) -> Iterator[PersonalDataSpan]:
             continue
         elif _AGE_LAST.search(text, max(0, begin - _AGE_LAST_WINDOW), begin):
             yield PersonalDataSpan("AGE", begin, end, 0.85)
-        elif _is_said_of_somebody(text, begin, end) or (
+        elif _is_stated_age(text, begin, end) or (
             _TURNED.search(text, max(0, begin - _AGE_LAST_WINDOW), begin) and _AFTER_TURNED.match(text, end)
         ):
             yield PersonalDataSpan("AGE", begin, end, 0.75)
@@ -144,7 +144,7 @@ def _is_quantity(text: str, end: int) -> bool:
     )
 
 
-def _is_said_of_somebody(text: str, begin: int, end: int) -> bool:
+def _is_stated_age(text: str, begin: int, end: int) -> bool:
     if end - begin < _MIN_DIGITS_AFTER_IS or not _AFTER_IS.match(text, end):
         return False
     return _IS.search(text, max(0, begin - _AGE_LAST_WINDOW), begin) is not None

@@ -54,11 +54,11 @@ def _find_v4(reading: PlainText) -> Iterator[PersonalDataSpan]:
             continue
         if touches_letter(text, begin, end) or _is_version(text, begin, end):
             continue
-        beside = _ADDRESS_WORDS.near(text, begin, end)
+        near_word = _ADDRESS_WORDS.near(text, begin, end)
         if _is_network(text, address, end):
-            yield PersonalDataSpan("IP_ADDRESS", begin, end, 0.5 if beside else 0.3)
+            yield PersonalDataSpan("IP_ADDRESS", begin, end, 0.5 if near_word else 0.3)
         else:
-            yield PersonalDataSpan("IP_ADDRESS", begin, end, _confidence(address, beside))
+            yield PersonalDataSpan("IP_ADDRESS", begin, end, _confidence(address, near_word))
 
 
 def _is_network(text: str, address: IPv4Address, end: int) -> bool:
@@ -68,12 +68,12 @@ def _is_network(text: str, address: IPv4Address, end: int) -> bool:
     return bits > 0 and not int(address) & (1 << bits) - 1
 
 
-def _confidence(address: IPv4Address, beside: bool) -> float:
+def _confidence(address: IPv4Address, near_word: bool) -> float:
     if address.is_unspecified or address.is_loopback or address.is_multicast or address.packed[0] in (0, 255):
-        return 0.5 if beside else 0.3  # names no machine
+        return 0.5 if near_word else 0.3  # names no machine
     if max(address.packed) < _SMALL and not address.is_private:
-        return 0.85 if beside else 0.5
-    return 0.97 if beside else 0.9
+        return 0.85 if near_word else 0.5
+    return 0.97 if near_word else 0.9
 
 
 def _is_version(text: str, begin: int, end: int) -> bool:
@@ -91,8 +91,8 @@ def _find_v6(text: str) -> Iterator[PersonalDataSpan]:
             address = IPv6Address(text[begin:end])
         except AddressValueError:
             continue
-        beside = _ADDRESS_WORDS.near(text, begin, end)
-        yield PersonalDataSpan("IP_ADDRESS", begin, end, _confidence_v6(address, text[begin:end], beside))
+        near_word = _ADDRESS_WORDS.near(text, begin, end)
+        yield PersonalDataSpan("IP_ADDRESS", begin, end, _confidence_v6(address, text[begin:end], near_word))
 
 
 def _v6_span(text: str, begin: int, end: int) -> tuple[int, int]:
@@ -106,15 +106,15 @@ def _v6_span(text: str, begin: int, end: int) -> tuple[int, int]:
     return begin, end
 
 
-def _confidence_v6(address: IPv6Address, written: str, beside: bool) -> float:
+def _confidence_v6(address: IPv6Address, written: str, near_word: bool) -> float:
     """Return the confidence: `a::b` is C++ as well, `1::2` a slice, `1:2:3:4:5:6:7:8` a ratio."""
     if address.is_unspecified or address.is_loopback:
-        return 0.5 if beside else 0.3
+        return 0.5 if near_word else 0.3
     groups = written.split(":")
     full = len(groups) > _FULL_V6_COLONS and max(map(len, groups)) > len("ff")
     if full or ("::" in written and len(written) >= 8 and any(map(str.isdigit, written))):
-        return 0.97 if beside else 0.9
-    return 0.85 if beside else 0.5
+        return 0.97 if near_word else 0.9
+    return 0.85 if near_word else 0.5
 
 
 RECOGNISERS = (Recogniser(("IP_ADDRESS",), find_ips, fewest_digits=2),)

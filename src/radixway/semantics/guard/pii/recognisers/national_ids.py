@@ -24,7 +24,7 @@ _SSN_WORDS = ContextWords(
     "社会安全号 社会保障号 社安号",
 )
 _ALONE = {"-": 0.8, " ": 0.5, ".": 0.4, "": 0.2}
-_BESIDE = {"-": 0.97, " ": 0.9, ".": 0.85, "": 0.85}
+_NEAR_WORD = {"-": 0.97, " ": 0.9, ".": 0.85, "": 0.85}
 
 
 # As the states' motor vehicle offices number them; @: a letter, #: a digit.
@@ -76,7 +76,7 @@ def find_ssns(reading: PlainText) -> Iterator[PersonalDataSpan]:
         if match is None or touches_letter(text, begin, match.end()):
             continue
         end = match.end()
-        confidences = _BESIDE if _SSN_WORDS.near(text, begin, end) else _ALONE
+        confidences = _NEAR_WORD if _SSN_WORDS.near(text, begin, end) else _ALONE
         yield PersonalDataSpan("US_SSN", begin, end, confidences[match[1]])
 
 
@@ -116,16 +116,16 @@ def find_cn_ids(reading: PlainText) -> Iterator[PersonalDataSpan]:
     for begin, end in reading.runs:
         if end - begin in _FIRST_LENGTHS and (match := _ID.match(text, begin)):
             number = (match[1] + match[3] + match[4]).upper()
-            if _is_of_somebody(number[:2], number[6:14]) and number[-1] == ric.calc_check_digit(number):
+            if _is_personal_number(number[:2], number[6:14]) and number[-1] == ric.calc_check_digit(number):
                 yield PersonalDataSpan("CN_ID_CARD", begin, match.end(), 0.98)
-        if end - begin == _OLD_LENGTH and _is_of_somebody(
+        if end - begin == _OLD_LENGTH and _is_personal_number(
             text[begin : begin + 2], "19" + text[begin + 6 : end - 3]
         ):
-            beside = _ID_WORDS.near(text, begin, end)
-            yield PersonalDataSpan("CN_ID_CARD", begin, end, 0.85 if beside else 0.4)
+            near_word = _ID_WORDS.near(text, begin, end)
+            yield PersonalDataSpan("CN_ID_CARD", begin, end, 0.85 if near_word else 0.4)
 
 
-def _is_of_somebody(province: str, born: str) -> bool:
+def _is_personal_number(province: str, born: str) -> bool:
     try:
         date.fromisoformat(born)
     except ValueError:

@@ -128,14 +128,14 @@ def _international(text: str, digits: int) -> Iterator[_Found]:
         return
     begin += match[0].startswith("(+") and ")" not in match[0]
     plus = "+" in match[0]
-    beside = _PHONE_WORDS.near(text, begin, ends[-1])
+    near_word = _PHONE_WORDS.near(text, begin, ends[-1])
     for end in reversed(ends[-2:]):
         number = _parsed("+" + _digits(_TRUNK.sub("", text[begin:end])).removeprefix("" if plus else "00"))
         if number is not None and phonenumbers.is_valid_number(number):
-            yield begin, end, (0.98 if beside else 0.95) if plus else (0.95 if beside else 0.85)
+            yield begin, end, (0.98 if near_word else 0.95) if plus else (0.95 if near_word else 0.85)
             return
     if _is_possible(text[begin : ends[-1]], plus):
-        yield begin, ends[-1], (0.95 if beside else 0.75) if plus else (0.85 if beside else 0.6)
+        yield begin, ends[-1], (0.95 if near_word else 0.75) if plus else (0.85 if near_word else 0.6)
 
 
 def _north_american(text: str, begin: int, begins: bool) -> Iterator[_Found]:
@@ -145,7 +145,7 @@ def _north_american(text: str, begin: int, begins: bool) -> Iterator[_Found]:
     spaced = match[1] == " "
     if spaced and not begins:
         return  # the end of a longer number
-    if _is_beside(text, *match.span()):
+    if _is_near_word(text, *match.span()):
         confidence = 0.95
     elif _is_valid(match[0].removeprefix("00"), "US"):
         confidence = 0.75 if spaced else 0.9
@@ -157,15 +157,15 @@ def _north_american(text: str, begin: int, begins: bool) -> Iterator[_Found]:
 def _chinese(text: str, begin: int) -> Iterator[_Found]:
     mobile = _CHINESE_MOBILE.match(text, begin)
     if mobile and _is_valid(mobile[0], "CN"):
-        beside = _PHONE_WORDS.near(text, *mobile.span())
-        yield *mobile.span(), 0.97 if beside else 0.85 if mobile[1] or _is_in_chinese(text, begin) else 0.6
+        near_word = _PHONE_WORDS.near(text, *mobile.span())
+        yield *mobile.span(), 0.97 if near_word else 0.85 if mobile[1] or _is_in_chinese(text, begin) else 0.6
     service = _CHINESE_SERVICE.match(text, begin)
     if service and (_PHONE_WORDS.near(text, *service.span()) or _is_in_chinese(text, begin)):
         yield *service.span(), 0.85
     landline = _CHINESE_LANDLINE.match(text, begin)
     if landline and _is_valid(landline[0], "CN"):
-        beside = _PHONE_WORDS.near(text, *landline.span())
-        yield *landline.span(), 0.95 if beside else 0.4 if landline[1] == "" else 0.75
+        near_word = _PHONE_WORDS.near(text, *landline.span())
+        yield *landline.span(), 0.95 if near_word else 0.4 if landline[1] == "" else 0.75
 
 
 def _is_in_chinese(text: str, begin: int) -> bool:
@@ -182,7 +182,7 @@ def _national(text: str, begin: int, cluster_end: int) -> Iterator[_Found]:
     if end < cluster_end or not _looks_dialled(match[0]) or text[end : end + 1] == "%":
         return
     ungrouped = match[0].isdigit()
-    if _is_beside(text, begin, end):
+    if _is_near_word(text, begin, end):
         yield begin, end, 0.75 if ungrouped else 0.85
     elif not ungrouped and _is_with_trunk_zero(match[0]):
         yield begin, end, 0.75
@@ -194,7 +194,7 @@ def _is_with_trunk_zero(written: str) -> bool:
     return any(_is_valid(written, region) for region in _TRUNK_ZERO_REGIONS)
 
 
-def _is_beside(text: str, begin: int, end: int) -> bool:
+def _is_near_word(text: str, begin: int, end: int) -> bool:
     return _PHONE_WORDS.near(text, begin, end) or _PLACE_WORDS.near(text, begin, end)
 
 
@@ -213,12 +213,12 @@ def _looks_dialled(written: str) -> bool:
     return not (len(groups) == 2 and ("." in written or "/" in written or " - " in written))
 
 
-def _ends(text: str, begin: int, end: int, most: int) -> list[int]:
-    """Return where each group of digits ends, as long as there are no more than `most` digits."""
+def _ends(text: str, begin: int, end: int, max_digits: int) -> list[int]:
+    """Return where each group of digits ends, as long as there are no more than `max_digits` digits."""
     ends, digits = [], 0
     for number in _NUMBER.finditer(text, begin, end):
         digits += number.end() - number.start()
-        if digits > most:
+        if digits > max_digits:
             break
         ends.append(number.end())
     return ends

@@ -88,7 +88,7 @@ _STREET_BEFORE = re.compile(
     r"|(?:stra(?:ß|ss)e|str\.|platz|weg|allee|gasse|straat|laan|plein|gracht|vej|gade|gatan|veien)(?![a-z])",
     re.IGNORECASE,
 )
-_CHINESE_BESIDE = re.compile(r"[号室楼栋市区县镇路街][, ]{0,2}$")
+_CHINESE_PLACE_BEFORE = re.compile(r"[号室楼栋市区县镇路街][, ]{0,2}$")
 _CHINESE_PLACE_AFTER = re.compile(r" ?[\u4e00-\u9fff]{2,8}(?:省|市|区|县)")
 
 _ADDRESS_WORDS = ContextWords(
@@ -125,14 +125,14 @@ def _find_numeric(text: str, begin: int) -> Iterator[PersonalDataSpan]:
     if _follows_word(text, begin) and (code := _BY_WORD.match(text, begin)):
         yield PersonalDataSpan("ZIP_CODE", begin, code.end(), 0.9)
         return
-    for pattern, is_beside, confidence in _RULES:
+    for pattern, has_context, confidence in _RULES:
         code = pattern.match(text, begin)
-        if code and not _MORE_DIGITS.match(text, code.end()) and is_beside(text, begin, code.end()):
+        if code and not _MORE_DIGITS.match(text, code.end()) and has_context(text, begin, code.end()):
             yield PersonalDataSpan("ZIP_CODE", begin, code.end(), confidence)
             return
     code = _FIVE_AND_FOUR.match(text, begin)
     if code and code[1]:
-        yield _beside_address(text, begin, code.end(), 0.5)
+        yield _zip_code_span(text, begin, code.end(), 0.5)
 
 
 def _find_alphanumeric(text: str, digits: int) -> Iterator[PersonalDataSpan]:
@@ -142,7 +142,7 @@ def _find_alphanumeric(text: str, digits: int) -> Iterator[PersonalDataSpan]:
             continue
         match = _UK.match(text, begin) or _CANADIAN.match(text, begin)
         if match:
-            yield _beside_address(text, begin, match.end(), 0.75 if match[1] == " " else 0.5)
+            yield _zip_code_span(text, begin, match.end(), 0.75 if match[1] == " " else 0.5)
         elif (word := _BY_WORD.match(text, begin)) and _follows_word(text, begin):
             yield PersonalDataSpan("ZIP_CODE", begin, word.end(), 0.9)
 
@@ -155,7 +155,7 @@ def _follows(pattern: re.Pattern[str]) -> Callable[[str, int, int], bool]:
     return lambda text, begin, end: pattern.search(text, max(0, begin - _WINDOW), begin) is not None
 
 
-def _is_where_somebody_lives(text: str, begin: int, end: int) -> bool:
+def _is_residence(text: str, begin: int, end: int) -> bool:
     if _AREA_AFTER.match(text, end):
         return True
     before = text[max(0, begin - _HOME_WINDOW) : begin].lower()
@@ -181,7 +181,7 @@ def _follows_name(text: str, begin: int) -> bool:
     return first < len(words) < len(before) and words[first:].lower() not in _NO_PLACE
 
 
-def _is_beside_place(text: str, begin: int, end: int) -> bool:
+def _is_next_to_place(text: str, begin: int, end: int) -> bool:
     if _CODE_ENDS.match(text, end) and _follows_place(text, begin):
         return True
     return text[begin - 2 : begin] in _LISTED and _precedes_place(text, end)
@@ -194,8 +194,8 @@ def _ends_address(text: str, begin: int, end: int) -> bool:
     return _ADDRESS_BEFORE.search(text[max(0, begin - _ADDRESS_WINDOW) : begin].lower()) is not None
 
 
-def _is_beside_chinese_place(text: str, begin: int, end: int) -> bool:
-    if _CHINESE_BESIDE.search(text, max(0, begin - _WINDOW), begin):
+def _is_next_to_chinese_place(text: str, begin: int, end: int) -> bool:
+    if _CHINESE_PLACE_BEFORE.search(text, max(0, begin - _WINDOW), begin):
         return _CODE_ENDS.match(text, end) is not None or text[end] in "，。；、（"
     return _CHINESE_PLACE_AFTER.match(text, end) is not None
 
@@ -205,12 +205,12 @@ _RULES = (
     (_FOUR, _follows(_AUSTRALIAN_STATE_BEFORE), 0.8),
     (_DUTCH, lambda text, begin, end: _precedes_place(text, end) or _ends_street(text, begin, end), 0.85),
     (_BY_STREET, _ends_street, 0.8),
-    (_BY_PLACE, _is_beside_place, 0.75),
+    (_BY_PLACE, _is_next_to_place, 0.75),
     (_BY_STREET, _ends_address, 0.75),
-    (_FIVE_AND_FOUR, _is_where_somebody_lives, 0.75),
+    (_FIVE_AND_FOUR, _is_residence, 0.75),
     (_SIX, _ends_address, 0.75),
-    (_SIX, _is_beside_place, 0.75),
-    (_SIX, _is_beside_chinese_place, 0.8),
+    (_SIX, _is_next_to_place, 0.75),
+    (_SIX, _is_next_to_chinese_place, 0.8),
 )
 """A code's form, its required neighbour, confidence."""
 _MORE_DIGITS = re.compile(r"[ \-][0-9]")
@@ -219,7 +219,7 @@ _LISTED = (", ", ",\n", "\n", "n ", "o ")
 """Separators before a code that a place follows: `, 10115 Berlin`, `in 10115 Berlin`, `to 10115 Berlin`."""
 
 
-def _beside_address(text: str, begin: int, end: int, alone: float) -> PersonalDataSpan:
+def _zip_code_span(text: str, begin: int, end: int, alone: float) -> PersonalDataSpan:
     return PersonalDataSpan("ZIP_CODE", begin, end, 0.9 if _ADDRESS_WORDS.near(text, begin, end) else alone)
 
 
