@@ -102,11 +102,11 @@ class RulesReplayReport(BaseModel):
     """The changes that new rules would make."""
 
     judged: int
-    """Requests of late that could be judged again by what was recorded of them."""
+    """Recent requests whose recorded signals were enough to replay them."""
     unchanged: int
     changed: int
     unknown: int
-    """Only their texts could tell, which are not kept."""
+    """Replaying them needs their texts, which are not stored."""
     unread: int
     """Requests that named their model while no rule blocked: nothing was recorded of them."""
     unread_matter: bool
@@ -136,11 +136,11 @@ def describe_past_rules(past: list[RulesVersion]) -> list[PastRules]:
     return [PastRules(version=each.version, saved_at=each.saved_at, bytes=each.size_bytes) for each in past]
 
 
-def describe_replay(trial: TryoutReport, most: int) -> RulesReplayReport:
-    """Describe what new rules would change; `most` requests are listed one by one."""
+def describe_replay(trial: TryoutReport, max_listed: int) -> RulesReplayReport:
+    """Describe what new rules would change; `max_listed` requests are listed one by one."""
     known = [each for each in trial.requests if each.after is not None]
     changed = [each for each in known if each.changed]
-    listed = [each for each in trial.requests if each.after is None or each.changed][:most]
+    listed = [each for each in trial.requests if each.after is None or each.changed][:max_listed]
     return RulesReplayReport(
         judged=len(known),
         unchanged=len(known) - len(changed),
