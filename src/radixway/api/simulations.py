@@ -199,9 +199,9 @@ def simulation_routes(
             simulations=[describe_job(job, with_result=False) for job in reversed([*jobs])],
             samples=[RECENT, *SAMPLES],
             policies=[
-                each.model_fields["name"].default
-                for each in get_args(AnyPolicy)
-                if each is not CustomPolicyConfig
+                policy.model_fields["name"].default
+                for policy in get_args(AnyPolicy)
+                if policy is not CustomPolicyConfig
             ],
             limits={
                 "trace_bytes": section.most_trace_bytes,

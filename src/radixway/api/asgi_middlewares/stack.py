@@ -105,7 +105,7 @@ def _build_layer(path: str, middleware: type, app: App, router: SlimeRouter, max
 def _takes_router(middleware: type) -> bool:
     """Return whether `middleware` accepts the `router` argument; Starlette's own do not."""
     parameters = signature(middleware).parameters
-    return "router" in parameters or any(each.kind is Parameter.VAR_KEYWORD for each in parameters.values())
+    return "router" in parameters or any(item.kind is Parameter.VAR_KEYWORD for item in parameters.values())
 
 
 class _ErrorBoundary:

@@ -166,7 +166,7 @@ async def _reply_in_openai_shape(_: Request, error: Exception) -> Response:
 
 async def _handle_validation_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    return JSONResponse({"detail": [as_pydantic1_error(each) for each in error.errors()]}, 422)
+    return JSONResponse({"detail": [as_pydantic1_error(mistake) for mistake in error.errors()]}, 422)
 
 
 async def _handle_http_exception(request: Request, error: Exception) -> Response:

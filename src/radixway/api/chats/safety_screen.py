@@ -113,14 +113,14 @@ class GuardJudge:
                     )
         except TimeoutError:
             raise SafetyUnavailableError("the guard: no verdict in time") from None
-        failures = [each for each in (attacks, personal_data) if isinstance(each, BaseException)]
+        failures = [outcome for outcome in (attacks, personal_data) if isinstance(outcome, BaseException)]
         judged = attacks.judged if isinstance(attacks, ScanFailedError) else attacks
         found = personal_data.found if isinstance(personal_data, ScanFailedError) else personal_data
         if isinstance(judged, BaseException) or isinstance(found, BaseException):
-            raise next(each for each in failures if not isinstance(each, ScanFailedError))
+            raise next(outcome for outcome in failures if not isinstance(outcome, ScanFailedError))
         verdict = label_findings(
-            [each.attack for each in judged if each.passage == passages[-1]],
-            [each.found for each in found],
+            [finding.attack for finding in judged if finding.passage == passages[-1]],
+            [finding.found for finding in found],
             scan.judge.threshold,
             scan.finder.threshold,
         )

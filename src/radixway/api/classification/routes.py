@@ -282,8 +282,8 @@ def _overview_routes(routers: Iterable[APIRouter]) -> APIRouter:
     router = APIRouter(tags=["classification"])
     endpoints = [
         {"path": route.path, "method": method, "description": route.description.partition("\n")[0]}
-        for each in routers
-        for route in each.routes
+        for router in routers
+        for route in router.routes
         if isinstance(route, APIRoute)
         for method in sorted(route.methods or ())
     ]

@@ -56,7 +56,7 @@ async def forward_request(
         allow_redirects=False,
     ) as response:
         received = [(name.lower(), value) for name, value in response.raw_headers]
-        lasting = [each for each in received if each[0] not in _HOP_BY_HOP or each[0] == b"content-length"]
+        lasting = [pair for pair in received if pair[0] not in _HOP_BY_HOP or pair[0] == b"content-length"]
         await send({"type": "http.response.start", "status": response.status, "headers": [*lasting, *added]})
         async for part in response.content.iter_any():
             await send({"type": "http.response.body", "body": part, "more_body": True})

@@ -75,7 +75,7 @@ class DestinationResolver:
             found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except OSError as error:
             raise NoWorkersError(f"worker {worker.name} cannot be resolved: {error}") from None
-        found.sort(key=lambda each: each[0] is not socket.AF_INET)  # what listens on one kind listens on this
+        found.sort(key=lambda info: info[0] is not socket.AF_INET)  # what listens on one kind listens on this
         return str(found[0][4][0])
 
 

@@ -39,7 +39,7 @@ _FRAMING = frozenset({b"content-length", b"transfer-encoding"})
 
 def decode_headers(headers: HeaderMap) -> list[tuple[bytes, bytes]]:
     """Decode Envoy's `headers`, pseudo headers among them, in order."""
-    return [(each.key.encode(), each.raw_value or each.value.encode()) for each in headers.headers]
+    return [(header.key.encode(), header.raw_value or header.value.encode()) for header in headers.headers]
 
 
 def header_mutation(wanted: Headers, present: Headers = (), *, removed: Iterable[bytes] = ()) -> Changes:
@@ -236,7 +236,7 @@ def worker_headers(
 def split_response_headers(raw: list[Header]) -> tuple[int, list[Header], list[bytes]]:
     """Split `raw` into status, the headers that reach the client, and the names of the others."""
     status = next((int(value) for name, value in raw if name == b":status"), 502)
-    headers = filter_reply_headers([each for each in raw if each[0][:1] != b":"])
+    headers = filter_reply_headers([header for header in raw if header[0][:1] != b":"])
     gone = {name for name, _ in raw if is_dropped_header(name)} - _FRAMED_BY_ENVOY
     return status, headers, sorted(gone)
 

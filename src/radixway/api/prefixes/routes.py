@@ -172,23 +172,23 @@ class PrefixSources:
             if top >= max_nodes:
                 break
             shown = trie.outline(max_nodes - top - 1, levels)
-            heat = max((each.node.payload.clock for each in shown), default=0)
+            heat = max((entry.node.payload.clock for entry in shown), default=0)
             prefixes.append(PrefixInfo(id=top, parent=None, kind="model", name=name, heat=heat))
-            for number, each in enumerate(shown, top + 1):
-                run = each.node.payload
+            for number, entry in enumerate(shown, top + 1):
+                run = entry.node.payload
                 text = run.text.decode(errors="replace")[:_MAX_TEXT_CHARS] if self._shows_text else None
                 prefixes.append(
                     PrefixInfo(
                         id=number,
-                        parent=top if each.parent is None else top + 1 + each.parent,
+                        parent=top if entry.parent is None else top + 1 + entry.parent,
                         kind="prefix",
                         name="",
-                        begin=each.node.start,
-                        tokens=each.node.size,
+                        begin=entry.node.start,
+                        tokens=entry.node.size,
                         heat=run.clock,
-                        in_use=each.node.pins > 0,
-                        hidden=each.hidden,
-                        hidden_tokens=each.hidden_strides,
+                        in_use=entry.node.pins > 0,
+                        hidden=entry.hidden,
+                        hidden_tokens=entry.hidden_strides,
                         text=text,
                     )
                 )
@@ -228,7 +228,7 @@ class PrefixSources:
             cached = _read_cache(raw).prefixes
         except (WorkerFailedError, TimeoutError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return None
-        if any(each.parent is not None and each.parent >= at for at, each in enumerate(cached)):
+        if any(prefix.parent is not None and prefix.parent >= at for at, prefix in enumerate(cached)):
             return None
         return cached
 
@@ -265,22 +265,22 @@ def _prompt_blocks(journals: Iterable[Journal]) -> list[PromptBlocks]:
 
 def _add_cache(prefixes: list[PrefixInfo], worker: str, cached: list[_CachedPrefix]) -> None:
     top = len(prefixes)
-    heat = sum(each.hits for each in cached if each.parent is None)
+    heat = sum(prefix.hits for prefix in cached if prefix.parent is None)
     prefixes.append(PrefixInfo(id=top, parent=None, kind="worker", name=worker, heat=heat))
-    for number, each in enumerate(cached, top + 1):
+    for number, prefix in enumerate(cached, top + 1):
         prefixes.append(
             PrefixInfo(
                 id=number,
-                parent=top if each.parent is None else top + 1 + each.parent,
+                parent=top if prefix.parent is None else top + 1 + prefix.parent,
                 kind="prefix",
                 name="",
-                begin=each.begin,
-                tokens=each.tokens,
-                heat=each.hits,
-                in_use=each.in_use,
+                begin=prefix.begin,
+                tokens=prefix.tokens,
+                heat=prefix.hits,
+                in_use=prefix.in_use,
                 held_by=[PrefixHolder(name=worker, tier="device")],
-                hidden=each.hidden,
-                hidden_tokens=each.hidden_tokens,
+                hidden=prefix.hidden,
+                hidden_tokens=prefix.hidden_tokens,
             )
         )
 

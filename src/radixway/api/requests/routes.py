@@ -145,11 +145,11 @@ def _timed_stages(journal: Journal) -> list[dict[str, Any]]:
     found = [] if journal.trace is None else journal.trace.stretches
     return [
         {
-            "name": each.name,
-            "began_ms": round(each.began_s * 1e3, 3),
-            "ended_ms": None if each.ended_s is None else round(each.ended_s * 1e3, 3),
+            "name": stage.name,
+            "began_ms": round(stage.began_s * 1e3, 3),
+            "ended_ms": None if stage.ended_s is None else round(stage.ended_s * 1e3, 3),
         }
-        for each in sorted(found, key=lambda each: each.began_s)
+        for stage in sorted(found, key=lambda stage: stage.began_s)
     ]
 
 

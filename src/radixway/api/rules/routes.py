@@ -105,7 +105,7 @@ class RulesInvalidError(GatewayError):
         from radixway.api.rules.shapes import describe_mistakes
 
         reply: dict[str, Any] = msgspec.json.decode(super().body())
-        reply["error"]["mistakes"] = [each.model_dump() for each in describe_mistakes(self._error)]
+        reply["error"]["mistakes"] = [mistake.model_dump() for mistake in describe_mistakes(self._error)]
         return msgspec.json.encode(reply)
 
 

@@ -189,8 +189,8 @@ async def _collected_after(
 def _nests_deeper(value: Any, levels: int) -> bool:
     below = [value]
     for _ in range(levels):
-        containers = [each for each in below if isinstance(each, dict | list)]
-        below = [part for each in containers for part in (each.values() if isinstance(each, dict) else each)]
+        containers = [node for node in below if isinstance(node, dict | list)]
+        below = [part for node in containers for part in (node.values() if isinstance(node, dict) else node)]
     return bool(below)
 
 

@@ -163,10 +163,10 @@ def check_storable_text(value: Any, place: str = "") -> None:
     if isinstance(value, str) and "\x00" in value:
         raise field_error(place, "text cannot hold U+0000")
     if isinstance(value, dict):
-        for name, each in value.items():
+        for name, item in value.items():
             at = f"{place}.{name}" if place else name
             check_storable_text(name, at.replace("\x00", ""))
-            check_storable_text(each, at)
+            check_storable_text(item, at)
     elif isinstance(value, list):
-        for index, each in enumerate(value):
-            check_storable_text(each, f"{place}[{index}]")
+        for index, item in enumerate(value):
+            check_storable_text(item, f"{place}[{index}]")

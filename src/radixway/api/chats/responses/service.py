@@ -129,7 +129,7 @@ class ResponseService:
         served = self._registry.known_models()
         if model:
             pulled = self.chats.models.pulled()
-            if model not in served and any(model in (each.name, each.model_id) for each in pulled):
+            if model not in served and any(model in (config.name, config.model_id) for config in pulled):
                 reason = "only workers that fetch their jobs serve it, and they answer no responses"
                 raise field_error("model", reason, code="unsupported")
             return model

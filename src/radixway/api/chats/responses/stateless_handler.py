@@ -128,9 +128,9 @@ class StatelessResponseHandler:
                 if not upcoming.done() and outcomes.empty():
                     upcoming.cancel()
                     reading.result()  # raises an unexpected error
-                each = await upcoming
-                yield each
-                if isinstance(each, CompletionParser | HttpError):
+                outcome = await upcoming
+                yield outcome
+                if isinstance(outcome, CompletionParser | HttpError):
                     return
         finally:
             reading.cancel()
@@ -142,14 +142,14 @@ async def _collect_response(
 ) -> dict[str, Any]:
     answer = GeneratedAnswer()
     try:
-        async for each in outcomes:
-            match each:
+        async for outcome in outcomes:
+            match outcome:
                 case HttpError():
-                    raise each
+                    raise outcome
                 case CompletionParser(finish_reason=reason, usage=usage):
                     return made.finished(answer, build_finish_info(reason, usage))
                 case _:
-                    answer.add_part(each)
+                    answer.add_part(outcome)
     finally:
         await outcomes.aclose()
     raise AssertionError("an answer ends with its end")
@@ -165,8 +165,8 @@ async def _stream_events(
     try:
         yield writer.encode_start()
         yield _encode_outcome(writer, first)
-        async for each in outcomes:
-            yield _encode_outcome(writer, each)
+        async for outcome in outcomes:
+            yield _encode_outcome(writer, outcome)
     except asyncio.CancelledError:
         if not ending():
             raise

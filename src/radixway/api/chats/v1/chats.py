@@ -214,7 +214,7 @@ def share_routes(service: ChatService, auth: ChatAuthenticator) -> APIRouter:
         """Return the thread that `token` opens, as it was shared. Needs no login."""
         response.headers.update(_PRIVATE)
         link, messages = await service.share_links.open_link(token)
-        read = [SharedMessage.model_validate(each) for each in messages]
+        read = [SharedMessage.model_validate(record) for record in messages]
         return SharedThread(
             title=link.title, shared_at=datetime.fromtimestamp(link.created_at, UTC), messages=read
         )
@@ -232,7 +232,7 @@ def share_routes(service: ChatService, auth: ChatAuthenticator) -> APIRouter:
     async def shares(chat_id: Id, user: User) -> list[ShareRead]:
         """List the links of `chat_id` that still open something."""
         return [
-            ShareRead.model_validate(each) for each in await service.share_links.list_links(user, chat_id)
+            ShareRead.model_validate(record) for record in await service.share_links.list_links(user, chat_id)
         ]
 
     @router.delete("/{chat_id}/shares/{share_id}", status_code=204)
