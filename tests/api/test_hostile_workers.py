@@ -208,8 +208,8 @@ async def test_a_worker_that_came_while_the_database_was_away_is_no_ghost(
     eve: ChatUser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chats = eve.gateway.gateway.chats
-    assert chats is not None and chats.room is not None
-    room = chats.room
+    assert chats is not None and chats.service is not None
+    room = chats.service
     look = room.sessions._renew_and_read
 
     async def away() -> float:

@@ -77,8 +77,7 @@ class AdminAccess:
         return (self.needs_key and self.has_admin_key(request)) or self._passes_keyless(request.scope)
 
     def _passes_keyless(self, scope: Scope) -> bool:
-        """Return whether a keyless call may use `scope`: its address suffices and no page of another site is
-        behind it."""
+        """Return whether `scope` needs no key: its address suffices, and no other site's page sent it."""
         origins, client = self._origins, scope.get("client")
         if not client:
             return False
@@ -135,16 +134,16 @@ _PATH = re.compile(r"[A-Za-z0-9/._:~@%+-]{1,200}")
 _TARGETS = ("url", "worker", "name")
 """Query parameters that name what an administrative call changes."""
 _MAX_REFUSALS_LOGGED = 20
-"""Refused calls that are logged within `_WITHIN_S`; others are only counted, or guessed keys could fill the
+"""Refused calls logged per `_REFUSAL_WINDOW_S`; the rest are only counted, or guessed keys could fill the
 disk."""
-_WITHIN_S = 10.0
+_REFUSAL_WINDOW_S = 10.0
 
 
 class AdminAuditMiddleware:
     """An ASGI application around another."""
 
     def __init__(self, app: App, audit: AuditLog | None, clock: Callable[[], float] = monotonic) -> None:
-        """`audit`: where administrators' calls are written to beside the log, if anywhere."""
+        """`audit`: also gets administrators' calls, besides the log."""
         self._app = app
         self._audit = audit
         self._clock = clock
@@ -158,7 +157,7 @@ class AdminAuditMiddleware:
         given = next((value for name, value in scope["headers"] if name == b"x-request-id"), None)
         request_id, status = choose_request_id(given), 499
 
-        async def named(message: Message) -> None:
+        async def target(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -169,7 +168,7 @@ class AdminAuditMiddleware:
             await send(message)
 
         try:
-            await self._app(scope, receive, named)
+            await self._app(scope, receive, target)
         finally:
             if BY in scope and (scope["method"] not in _READING or scope[BY] == NOBODY):
                 self._write_audit_entry(scope, request_id, status)
@@ -178,7 +177,7 @@ class AdminAuditMiddleware:
         by, unwritten = scope[BY], 0
         if by == NOBODY:
             now = self._clock()
-            if now - self._since > _WITHIN_S:
+            if now - self._since > _REFUSAL_WINDOW_S:
                 unwritten = max(0, self._refused - _MAX_REFUSALS_LOGGED)
                 self._since, self._refused = now, 0
             self._refused += 1
@@ -203,9 +202,9 @@ class AdminAuditMiddleware:
 
 def _audit_target(query: bytes) -> str | None:
     try:
-        asked = parse_qs(query.decode("latin-1"), max_num_fields=20)
+        parameters = parse_qs(query.decode("latin-1"), max_num_fields=20)
     except ValueError:
         return None
-    named = next((asked[name][0] for name in _TARGETS if name in asked), None)
-    # Who writes credentials into a URL is refused, and they are written down nowhere.
-    return None if named is None else name_or_digest(named.rpartition("@")[2], _PATH)
+    target = next((parameters[name][0] for name in _TARGETS if name in parameters), None)
+    # A URL with credentials is refused; they are not logged.
+    return None if target is None else name_or_digest(target.rpartition("@")[2], _PATH)

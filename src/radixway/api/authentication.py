@@ -63,10 +63,10 @@ class UnknownTenantError(ForbiddenError):
 
 
 class CallerAuthenticator:
-    """Tells tenants apart, where there are any.
+    """Identifies the tenant and user of requests.
 
-    With keys configured every request needs one, or a trusted hop that names its tenant; without, all are
-    the tenant `default`'s, unless a trusted hop says otherwise.
+    With keys configured every request needs one, or a trusted hop that names its tenant; without, requests
+    belong to the tenant `default`, unless a trusted hop names another.
     """
 
     def __init__(
@@ -87,9 +87,9 @@ class CallerAuthenticator:
         """Set the tenant and user of `request` from `scope`; return whether its routing headers are trusted.
 
         Raises:
-            UnauthorizedError: a key is needed, and there is none or not one that is known.
-            ForbiddenError: its key does not allow this, or it names a tenant that there is not.
-            TooManyWrongKeys: it is one more of many that are not known.
+            UnauthorizedError: a required key is missing or unknown.
+            ForbiddenError: its key does not allow this, or it names an unknown tenant.
+            TooManyWrongKeys: too many unknown keys came from there.
         """
         try:
             trusted, name, user = self._identify(scope)
@@ -133,8 +133,7 @@ class CallerAuthenticator:
         return None if self._ring is None else self._ring.find_key(scope["headers"])
 
     def count_wrong_key(self, scope: Scope) -> None:
-        """Count the unknown key of a request, if its `scope` has one. Raises HttpError (429) after too
-        many."""
+        """Count the unknown key in `scope`, if there is one. Raises HttpError (429) after too many."""
         if request_keys(scope["headers"]):
             self._attempts.count_wrong_key(scope)
 

@@ -1,6 +1,4 @@
-"""Authorization: which caller may use which paths. Without tenants, administrative calls need the admin's
-key. `/whoami` says what the caller's key allows.
-"""
+"""Authorization: the paths that each caller may use. `/whoami` returns what the caller's key allows."""
 
 import logging
 from collections.abc import Collection
@@ -31,14 +29,14 @@ _FOR_WORKERS = frozenset({"/workers", "/add_worker", "/remove_worker", "/drain_w
 
 
 class PathAuthorization:
-    """Asked for every path that FastAPI serves; it has nothing to do unless tenants have keys."""
+    """Checks every path that FastAPI serves, if tenants have keys."""
 
     def __init__(
-        self, config: GatewayConfig, room: TenantService | None, hosts: Collection[str] = ()
+        self, config: GatewayConfig, tenants: TenantService | None, hosts: Collection[str] = ()
     ) -> None:
         """`hosts`: under which browsers reach the gateway, beside its addresses."""
-        ring = None if room is None else room.ring
-        self.callers = CallerAuthenticator(config, ring, {} if room is None else room.tenancies)
+        ring = None if tenants is None else tenants.ring
+        self.callers = CallerAuthenticator(config, ring, {} if tenants is None else tenants.tenancies)
         self.origins = OriginCheck(
             hosts=hosts,
             origins=config.cors_origins,
@@ -53,11 +51,11 @@ class PathAuthorization:
         self._metrics_access = AdminAccess(
             config, self.callers, scopes=("admin", "metrics"), origins=self.origins
         )
-        self._names_tenants = self.access.needs_key or room is not None
+        self._names_tenants = self.access.needs_key or tenants is not None
         self._known_networks = (*config.admin_networks, *config.trusted_hops)
         if not self.callers.needs_keys and not is_loopback_host(config.host):
             advice = "give tenants keys (tenants.NAME.keys), or listen on 127.0.0.1"
-            log.warning("whoever reaches %s may ask: %s", config.host, advice)
+            log.warning("%s accepts requests without a key: %s", config.host, advice)
 
     def check_origin(self, scope: Scope) -> None:
         """Raise HttpError (403) where a page of another site may have sent `scope`.

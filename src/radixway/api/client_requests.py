@@ -31,8 +31,8 @@ async def run_while_connected(request: Request, work: Coroutine[Any, Any, T]) ->
             raise ClientDisconnectedError
         return working.result()
     finally:
-        for each in (working, leaving):
-            each.cancel()
+        for task in (working, leaving):
+            task.cancel()
         await asyncio.gather(working, leaving, return_exceptions=True)
 
 

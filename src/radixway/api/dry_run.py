@@ -1,8 +1,7 @@
-"""`POST /rehearse`: what would become of a chat completion, step by step, without asking a worker.
+"""`POST /rehearse`: how a chat completion would be handled, step by step, without calling a worker.
 
 The request goes through the same middlewares as real ones, up to where a worker would get it; its
-journal is the answer. For the operator alone: what the model would be told, system prompt and all, is part of
-it.
+journal is the answer. For the operator alone: the answer includes the complete prompt.
 """
 
 from collections.abc import Iterable
@@ -48,7 +47,7 @@ class DryRunReport(BaseModel):
     refusal: DryRunRefusal | None
 
 
-_ASKED: dict[str, Any] = {
+_OPENAPI_BODY: dict[str, Any] = {
     "requestBody": {
         "required": True,
         "description": "A body of /v1/chat/completions.",
@@ -70,16 +69,16 @@ def dry_run_routes(
     """Build `/rehearse`; `middlewares`: those that read a request and decide about it."""
     router = APIRouter(tags=["gateway"], dependencies=[Depends(access)])
 
-    async def look(request: Request) -> Reply:
+    async def stop_at_worker(request: Request) -> Reply:
         choice = await chooser.choose_worker(request)
         request.journal.add("select", choice)
         models = choice.worker.models
         model = request.model if request.model not in (None, "auto") else next(iter(models), None)
         raise _WorkerChosen(model, choice.worker.name, request.raw)
 
-    rehearsal = Pipeline(list(middlewares), look)
+    dry_run_pipeline = Pipeline(list(middlewares), stop_at_worker)
 
-    @router.post("/rehearse", response_model=DryRunReport, openapi_extra=_ASKED)
+    @router.post("/rehearse", response_model=DryRunReport, openapi_extra=_OPENAPI_BODY)
     async def rehearse(http: HttpRequest) -> DryRunReport:
         """Every step of the pipeline for a body of `/v1/chat/completions`, as a real one's journal has them.
 
@@ -87,35 +86,35 @@ def dry_run_routes(
         """
         raw = await http.body()
         request_id, headers, own = read_headers(http.scope["headers"])
-        asked = CHAT_COMPLETIONS.read(raw)
+        parsed = CHAT_COMPLETIONS.read(raw)
         request = Request(
             id=request_id,
             endpoint=CHAT_COMPLETIONS,
             path=CHAT_COMPLETIONS.path,
             journal=Journal(request_id),
             raw=raw,
-            model=asked.model,
+            model=parsed.model,
             headers=headers,
             is_dry_run=True,
         )
         if own:
             apply_gateway_headers(request, own)
-        return await _run_pipeline(rehearsal, request)
+        return await _run_pipeline(dry_run_pipeline, request)
 
     return router
 
 
-async def _run_pipeline(road: Pipeline, request: Request) -> DryRunReport:
+async def _run_pipeline(pipeline: Pipeline, request: Request) -> DryRunReport:
     report = DryRunReport(
         outcome="worker", model=None, worker=None, steps=[], sent=None, answer=None, refusal=None
     )
     try:
-        reply = await road(request)
+        reply = await pipeline(request)
         report.outcome, report.worker = "answered", reply.worker
         report.model = request.model
         report.answer = _decode_object(reply.body)
-    except _WorkerChosen as arrived:
-        report.model, report.worker, report.sent = arrived.model, arrived.worker, _decode_object(arrived.sent)
+    except _WorkerChosen as chosen:
+        report.model, report.worker, report.sent = chosen.model, chosen.worker, _decode_object(chosen.sent)
     except GatewayError as error:
         report.outcome = "refused"
         report.refusal = DryRunRefusal(

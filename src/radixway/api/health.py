@@ -35,7 +35,7 @@ def health_routes(
     @router.get("/health")
     async def health(request: Request) -> dict[str, Any]:
         """The gateway is alive; `degraded` names the parts of which something does not work. Administrators,
-        and keys of the scope `metrics`, are told how each part is; all others whether it works."""
+        and keys of the scope `metrics`, see how each part is; all others whether it works."""
         parts = {name: part for name, report in reports.items() if (part := report()) != {}}
         degraded = [name for name, part in parts.items() if _reports_problem(part)]
         summary: dict[str, Any] = {
@@ -108,10 +108,10 @@ def _reports_problem(part: Any) -> bool:
 
 
 def _wants_prometheus(request: Request) -> bool:
-    asked = request.query_params.get("format")
-    if asked is not None:
-        if asked not in ("json", "prometheus"):
+    requested = request.query_params.get("format")
+    if requested is not None:
+        if requested not in ("json", "prometheus"):
             raise BadRequest("format is json or prometheus", param="format")
-        return asked == "prometheus"
+        return requested == "prometheus"
     accept = request.headers.get("accept", "")
     return ("text/plain" in accept or "openmetrics" in accept) and "application/json" not in accept

@@ -22,7 +22,7 @@ _ERRORS = {
 def query_parameters(query: type[msgspec.Struct]) -> dict[str, Any]:
     """Return `parameters` of an operation whose query is decoded into `query`, for `openapi_extra`.
 
-    What a field is for is told by its `Meta(description=…)`.
+    A field's description is its `Meta(description=…)`.
     """
     parameters: list[dict[str, Any]] = []
     fields = msgspec.json.schema_components([query])[1][query.__name__]["properties"]

@@ -26,7 +26,7 @@ class _EraseBody(msgspec.Struct, forbid_unknown_fields=True):
     session: _Name | None = None
     request: _Name | None = None
     all: bool = False
-    """The whole tenant is meant: said aloud, for it cannot be taken back."""
+    """Erase the whole tenant; an explicit flag, because this cannot be undone."""
     workers: bool = False
     """Workers' prefix caches too, which are emptied for it."""
 
@@ -38,9 +38,9 @@ def erasure_routes(erasure: ErasureService, access: AdminAccess) -> APIRouter:
     @router.post("/admin/erase")
     async def erase(request: Request) -> JSONResponse:
         """Erase all data of the subject, in every component; 207: some are out of reach, and tried again."""
-        asked = await decode_body(request, _EraseBody)
-        subject = Subject(asked.tenant, asked.user, asked.session, asked.request, asked.workers)
-        if len(subject.given()) == 1 and not asked.all:
+        body = await decode_body(request, _EraseBody)
+        subject = Subject(body.tenant, body.user, body.session, body.request, body.workers)
+        if len(subject.given()) == 1 and not body.all:
             raise BadRequest("say whose: user, session or request; or all: true for the tenant", param="user")
         erased = await erasure.erase_everywhere(subject)
         return JSONResponse(erased.to_dict(), 200 if erased.is_complete else 207)
@@ -49,7 +49,7 @@ def erasure_routes(erasure: ErasureService, access: AdminAccess) -> APIRouter:
 
 
 def traffic_routes(traffic: TrafficFeed, access: AdminAccess) -> APIRouter:
-    """`/traffic`."""
+    """Build `/traffic`."""
     router = APIRouter(tags=["gateway"], dependencies=[Depends(access)])
 
     @router.get("/traffic", response_class=StreamingResponse)
@@ -76,7 +76,7 @@ _FIELDS: tuple[str, ...] = get_args(_By)
 _USUAL_DAYS = 30
 
 
-def usage_routes(room: TenantService | None, confined_to: Callable[[Request], str | None]) -> APIRouter:
+def usage_routes(tenants: TenantService | None, confined_to: Callable[[Request], str | None]) -> APIRouter:
     """`confined_to`: the tenant whose usage alone the call may see, None for everybody's."""
     router = APIRouter(tags=["tenants"])
 
@@ -84,30 +84,30 @@ def usage_routes(room: TenantService | None, confined_to: Callable[[Request], st
     async def usage(request: Request) -> dict[str, Any]:
         """Requests, tokens and costs from `from` to `to` (dates, UTC, both included; the last 30 days).
 
-        `by` says what they are told apart by: `day`, `tenant`, `model`, `category`, with commas between.
-        `tenant` asks for one alone. With it, or with a tenant's own key, its limits are told too.
+        `by` groups them: `day`, `tenant`, `model`, `category`, with commas between. `tenant` selects one;
+        with it, or with a tenant's own key, the report includes its limits.
         """
-        if room is None:
+        if tenants is None:
             raise GatewayError("nothing is counted: configure tenants", status=404, code="usage_off")
-        asked = request.query_params
+        query = request.query_params
         own = confined_to(request)
-        tenant = asked.get("tenant") or own
+        tenant = query.get("tenant") or own
         if own is not None and tenant != own:
             raise ForbiddenError(
                 f"this key is of the tenant {own!r}, and shows no other's usage", param="tenant"
             )
-        if tenant is not None and tenant not in room.tenancies:
+        if tenant is not None and tenant not in tenants.tenancies:
             raise BadRequest(f"tenant: there is no tenant {tenant[:80]!r}", param="tenant")
         today = datetime.now(UTC).date()
-        last = _parse_date(asked.get("to"), "to") or today
-        first = _parse_date(asked.get("from"), "from") or last - timedelta(days=_USUAL_DAYS - 1)
+        last = _parse_date(query.get("to"), "to") or today
+        first = _parse_date(query.get("from"), "from") or last - timedelta(days=_USUAL_DAYS - 1)
         if first > last:
             raise BadRequest("from: is later than to", param="from")
-        by = _parse_group_by(asked.get("by"))
+        by = _parse_group_by(query.get("by"))
         report: dict[str, Any] = {"from": first.isoformat(), "to": last.isoformat(), "by": by}
-        report["usage"] = room.usage_report(by, first, last, tenant)
+        report["usage"] = tenants.usage_report(by, first, last, tenant)
         if tenant is not None:
-            report["limits"] = await room.limits_of(tenant)
+            report["limits"] = await tenants.limits_of(tenant)
         return report
 
     return router

@@ -45,8 +45,7 @@ log = logging.getLogger(__name__)
 
 
 CALLER_SPAN = "radixway.caller"
-"""Where a scope says whose trace a request belongs to, by the word of somebody who is believed
-(`CallerSpan`)."""
+"""Scope key of the caller's span (`CallerSpan`), set by a trusted server."""
 
 
 _MAX_NOTE_CHARS = 500
@@ -83,7 +82,7 @@ class RequestHandler:
         self._book = book
         self._via = via
         self._callers = callers
-        self._in_hand = in_hand
+        self._in_flight = in_hand
         self._default_model = default_model
         self._tracing = tracing
         self._max_body_bytes = max_body_bytes
@@ -118,7 +117,7 @@ class RequestHandler:
                 request.journal.trace = self._tracing.start_trace(caller, believed=True)
             if own:
                 apply_gateway_headers(request, own)
-            self._in_hand.add_request(request)
+            self._in_flight.add_request(request)
             watch.watch(receive)
             await sent.send_reply(await self._chain(request))
         except ClientDisconnectedError:
@@ -136,12 +135,12 @@ class RequestHandler:
                 failure = DeadlineExceededError(f"no answer within {self._timeout_s:g} s")
             elif not sent.ended:
                 self._note_client_left(request)
-        except Exception as error:  # the rim: a defect of ours must not take the connection down
-            log.exception("request %s met a defect of the gateway", request_id)
+        except Exception as error:  # an unexpected error must not take the connection down
+            log.exception("request %s failed unexpectedly", request_id)
             failure = GatewayError(f"internal error ({type(error).__name__})")
         finally:
             watch.stop_watching()
-            self._in_hand.remove_request(request)
+            self._in_flight.remove_request(request)
             for chunks in request.open_streams:
                 await chunks.aclose()
         if failure is not None:
@@ -156,10 +155,10 @@ class RequestHandler:
         self._record_metrics(request, sent, failure)
 
     async def _read_request(self, request: Request, scope: Scope, receive: Receive) -> bool:
-        """Fill in who asks and what the body says; whether what is said of its way is believed.
+        """Fill in the caller and the fields of the body; return whether routing headers are trusted.
 
-        Who asks is known from the head: of a request without the key that it needs no body is read. Raises
-        HttpError for a mistake of either, ClientDisconnectedError.
+        The caller is known from the head: without a required key the body is not read. Raises HttpError,
+        ClientDisconnectedError.
         """
         if scope["method"] not in self._endpoint.methods:
             allowed = ", ".join(self._endpoint.methods)
@@ -168,16 +167,16 @@ class RequestHandler:
         trusted = self._callers.any and self._callers.authenticate(request, scope)
         request.journal.tenant, request.journal.user = request.caller.tenant, request.caller.user
         raw = await read_body(scope, receive, self._max_body_bytes)
-        asked = self._endpoint.read(raw)
-        model, stream, priority, ttft_slo_ms = asked[:4]
-        request.raw, request.model, request.stream, request.rids = raw, model, stream, asked.rids
+        parsed = self._endpoint.read(raw)
+        model, stream, priority, ttft_slo_ms = parsed[:4]
+        request.raw, request.model, request.stream, request.rids = raw, model, stream, parsed.rids
         if (
             model == DEFAULT_MODEL
             and (named := self._default_model.resolve_default_model(request.caller.policy)) is not None
         ):
             request.model = named
             request.edit(model=named)
-        request.claimed_user, request.answers = asked.user, asked.answers
+        request.claimed_user, request.answers = parsed.user, parsed.answers
         request.journal.user = request.user_or_claimed
         request.journal.add(
             "receive", surface=self._endpoint.name, model=model, stream=stream, bytes=len(raw)
@@ -187,10 +186,10 @@ class RequestHandler:
         if ttft_slo_ms is not None:
             request.ttft_s = ttft_slo_ms / 1e3
             request.edit(ttft_slo_ms=UNSET)
-        if asked.max_staleness is not None or asked.min_weight_version is not None:
-            request.max_staleness = asked.max_staleness
-            least = asked.min_weight_version
-            request.min_weight_version = None if least is None else str(least)
+        if parsed.max_staleness is not None or parsed.min_weight_version is not None:
+            request.max_staleness = parsed.max_staleness
+            min_version = parsed.min_weight_version
+            request.min_weight_version = None if min_version is None else str(min_version)
             request.edit(max_staleness=UNSET, min_weight_version=UNSET)
         if trusted:
             self._callers.apply_overrides(request, scope)
@@ -215,10 +214,10 @@ class RequestHandler:
             exchanges.record_error(surface, model, kind)
 
     async def _send_failure(self, request: Request, sent: _ResponseSender, error: HttpError) -> None:
-        said: dict[str, Any] = {"code": error.code, "status": error.status, "param": error.param}
+        details: dict[str, Any] = {"code": error.code, "status": error.status, "param": error.param}
         if not error.quotes:
-            said["message"] = str(error)[:_MAX_NOTE_CHARS]
-        request.journal.add("error", **said)
+            details["message"] = str(error)[:_MAX_NOTE_CHARS]
+        request.journal.add("error", **details)
         if isinstance(error, StreamBrokenError):
             self._metrics.exchanges.broken_streams.value += 1
         with suppress(TimeoutError):
@@ -252,7 +251,7 @@ class _ResponseSender:
         headers = reply.headers
         headers.append((b"x-radixway-worker", reply.worker.encode("latin-1")))
         if reply.chunks is None:
-            await self._send_whole(reply.status, headers, reply.body)
+            await self._send_complete(reply.status, headers, reply.body)
             return
         await self._send_start(reply.status, headers)
         await reply.chunks.pass_on(self._send_chunk)
@@ -261,14 +260,14 @@ class _ResponseSender:
     async def send_error(self, error: HttpError) -> None:
         """Send an error as the whole answer, or as the last event of a stream that has begun."""
         if not self.started:
-            await self._send_whole(error.status, error.headers(), error.body())
+            await self._send_complete(error.status, error.headers(), error.body())
         elif not self.ended:
             await self._send_end(error.event())
 
     async def _send_chunk(self, chunk: bytes) -> None:
         await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
 
-    async def _send_whole(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
+    async def _send_complete(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
         headers.append((b"content-length", b"%d" % len(body)))
         await self._send_start(status, headers)
         await self._send_end(body)

@@ -13,10 +13,10 @@ GATEWAY_PREFIXES = (
     *(b"x-vsr-", b"x-radixway-", b"x-worker-", b"x-prefill-", b"x-selected-model"),
     b"x-gateway-destination-",
 )
-"""What gateways, workers and Envoy take from each other and not from clients."""
+"""Headers that gateways, workers and Envoy accept from each other, not from clients."""
 # Believed only from a trusted hop, or about a connection that ends here.
 _STRIPPED = (b"x-forwarded-", b"x-real-ip", b"x-request-id", b"x-tenant-id", *GATEWAY_PREFIXES)
-# What a client would rather not show to whoever runs a worker.
+# Credentials, which are not for operators of workers.
 _CREDENTIAL = re.compile(rb"auth|token|secret|password|credential|cookie|api-?key|-jwt")
 _CACHE = (b"cache-control", b"x-vsr-cache-control")
 _OWN = frozenset(
@@ -77,8 +77,8 @@ def apply_gateway_headers(request: Request, own: dict[bytes, bytes]) -> None:
             message = "x-radixway-min-weight-version must be a version of 1 to 256 characters"
             raise BadRequest(message, param="x-radixway-min-weight-version")
         request.min_weight_version = version.decode(errors="replace")
-    if said := [own[name] for name in _CACHE if name in own]:
-        request.cache_control = b",".join(said).decode("latin-1")
+    if directives := [own[name] for name in _CACHE if name in own]:
+        request.cache_control = b",".join(directives).decode("latin-1")
     if (preference := own.get(b"x-radixway-preference")) is not None:
         request.preference = preference.decode(errors="replace")
 

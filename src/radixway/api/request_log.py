@@ -1,6 +1,4 @@
-"""The end of a request: the last entry of its journal, its line in the log, and its spans where it is
-traced.
-"""
+"""The end of a request: the last entry of its journal, its line in the log, and its spans if traced."""
 
 import logging
 from functools import partial
@@ -72,11 +70,11 @@ def log_request(request: Request, status: int, first_byte_s: float | None, error
         "first_byte_ms": None if first_byte_s is None else round(first_byte_s * 1e3, 3),
         "attempts": len(request.routing.attempted_workers),
     }
-    for step, _, said in reversed(journal.entries):
-        if step == "tokens" and isinstance(said, TokenUsage):
-            fields["prompt_tokens"] = said.prompt_tokens
-            fields["completion_tokens"] = said.completion_tokens
-            fields["cached_tokens"] = said.cached_tokens
+    for step, _, detail in reversed(journal.entries):
+        if step == "tokens" and isinstance(detail, TokenUsage):
+            fields["prompt_tokens"] = detail.prompt_tokens
+            fields["completion_tokens"] = detail.completion_tokens
+            fields["cached_tokens"] = detail.cached_tokens
             break
     log_fields(log, level, "request", fields)
 
@@ -90,9 +88,9 @@ def export_request_trace(
     first_byte_s: float | None,
     error: str | None,
 ) -> None:
-    """Export the spans of `request` if it is traced; they are built when somebody wants them, not here.
+    """Export the spans of `request` if it is traced; they are built on export, not here.
 
-    `method`: None where nobody asked over HTTP; `path` then says what was done.
+    `method`: None for a request that did not come over HTTP; `path` then names the operation.
     """
     journal, trace = request.journal, request.journal.trace
     if tracing is None or trace is None or not journal.is_traced:
@@ -116,43 +114,43 @@ def export_request_trace(
 
 
 class TracedPipeline:
-    """A pipeline for requests of ours, which no `RequestHandler` logs: answers of chats, and their titles.
+    """A pipeline for the gateway's own requests, which no `RequestHandler` logs: answers and titles of chats.
 
-    It ends with what the request has opened, which whoever made it closes, whatever became of it.
+    The log line and the trace are written when the caller closes the request's open streams.
     """
 
-    def __init__(self, road: Next, tracing: RequestTracer | None, what: str) -> None:
-        """`what`: the name of its spans."""
-        self._road = road
+    def __init__(self, pipeline: Next, tracing: RequestTracer | None, operation: str) -> None:
+        """`operation`: the name of its spans."""
+        self._pipeline = pipeline
         self._tracing = tracing
-        self._what = what
+        self._operation = operation
 
     async def __call__(self, request: Request) -> Reply:
         """Return the pipeline's reply to `request`. Raises what the pipeline raises."""
         if self._tracing is not None:
             request.journal.trace = self._tracing.start_trace(None, believed=True)
-        end = _LoggedChunks(request, self._tracing, self._what)
+        log_on_close = _LoggedChunks(request, self._tracing, self._operation)
         try:
-            reply = await self._road(request)
+            reply = await self._pipeline(request)
         except HttpError as error:
-            end.status, end.error = error.status, error.code
+            log_on_close.status, log_on_close.error = error.status, error.code
             raise
         finally:
-            request.open_streams.append(end)  # the last to be closed, so that all is known by then
-        end.status, end.first_byte_s = reply.status, request.journal.elapsed_s()
+            request.open_streams.append(log_on_close)  # closed last, when all is known
+        log_on_close.status, log_on_close.first_byte_s = reply.status, request.journal.elapsed_s()
         return reply
 
 
 class _LoggedChunks(Chunks):
     """Logs the request when it is closed."""
 
-    def __init__(self, request: Request, tracing: RequestTracer | None, what: str) -> None:
+    def __init__(self, request: Request, tracing: RequestTracer | None, operation: str) -> None:
         self.status = 499
         self.error: str | None = None
         self.first_byte_s: float | None = None
         self._request: Request | None = request
         self._tracing = tracing
-        self._what = what
+        self._operation = operation
 
     def __aiter__(self) -> Self:
         return self
@@ -166,5 +164,5 @@ class _LoggedChunks(Chunks):
             return
         log_request(request, self.status, self.first_byte_s, self.error)
         export_request_trace(
-            self._tracing, request, None, self._what, self.status, self.first_byte_s, self.error
+            self._tracing, request, None, self._operation, self.status, self.first_byte_s, self.error
         )

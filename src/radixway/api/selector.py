@@ -1,6 +1,4 @@
-"""The selector over HTTP, for data planes that carry requests themselves, and `/finish_session`: a
-conversation is over, and needs its worker no more.
-"""
+"""The selector over HTTP, for data planes that forward requests themselves, and `/finish_session`."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ from radixway.core.pipeline import (
     ModelNotServedError,
     NoWorkersError,
 )
-from radixway.core.pipeline import Request as RoadRequest
+from radixway.core.pipeline import Request as PipelineRequest
 from radixway.core.telemetry import Journal
 from radixway.routing import (
     AlreadyReservedError,
@@ -57,8 +55,8 @@ def affinity_routes(selector: Selector) -> APIRouter:
     async def finish_session(request: Request) -> dict[str, Any]:
         """Forget where the session was. May be called again, and for sessions never seen."""
         raw = await request.body()
-        said = decode_json(_decoder, raw) if raw else decode_query(request.query_params, _FinishSessionBody)
-        return {"session_id": said.session_id, "finished": selector.end_session(said.session_id)}
+        body = decode_json(_decoder, raw) if raw else decode_query(request.query_params, _FinishSessionBody)
+        return {"session_id": body.session_id, "finished": selector.end_session(body.session_id)}
 
     return router
 
@@ -101,11 +99,11 @@ def selector_routes(
 
     async def choose(raw: bytes) -> tuple[_SelectBody, WorkerChoice]:
         question: _SelectBody = decode_json(_question, raw)
-        road = RoadRequest(
+        inner = PipelineRequest(
             id="", endpoint=question.endpoint, path="", journal=Journal(""), raw=raw, model=question.model
         )
-        road.stream = question.stream
-        return question, await chooser.choose_worker(road, question.workers, question.session)
+        inner.stream = question.stream
+        return question, await chooser.choose_worker(inner, question.workers, question.session)
 
     @router.post("/select")
     async def select(request: Request) -> dict[str, Any]:
@@ -131,39 +129,39 @@ def selector_routes(
         return {"request_id": request_id} | _choice_object(choice)
 
     async def sign(request: Request) -> tuple[_ReservationBody, Any]:
-        said = await decode_body(request, _ReservationBody)
-        lease = reservations.find_lease(said.request_id)
+        body = await decode_body(request, _ReservationBody)
+        lease = reservations.find_lease(body.request_id)
         if lease is None:
-            message = f"there is no reservation {said.request_id!r}, or not any more"
+            message = f"there is no reservation {body.request_id!r}, or not any more"
             raise GatewayError(message, status=404, code="reservation_not_found", param="request_id")
-        return said, lease
+        return body, lease
 
     @router.post("/prefill_complete")
     async def prefill_complete(request: Request) -> dict[str, Any]:
         """The first token has come."""
-        said, lease = await sign(request)
+        body, lease = await sign(request)
         lease.mark_prefill_done()
-        return {"request_id": said.request_id}
+        return {"request_id": body.request_id}
 
     @router.post("/output_block")
     async def output_block(request: Request) -> dict[str, Any]:
         """The answer has filled `blocks` more blocks."""
-        said, lease = await sign(request)
-        lease.add_output_blocks(said.blocks)
-        return {"request_id": said.request_id}
+        body, lease = await sign(request)
+        lease.add_output_blocks(body.blocks)
+        return {"request_id": body.request_id}
 
     @router.post("/free")
     async def free(request: Request) -> dict[str, Any]:
         """The request has ended, however."""
-        said, _ = await sign(request)
-        reservations.release_reservation(said.request_id)
-        return {"request_id": said.request_id}
+        body, _ = await sign(request)
+        reservations.release_reservation(body.request_id)
+        return {"request_id": body.request_id}
 
     return router
 
 
 class WorkerChooser:
-    """Says where a request would go now; nothing is reserved."""
+    """Chooses the worker that a request would go to now; reserves nothing."""
 
     def __init__(self, registry: WorkerRegistry, selector: Selector, prompts: PromptReader) -> None:
         self._registry = registry
@@ -171,12 +169,12 @@ class WorkerChooser:
         self._prompts = prompts
 
     async def choose_worker(
-        self, road: RoadRequest, workers: Collection[str] | None = None, session: str | None = None
+        self, request: PipelineRequest, workers: Collection[str] | None = None, session: str | None = None
     ) -> WorkerChoice:
-        """Return the worker for `road`, among `workers` (URLs or names) if given. Raises GatewayError."""
-        model = None if road.model == ANY_MODEL else road.model
+        """Return the worker for `request`, among `workers` (URLs or names) if given. Raises GatewayError."""
+        model = None if request.model == ANY_MODEL else request.model
         candidates = _candidate_workers(self._registry, model, workers)
-        prompt = self._prompts.read_prompt(road, self._selector.policy_for_model(model), candidates)
+        prompt = self._prompts.read_prompt(request, self._selector.policy_for_model(model), candidates)
         if not isinstance(prompt, RoutingRequest):
             prompt = await prompt
             candidates = _candidate_workers(

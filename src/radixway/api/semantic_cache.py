@@ -41,8 +41,8 @@ class _WarmUpBody(msgspec.Struct, forbid_unknown_fields=True):
     entries: Annotated[list[KnownAnswer], Meta(min_length=1, max_length=10_000)]
 
 
-def cache_routes(room: CacheRoom, book: JournalStore, gate: PathAuthorization) -> APIRouter:
-    """Build the routes of the cache of `room`: statistics, purge, report, warm-up, comparison."""
+def cache_routes(service: CacheRoom, book: JournalStore, gate: PathAuthorization) -> APIRouter:
+    """Build the routes of the cache of `service`: statistics, purge, report, warm-up, comparison."""
     router = APIRouter(tags=["semantic cache"])
     admin = [Depends(gate.access)]
 
@@ -50,62 +50,62 @@ def cache_routes(room: CacheRoom, book: JournalStore, gate: PathAuthorization) -
     @router.get("/api/v1/response-cache/stats", dependencies=admin)
     async def stats() -> dict[str, Any]:
         """Entries, hits and misses, and why requests passed by."""
-        return await room.stats()
+        return await service.stats()
 
     @router.post("/cache/purge", dependencies=admin)
     @router.post("/api/v1/response-cache/invalidate", dependencies=admin)
     async def purge(request: Request) -> dict[str, Any]:
-        """Let go of the entries that agree with every field given: tenant, user, model, query, entry."""
-        asked = await decode_body(request, _PurgeBody)
-        query = None if asked.query is None else exact_digest(asked.query)
-        which = EntryFilter(asked.entry, asked.tenant, asked.user, asked.model, query)
-        if not which.given_fields() and not asked.all:
+        """Remove the entries that match every field given: tenant, user, model, query, entry."""
+        body = await decode_body(request, _PurgeBody)
+        query = None if body.query is None else exact_digest(body.query)
+        which = EntryFilter(body.entry, body.tenant, body.user, body.model, query)
+        if not which.given_fields() and not body.all:
             raise BadRequest("say which: tenant, user, model, query or entry; or all: true", param="all")
         return await removed(which)
 
     @router.post("/cache/flush", dependencies=admin)
     @router.post("/api/v1/response-cache/flush", dependencies=admin)
     async def flush() -> dict[str, Any]:
-        """Let go of everything."""
+        """Remove all entries."""
         return await removed(EntryFilter())
 
     @router.post("/cache/report")
     async def report(request: Request) -> dict[str, Any]:
-        """An answer from the cache was wrong: its entry goes, and the two questions are told apart.
+        """Report a wrong answer from the cache: its entry is removed, and the two questions no longer match.
 
-        Whoever got the answer knows its `x-request-id`; no admin key is needed. Tenants report answers of
+        A client knows its answer's `x-request-id`, so no admin key is needed. Tenants report answers of
         their own.
         """
-        asked = await decode_body(request, _ReportBody)
-        if (asked.request_id is None) == (asked.entry is None):
+        body = await decode_body(request, _ReportBody)
+        if (body.request_id is None) == (body.entry is None):
             raise BadRequest("give request_id or entry", param="request_id")
-        entry, pair = asked.entry or "", None
+        entry, pair = body.entry or "", None
         tenant = gate.visible_tenant(request)
-        if asked.request_id is not None:
-            entry, pair = hit_of(asked.request_id, tenant)
+        if body.request_id is not None:
+            entry, pair = hit_of(body.request_id, tenant)
         tenancy = None if tenant is None else gate.tenant_policy_of(request)
         namespace = None if tenancy is None else tenancy.cache_namespace or tenancy.name
-        return {"entry": entry, "removed": await room.cache.report_wrong(entry, pair, namespace)}
+        return {"entry": entry, "removed": await service.cache.report_wrong(entry, pair, namespace)}
 
     @router.post("/cache/warm-up", dependencies=admin)
     async def warm_up(request: Request) -> dict[str, Any]:
         """Keep answers that are known already; the lines of a warm-up file as a list."""
-        asked = await decode_body(request, _WarmUpBody)
-        for at, known in enumerate(asked.entries):
+        body = await decode_body(request, _WarmUpBody)
+        for at, known in enumerate(body.entries):
             try:
                 known.request_and_response()
             except ValueError as error:
                 raise BadRequest(str(error), param=f"entries.{at}") from None
-        return {"kept": await room.warm_up(asked.entries)}
+        return {"kept": await service.warm_up(body.entries)}
 
     @router.post("/cache/compare", dependencies=admin)
     async def compare(request: Request) -> dict[str, Any]:
         """Return how similar two questions are, and whether one's answer may stand for the other's."""
-        asked = await decode_body(request, _QuestionPairBody)
-        similarity = await room.cache.question_similarity(asked.one, asked.other)
+        body = await decode_body(request, _QuestionPairBody)
+        similarity = await service.cache.question_similarity(body.one, body.other)
         if similarity is None:
             raise GatewayError("the encoder cannot read them now", status=503, code="encoder_unavailable")
-        verdict = room.cache.verify(asked.one, asked.other, similarity)
+        verdict = service.cache.verify(body.one, body.other, similarity)
         return {
             "similarity": similarity,
             "same": verdict.same,
@@ -114,16 +114,16 @@ def cache_routes(room: CacheRoom, book: JournalStore, gate: PathAuthorization) -
         }
 
     async def removed(which: EntryFilter) -> dict[str, Any]:
-        count = await room.cache.purge_entries(which)
-        pending = room.behind.pending_removals if room.behind is not None else 0
+        count = await service.cache.purge_entries(which)
+        pending = service.behind.pending_removals if service.behind is not None else 0
         return {"removed": count, "pending_at_store": pending}
 
     def hit_of(request_id: str, tenant: str | None) -> tuple[str, tuple[str, str]]:
         journal = book.find_journal(request_id, tenant)
-        for step, _, said in journal.entries if journal is not None else ():
-            if step == "semantic_cache" and isinstance(said, dict) and "entry" in said:
-                asked_for, kept = said["questions"]
-                return said["entry"], (asked_for, kept)
+        for step, _, detail in journal.entries if journal is not None else ():
+            if step == "semantic_cache" and isinstance(detail, dict) and "entry" in detail:
+                question, cached_question = detail["questions"]
+                return detail["entry"], (question, cached_question)
         message = f"request {request_id!r} was not answered from the cache"
         raise GatewayError(message, status=404, code="cache_entry_not_found", param="request_id")
 

@@ -1,4 +1,4 @@
-"""SGLang's calls that concern a whole fleet: each reaches every worker, and says what each made of it.
+"""SGLang's calls for a whole fleet: each goes to every worker, and the reply has every worker's result.
 
 Pausing, aborting, flushing and new weights make sense only if all workers do them. Bodies pass untouched,
 tensors included, to every worker that is known and not removed, ready or not; `?worker=URL` (or a name, and
@@ -8,9 +8,8 @@ more than once) narrows that down. The answer has SGLang's `success` and `messag
      "workers": {"http://a:1": {"done": true, "status": 200, "answer": {…}},
                  "http://b:2": {"done": false, "status": null, "answer": "… connection refused"}}}
 
-200 if all did it; the workers' own 4xx if all say that the call is wrong; 502 otherwise.
-
-SGLang's questions, so that its clients can point at the gateway as they would at one engine.
+200 if all did it; the workers' own 4xx if all refuse; 502 otherwise. Calls that SGLang's clients make
+to one engine (`/get_model_info`, `/tokenize` …) go to one ready worker.
 """
 
 import asyncio
@@ -70,7 +69,7 @@ _named = msgspec.json.Decoder(_FleetCallFields)
 
 
 class FleetControl:
-    """The workers as one."""
+    """Calls that go to all workers of the fleet."""
 
     def __init__(
         self,
@@ -112,15 +111,15 @@ class FleetControl:
     async def abort_requests(self, request: Request) -> Response:
         """Abort the request that `request` names, wherever it is, or all of them."""
         call, named = await _read_fleet_call(request)
-        said = _decode_fields(call)
+        fields = _decode_fields(call)
         workers: Sequence[Worker] = ()
-        if said.abort_all is True:
+        if fields.abort_all is True:
             self._aborted.mark_all_aborted()
-        elif isinstance(said.rid, str) and said.rid:
-            self._aborted.mark_aborted(said.rid)
+        elif isinstance(fields.rid, str) and fields.rid:
+            self._aborted.mark_aborted(fields.rid)
             names = {
                 name
-                for found in self._in_hand.match_requests(said.rid)
+                for found in self._in_hand.match_requests(fields.rid)
                 for name in found.routing.active_workers
             }
             workers = [worker for worker in self._registry if worker.name in names]
@@ -194,17 +193,17 @@ def _decode_fields(call: FanOutCall) -> _FleetCallFields:
 
 
 def _requested_version(request: Request, call: FanOutCall) -> str | None:
-    said = _decode_fields(call)
+    fields = _decode_fields(call)
     if request.url.path == "/update_weight_version":
-        return parse_version(said.new_version)
-    return parse_version(said.weight_version) or parse_version(request.query_params.get("weight_version"))
+        return parse_version(fields.new_version)
+    return parse_version(fields.weight_version) or parse_version(request.query_params.get("weight_version"))
 
 
 def _reported_version(outcome: FanOutResult) -> str | None:
     if not isinstance(outcome.answer, dict):
         return None
-    said = outcome.answer
-    return parse_version(said.get("weight_version")) or parse_version(said.get("new_version"))
+    fields = outcome.answer
+    return parse_version(fields.get("weight_version")) or parse_version(fields.get("new_version"))
 
 
 def _combined_response(outcomes: Mapping[Worker, FanOutResult]) -> Response:
@@ -222,7 +221,7 @@ def _combined_response(outcomes: Mapping[Worker, FanOutResult]) -> Response:
     )
     if all(outcome.is_refused for outcome in outcomes.values()):
         status = statuses.pop() if len(statuses) == 1 else 400
-        error = HttpError("the workers refuse the call; `workers` has their words", status=status)
+        error = HttpError("all workers refused the call; `workers` has their answers", status=status)
         error.code = "refused_by_workers"
     return JSONResponse(msgspec.json.decode(error.body()) | reply, error.status)
 

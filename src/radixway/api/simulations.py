@@ -1,6 +1,4 @@
-"""`/simulate`: policies compared on a trace that is sent, made up, or taken from the latest requests.
-
-A simulation is a job in a process of its own; here it is asked for, looked at and ended."""
+"""`/simulate`: comparisons of policies on an uploaded, generated or recent trace, each a job in a process."""
 
 from __future__ import annotations
 
@@ -84,13 +82,13 @@ class _IdNumbers:
 def _prompt_and_length(journal: Journal) -> tuple[RoutingRequest, int] | None:
     prompt: RoutingRequest | None = None
     answered = 0
-    for _, _, said in journal.entries:
-        if isinstance(said, WorkerChoice):
-            prompt = said.request
-        elif isinstance(said, PairChoice):
-            prompt = said.answers.request
-        elif isinstance(said, TokenUsage):
-            answered += said.completion_tokens
+    for _, _, detail in journal.entries:
+        if isinstance(detail, WorkerChoice):
+            prompt = detail.request
+        elif isinstance(detail, PairChoice):
+            prompt = detail.answers.request
+        elif isinstance(detail, TokenUsage):
+            answered += detail.completion_tokens
     if prompt is None or not prompt.blocks or not answered:
         return None
     return prompt, answered
@@ -126,8 +124,8 @@ class SimulationList(BaseModel):
     limits: dict[str, float]
 
 
-def describe_job(job: SimulationJob, *, whole: bool = True) -> SimulationStatus:
-    """Describe `job`; `whole`: with its result."""
+def describe_job(job: SimulationJob, *, with_result: bool = True) -> SimulationStatus:
+    """Describe `job`; `with_result`: with its result."""
     task = job.task
     return SimulationStatus(
         id=job.id,
@@ -148,7 +146,7 @@ def describe_job(job: SimulationJob, *, whole: bool = True) -> SimulationStatus:
         total=job.total,
         took_s=job.took_s,
         error=job.error,
-        result=job.result if whole else None,
+        result=job.result if with_result else None,
     )
 
 
@@ -180,11 +178,11 @@ class _SimulateQuery(msgspec.Struct, forbid_unknown_fields=True):
     name: Annotated[str, Meta(max_length=120, description="what to call it")] = ""
 
 
-_ASKED = query_parameters(_SimulateQuery) | {
+_OPENAPI_EXTRA = query_parameters(_SimulateQuery) | {
     "requestBody": {
         "description": "A trace: a JSON object a line, gzipped or not (docs/routing.md#traces).",
         "content": {"application/x-ndjson": {"schema": {"type": "string", "format": "binary"}}},
-    },
+    }
 }
 
 
@@ -198,12 +196,12 @@ def simulation_routes(
     async def simulations() -> SimulationList:
         """Simulations that are remembered, newest first and without results; and what there is to choose."""
         return SimulationList(
-            simulations=[describe_job(job, whole=False) for job in reversed([*jobs])],
+            simulations=[describe_job(job, with_result=False) for job in reversed([*jobs])],
             samples=[RECENT, *SAMPLES],
             policies=[
-                each.model_fields["name"].default
-                for each in get_args(AnyPolicy)
-                if each is not CustomPolicyConfig
+                policy.model_fields["name"].default
+                for policy in get_args(AnyPolicy)
+                if policy is not CustomPolicyConfig
             ],
             limits={
                 "trace_bytes": section.most_trace_bytes,
@@ -214,17 +212,17 @@ def simulation_routes(
             },
         )
 
-    @router.post("/simulate", status_code=202, response_model=SimulationStatus, openapi_extra=_ASKED)
+    @router.post("/simulate", status_code=202, response_model=SimulationStatus, openapi_extra=_OPENAPI_EXTRA)
     async def simulate(request: Request) -> SimulationStatus:
         """Replay a trace under several policies; the answer comes at once, and the result when it is done."""
         if not section.enabled:
             message = "nothing is simulated here: simulations.enabled is false"
             raise GatewayError(message, status=404, code="simulations_off")
-        asked = decode_query(dict(request.query_params), _SimulateQuery)
-        task = _build_task(asked, section)
+        query = decode_query(dict(request.query_params), _SimulateQuery)
+        task = _build_task(query, section)
         try:
-            with jobs.prepare_job(asked.name or asked.sample or TRACE, task) as job:
-                await _write_trace(job, request, asked.sample)
+            with jobs.prepare_job(query.name or query.sample or TRACE, task) as job:
+                await _write_trace(job, request, query.sample)
         except SimulationQueueFullError as full:
             raise GatewayError(str(full), status=429, code="simulations_full", retry_after_s=10) from None
         return describe_job(job)
@@ -251,9 +249,9 @@ def simulation_routes(
             async for chunk in request.stream():
                 size += len(chunk)
                 if size > section.most_trace_bytes:
-                    most = section.most_trace_bytes
+                    limit = section.most_trace_bytes
                     raise BadBodyError(
-                        f"the trace has more than the {most} bytes allowed", status=413, code="body_too_large"
+                        f"the trace has more than {limit} bytes", status=413, code="body_too_large"
                     )
                 await asyncio.to_thread(file.write, chunk)
         if not size:
@@ -284,11 +282,11 @@ def simulation_routes(
     return router
 
 
-def _build_task(asked: _SimulateQuery, section: SimulationsConfig) -> SimulationTask:
-    if asked.workers > section.most_workers:
-        raise BadRequest(f"workers: at most {section.most_workers}, not {asked.workers}", param="workers")
+def _build_task(query: _SimulateQuery, section: SimulationsConfig) -> SimulationTask:
+    if query.workers > section.most_workers:
+        raise BadRequest(f"workers: at most {section.most_workers}, not {query.workers}", param="workers")
     try:
-        policies = parse_policies(asked.policies)
+        policies = parse_policies(query.policies)
     except ValueError as error:
         raise BadRequest(f"policies: {error}", param="policies") from None
     if any(isinstance(policy, CustomPolicyConfig) for policy in policies.values()):
@@ -300,15 +298,15 @@ def _build_task(asked: _SimulateQuery, section: SimulationsConfig) -> Simulation
         raise BadRequest(f"policies: at most {section.most_policies}", param="policies")
     task = SimulationTask(
         trace=TRACE,
-        policies=asked.policies,
-        workers=asked.workers,
-        kv_tokens=asked.kv_tokens,
-        speedup=asked.speedup,
-        events=asked.events,
-        event_delay_s=asked.event_delay_ms / 1e3,
-        engine=asked.engine,
-        block_tokens=asked.block_size,
-        limit=asked.limit,
+        policies=query.policies,
+        workers=query.workers,
+        kv_tokens=query.kv_tokens,
+        speedup=query.speedup,
+        events=query.events,
+        event_delay_s=query.event_delay_ms / 1e3,
+        engine=query.engine,
+        block_tokens=query.block_size,
+        limit=query.limit,
         most_requests=section.most_requests,
         memory_bytes=section.memory_bytes,
     )

@@ -1,6 +1,4 @@
-"""Lookup of the tokens that a conversation's text was sampled as: `/retrieve_from_text` and others, for
-trainers.
-"""
+"""Lookup of the tokens that a conversation's text was sampled as, for trainers: `/retrieve_from_text` …"""
 
 import asyncio
 from base64 import b64encode
@@ -43,14 +41,14 @@ def trajectory_routes(tries: TrieRegistry | None, tokenizer_of: TokenizerOf) -> 
     @router.post("/retrieve_from_text")
     async def retrieve_from_text(request: Request) -> dict[str, Any]:
         """Tokens, loss mask and log-probabilities of a whole text, and how much of that is a record."""
-        asked = await decode_body(request, _RetrieveTextBody)
-        return await answer(asked, asked.text)
+        body = await decode_body(request, _RetrieveTextBody)
+        return await answer(body, body.text)
 
     @router.post("/retrieve_from_messages_template")
     async def retrieve_from_messages_template(request: Request) -> dict[str, Any]:
         """Return the tokens of messages, as the model's chat template writes them."""
-        asked = await decode_body(request, _RetrieveMessagesBody)
-        _, tokenizer = await tokenizer_of(asked.model)
+        body = await decode_body(request, _RetrieveMessagesBody)
+        _, tokenizer = await tokenizer_of(body.model)
         if tokenizer is None:
             raise BadRequest(
                 "there is no tokenizer for this model: set trajectories.tokenizer", param="model"
@@ -61,28 +59,28 @@ def trajectory_routes(tries: TrieRegistry | None, tokenizer_of: TokenizerOf) -> 
             text = await asyncio.to_thread(
                 render_chat,
                 tokenizer,
-                asked.messages,
-                tools=asked.tools,
-                add_generation_prompt=asked.add_generation_prompt,
-                arguments=asked.chat_template_kwargs,
+                body.messages,
+                tools=body.tools,
+                add_generation_prompt=body.add_generation_prompt,
+                arguments=body.chat_template_kwargs,
             )
         except TemplateError as error:
             raise BadRequest(str(error), param=error.param) from None
-        return await answer(asked, text)
+        return await answer(body, text)
 
-    async def answer(asked: _RetrieveFields, text: str) -> dict[str, Any]:
+    async def answer(body: _RetrieveFields, text: str) -> dict[str, Any]:
         if tries is None:
             message = "nothing is recorded: start with --trajectories or trajectories.enabled"
             raise GatewayError(message, status=404, code="trajectories_off")
-        trie = await tries.trie_for(asked.model)
-        found = trie.store.match_prefix(text, asked.session_id, whole=True)
+        trie = await tries.trie_for(body.model)
+        found = trie.store.match_prefix(text, body.session_id, whole=True)
         trie.count_lookup(found)
         try:
             retrieval = TokenRetrieval(trie.store, text, found, trie.encoder)
             retrieved = retrieval.join_tokens(await asyncio.to_thread(retrieval.encode_rest))
         except ValueError as error:
             raise _not_exact_error(str(error)) from None
-        if asked.strict and not retrieved.exact:
+        if body.strict and not retrieved.exact:
             raise _not_exact_error(_inexact_reason(retrieved))
         return _retrieved_object(text, retrieved)
 

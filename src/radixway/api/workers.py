@@ -1,6 +1,6 @@
 """Adding, draining, removing and listing workers, as the Slime router's users know it.
 
-Workers that say themselves that they are there: `/workers`.
+`/workers` is where workers register themselves.
 """
 
 from typing import Any, Protocol
@@ -24,10 +24,7 @@ def worker_routes(
 
     @router.post("/add_worker", dependencies=guarded)
     async def add_worker(request: Request) -> dict[str, Any]:
-        """Take a worker in, or update one. It serves as soon as it answers its first health check.
-
-        If it is well it does so before this returns.
-        """
+        """Add or update a worker. It serves once it passes its first health check, awaited here."""
         await health.wait_first_probe(
             membership.join_worker(API, parse_worker(await read_worker_fields(request)))
         )
@@ -125,7 +122,7 @@ _OTHER_NAMES = {"worker_url", "worker_type", "bootstrap_port", "model", "ttl_s"}
 
 
 class WorkerRegistrar(Protocol):
-    """The keeper of workers' leases."""
+    """The registry of workers' leases."""
 
     most_ttl_s: float
 
@@ -155,7 +152,7 @@ def registration_routes(
 
     @router.post("/workers", dependencies=guarded)
     async def register(request: Request) -> dict[str, Any]:
-        """A worker is there, for `ttl_s` seconds; the same call again is its heartbeat."""
+        """Register a worker for `ttl_s` seconds; the same call again is its heartbeat."""
         fields = await read_worker_fields(request)
         known = WorkerSettings.model_fields.keys() | _OTHER_NAMES
         unknown = next((name for name in fields if name not in known), None)
@@ -179,7 +176,7 @@ def registration_routes(
 
     @router.delete("/workers", dependencies=guarded)
     async def deregister(request: Request) -> dict[str, Any]:
-        """A worker leaves: it gets nothing new, and is forgotten when it has nothing in hand."""
+        """Deregister a worker: it gets nothing new, and is forgotten when its requests have ended."""
         fields = await read_worker_fields(request)
         try:
             worker = find_worker(registry, fields)
@@ -209,15 +206,15 @@ def _registration_state(url: str, worker: Worker | None) -> dict[str, Any]:
     return {"url": url, "state": worker.state.value, "in_flight": worker.load.requests}
 
 
-def _read_ttl(given: Any, most_s: float) -> float | None:
+def _read_ttl(given: Any, max_s: float) -> float | None:
     if given is None:
         return None
     try:
         ttl_s = float(given)  # a query can only carry text
     except (TypeError, ValueError):
         ttl_s = 0.0
-    if isinstance(given, bool) or not 0 < ttl_s <= most_s:
+    if isinstance(given, bool) or not 0 < ttl_s <= max_s:
         raise BadRequest(
-            f"ttl_s must be a number of seconds, more than 0 and at most {most_s:g}", param="ttl_s"
+            f"ttl_s must be a number of seconds, more than 0 and at most {max_s:g}", param="ttl_s"
         )
     return ttl_s

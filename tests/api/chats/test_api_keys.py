@@ -64,8 +64,8 @@ async def gateway(
 
 
 def room(gateway: RunningGateway) -> ChatService:
-    assert gateway.gateway.chats is not None and gateway.gateway.chats.room is not None
-    return gateway.gateway.chats.room
+    assert gateway.gateway.chats is not None and gateway.gateway.chats.service is not None
+    return gateway.gateway.chats.service
 
 
 async def test_a_tenants_key_chats_as_the_user_it_names(gateway: RunningGateway) -> None:

@@ -180,8 +180,8 @@ async def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
     }
     tenants = {"acme": {"keys": [{"key": "key-of-acme", "user": "eve"}]}}
     async with running_gateway(chat=chat, tenants=tenants) as gateway:
-        assert gateway.gateway.chats is not None and gateway.gateway.chats.room is not None
-        yield Place(gateway, gateway.gateway.chats.room)
+        assert gateway.gateway.chats is not None and gateway.gateway.chats.service is not None
+        yield Place(gateway, gateway.gateway.chats.service)
 
 
 def _routes(app: FastAPI) -> set[tuple[str, str]]:

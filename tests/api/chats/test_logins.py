@@ -109,8 +109,8 @@ async def test_no_code_token_or_key_is_written_down(
     _, pair = await come_back(gateway, "keycloak", **back)
     await come_back(gateway, "keycloak", **back)
     tokens = [pair[name]["access_token"] for name in ("access_token", "refresh_token")]
-    assert gateway.gateway.chats is not None and gateway.gateway.chats.room is not None
-    room = gateway.gateway.chats.room
+    assert gateway.gateway.chats is not None and gateway.gateway.chats.service is not None
+    room = gateway.gateway.chats.service
     _, key = await room.api_keys.create_key("k", KeyScope.WORKER)
     for token in (*tokens, key, room.secrets.root_token):
         headers = {"Authorization": f"Bearer {token}", "X-API-Key": token, "Refresh": token}

@@ -94,8 +94,8 @@ def _problem(told: Any) -> str | None:
 
 def _database(gateway: RunningGateway) -> ChatDatabase:
     chats = gateway.gateway.chats
-    assert chats is not None and chats.room is not None
-    return chats.room.database
+    assert chats is not None and chats.service is not None
+    return chats.service.database
 
 
 async def _until(gateway: RunningGateway, holds: Callable[[Any], bool]) -> Any:

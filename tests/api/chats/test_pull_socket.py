@@ -460,8 +460,8 @@ async def test_a_worker_that_is_not_heard_of_any_more_is_let_go(
 
 def _room(gateway: RunningGateway) -> ChatService:
     chats = gateway.gateway.chats
-    assert chats is not None and chats.room is not None
-    return chats.room
+    assert chats is not None and chats.service is not None
+    return chats.service
 
 
 async def _sessions(gateway: RunningGateway) -> tuple[int, list[dict[str, Any]]]:

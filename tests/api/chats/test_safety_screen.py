@@ -330,8 +330,8 @@ async def test_a_question_under_judgement_can_be_stopped_and_does_not_keep_other
             service.hangs = False
             await eve.asked("Why?")
             await worker.finish(await worker.work(), "Hi")
-            assert gateway.gateway.chats is not None and gateway.gateway.chats.room is not None
-            assert await gateway.gateway.chats.room.answers.cancel_answer("eve", stuck["id"])
+            assert gateway.gateway.chats is not None and gateway.gateway.chats.service is not None
+            assert await gateway.gateway.chats.service.answers.cancel_answer("eve", stuck["id"])
             assert (await eve.heard(stuck))[-1]["error"] == "Cancelled"
             others = [await eve.asked("And?"), await eve.asked("Or?")]  # there is room for two again
             for _ in others:

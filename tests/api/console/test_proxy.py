@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-from radixway.api.console import proxy as doors
+from radixway.api.console import proxy
 from radixway.api.console.process import private_socket_directory
 from radixway.core.http import AppServer, bind_tcp, bind_unix
 from support.running_gateway import running_gateway
@@ -189,7 +189,7 @@ async def test_a_name_of_the_gateways_own_opens_it_and_a_proxy_on_this_machine_c
 
 async def test_a_stranger_finds_it_closed_where_there_is_no_key(visitor):
     async with running_gateway(gateway={"drain_s": 1}) as gateway:
-        door = doors.ConsoleProxy(
+        door = proxy.ConsoleProxy(
             gateway.gateway.config.console, gateway.gateway, gateway.gateway.authorization.access
         )
 
@@ -249,7 +249,7 @@ async def test_a_tab_whose_console_was_killed_with_its_gateway_is_led_to_another
 
 async def test_a_gateway_without_the_package_says_what_to_install(visitor, monkeypatch):
     async with running_gateway() as gateway:
-        monkeypatch.setattr(doors, "find_spec", lambda _: None)
+        monkeypatch.setattr(proxy, "find_spec", lambda _: None)
         status, _, page = await get(visitor, gateway, "/console")
         assert status == 200 and "pip install" in page
         status, _, told = await get(visitor, gateway, "/console", accept="application/json")

@@ -132,7 +132,7 @@ async def test_a_search_finds_what_fits(wanted, found):
 
 async def test_a_call_looks_at_so_many_and_says_where_to_go_on():
     book = book_of(ended("needle"), *(ended(str(number)) for number in range(700)))
-    search = RequestSearch(book, free, most_examined=300)
+    search = RequestSearch(book, free, max_examined=300)
     page = await search.search_requests(RequestFilter(text="needle"), None, 10)
     assert page.rows == [] and page.examined == 300 and page.next is not None
     page = await search.search_requests(RequestFilter(text="needle"), page.next, 10)

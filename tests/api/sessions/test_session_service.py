@@ -31,108 +31,108 @@ async def any_model(model: str | None) -> tuple[str, Any]:
 
 
 @asynccontextmanager
-async def open_keeper(path: Path | None = None) -> AsyncIterator[SessionService]:
-    keeper = SessionService(TrajectoriesConfig(sessions={"path": path}), any_model)
-    async with running([keeper]):
-        yield keeper
+async def open_service(path: Path | None = None) -> AsyncIterator[SessionService]:
+    service = SessionService(TrajectoriesConfig(sessions={"path": path}), any_model)
+    async with running([service]):
+        yield service
 
 
-async def begin(keeper: SessionService, session: AgentSession) -> PendingCall:
-    return (await keeper.begin_turn(session, QUESTION, await keeper.codec_for("m")))[1]
+async def begin(service: SessionService, session: AgentSession) -> PendingCall:
+    return (await service.begin_turn(session, QUESTION, await service.codec_for("m")))[1]
 
 
-async def end(keeper: SessionService, session: AgentSession, turn: PendingCall, call_id: str = "c") -> None:
+async def end(service: SessionService, session: AgentSession, turn: PendingCall, call_id: str = "c") -> None:
     answer = SampledTokens([5, 6], "Hi", array("f", [-0.5, -0.5]), sampled_spans(2, "1"), "1", None)
-    await keeper.record_call(
-        session, turn, call_id, answer, await keeper.codec_for("m"), answer=ANSWER, finish="stop"
+    await service.record_call(
+        session, turn, call_id, answer, await service.codec_for("m"), answer=ANSWER, finish="stop"
     )
 
 
 async def test_no_call_begins_in_a_session_that_was_finished_while_its_prompt_was_made() -> None:
-    async with open_keeper() as keeper:
-        session = await keeper.create_session("s")
-        await keeper.finish_session(session)
+    async with open_service() as service:
+        session = await service.create_session("s")
+        await service.finish_session(session)
         with pytest.raises(SessionConflictError, match="finished"):
-            await begin(keeper, session)
+            await begin(service, session)
         assert not session.turns
 
 
 async def test_a_call_that_could_not_be_written_is_none(tmp_path: Path, monkeypatch: Any) -> None:
     path = tmp_path / "sessions.db"
-    async with open_keeper(path) as keeper:
-        session = await keeper.create_session("s")
+    async with open_service(path) as service:
+        session = await service.create_session("s")
         with monkeypatch.context() as full:
 
             def write_call(*_: Any) -> None:
                 raise sqlite3.OperationalError("database or disk is full")
 
-            full.setattr(keeper._archive, "write_call", write_call)
+            full.setattr(service._archive, "write_call", write_call)
             with pytest.raises(SessionArchiveError):
-                await end(keeper, session, await begin(keeper, session), "lost")
+                await end(service, session, await begin(service, session), "lost")
         assert not session.calls
-        await end(keeper, session, await begin(keeper, session), "kept")
+        await end(service, session, await begin(service, session), "kept")
         session.check()
-    async with open_keeper(path) as keeper:
-        assert list((await keeper.find_session("s")).calls) == ["kept"]
+    async with open_service(path) as service:
+        assert list((await service.find_session("s")).calls) == ["kept"]
 
 
 async def test_a_deleted_session_is_not_written_again(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
-    async with open_keeper(path) as keeper:
-        session = await keeper.create_session("s")
-        await keeper.delete_session(session)
-        await keeper.finish_session(session)
-    async with open_keeper(path) as keeper:
-        assert len(keeper.book) == 0
+    async with open_service(path) as service:
+        session = await service.create_session("s")
+        await service.delete_session(session)
+        await service.finish_session(session)
+    async with open_service(path) as service:
+        assert len(service.book) == 0
 
 
 async def test_an_export_leaves_out_what_somebody_else_collects_meanwhile() -> None:
-    async with open_keeper() as keeper:
-        sessions = [await keeper.create_session(name) for name in ("one", "two")]
+    async with open_service() as service:
+        sessions = [await service.create_session(name) for name in ("one", "two")]
         for session in sessions:
-            await end(keeper, session, await begin(keeper, session), session.id)
-            await keeper.finish_session(session)
-        lines = stream_json_lines(keeper, sessions)
+            await end(service, session, await begin(service, session), session.id)
+            await service.finish_session(session)
+        lines = stream_json_lines(service, sessions)
         assert b'"one"' in await anext(lines)
-        await keeper.mark_collected(sessions[1])
+        await service.mark_collected(sessions[1])
         assert [line async for line in lines] == []
         with pytest.raises(GatewayError, match="was collected"):
-            keeper.check_readable(sessions[1])
+            service.check_readable(sessions[1])
 
 
 async def test_models_that_are_only_names_are_forgotten() -> None:
-    async with open_keeper() as keeper:
+    async with open_service() as service:
         for number in range(200):
-            await keeper.codec_for(f"model {number}")
-        assert len(keeper._codecs) <= 64
+            await service.codec_for(f"model {number}")
+        assert len(service._codecs) <= 64
 
 
 async def test_a_file_that_is_none_of_ours_is_refused_in_words(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("Not a database, however long one looks at it. " * 100)
     with pytest.raises(ConfigError, match=r"trajectories\.sessions\.path"):
-        async with open_keeper(path):
+        async with open_service(path):
             pass
 
 
 async def test_somebody_is_forgotten_whose_call_is_under_way_as_soon_as_it_ends() -> None:
-    async with open_keeper() as keeper:
+    async with open_service() as service:
         hers, his = (
-            await keeper.session_for_call("hers", user="alice"),
-            await keeper.session_for_call("his", user="bob"),
+            await service.session_for_call("hers", user="alice"),
+            await service.session_for_call("his", user="bob"),
         )
         for session in (hers, his):
-            await end(keeper, session, await begin(keeper, session), session.id)
-        store = keeper.book.store
+            await end(service, session, await begin(service, session), session.id)
+        store = service.book.store
         whole = store.tokens
-        turn = await begin(keeper, hers)
+        turn = await begin(service, hers)
         with pytest.raises(CannotErase, match="under way"):
-            await keeper.erase(Subject("default", "alice"))
-        assert keeper.book.find_session("hers") is None
-        await end(keeper, hers, turn, "late")
-        assert await keeper.erase(Subject("default", "alice")) == 0
+            await service.erase(Subject("default", "alice"))
+        assert service.book.find_session("hers") is None
+        await end(service, hers, turn, "late")
+        assert await service.erase(Subject("default", "alice")) == 0
         assert store.tokens == whole, "both said the same: his record stays"
-        assert await keeper.erase(Subject("default", session="his")) == 1
+        assert await service.erase(Subject("default", session="his")) == 1
         assert store.tokens == 0
         store.check()
 
@@ -141,18 +141,18 @@ async def test_what_the_file_could_not_forget_is_not_taken_for_forgotten(
     tmp_path: Path, monkeypatch: Any
 ) -> None:
     path = tmp_path / "sessions.db"
-    async with open_keeper(path) as keeper:
-        session = await keeper.session_for_call("hers", user="alice")
-        await end(keeper, session, await begin(keeper, session))
+    async with open_service(path) as service:
+        session = await service.session_for_call("hers", user="alice")
+        await end(service, session, await begin(service, session))
         with monkeypatch.context() as full:
 
             def delete(*_: Any) -> None:
                 raise sqlite3.OperationalError("database is locked")
 
-            full.setattr(keeper._archive, "delete_session", delete)
+            full.setattr(service._archive, "delete_session", delete)
             for _ in range(2):
                 with pytest.raises(CannotErase):
-                    await keeper.erase(Subject("default", "alice"))
-        await keeper.erase(Subject("default", "alice"))
-    async with open_keeper(path) as keeper:
-        assert len(keeper.book) == 0
+                    await service.erase(Subject("default", "alice"))
+        await service.erase(Subject("default", "alice"))
+    async with open_service(path) as service:
+        assert len(service.book) == 0

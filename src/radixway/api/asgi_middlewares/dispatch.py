@@ -1,9 +1,7 @@
-"""One run of the application within: its answer as it comes, and its end whatever becomes of the answer.
+"""Runs the `dispatch(request, call_next)` of Starlette's BaseHTTPMiddleware, and can call next again.
 
-Runs the `dispatch(request, call_next)` of Starlette's BaseHTTPMiddleware, and can call next again.
-
-Starlette's own way gives the body to the first call alone, and has one channel for the answers of all: a
-middleware that tried a second time never reached a worker.
+Starlette gives the body to the first call only and has one channel for all answers, so that a middleware
+that retried never reached a worker.
 """
 
 import asyncio
@@ -37,8 +35,8 @@ class InnerCall:
     def __init__(self, app: App, scope: Scope, body: bytes) -> None:
         self._unread_body: bytes | None = body
         self._left = asyncio.Event()
-        self._heard = False
-        """The application has returned or raised."""
+        self._is_outcome_read = False
+        """The caller has read whether the application returned or raised."""
         self._messages: asyncio.Queue[Message | None] = asyncio.Queue(maxsize=1)
         self._task = asyncio.create_task(self._run_app(app, scope))
 
@@ -57,8 +55,8 @@ class InnerCall:
         while not self._messages.empty():
             self._messages.get_nowait()
         await asyncio.wait({self._task})
-        if not self._heard and not self._task.cancelled() and (error := self._task.exception()):
-            log.error("an answer ended in a defect after its last word", exc_info=error)
+        if not self._is_outcome_read and not self._task.cancelled() and (error := self._task.exception()):
+            log.error("the application failed unexpectedly after its last message", exc_info=error)
 
     def cancel(self) -> None:
         """End it at once: the server is stopping."""
@@ -97,7 +95,7 @@ class InnerCall:
                 yield chunk
 
     async def _raise_app_error(self) -> None:
-        self._heard = True
+        self._is_outcome_read = True
         await self._task
 
 
@@ -157,15 +155,15 @@ class DispatchAdapter:
             calls.append(call := InnerCall(self._app, *await _forwarded_request(given)))
             return await call.start_response()
 
-        async def send_watched(message: Message) -> None:
+        async def send_and_watch(message: Message) -> None:
             if message["type"] == "http.response.body" and not message.get("more_body", False):
-                watch.stop_watching()  # from here on the server calls every end a departure
+                watch.stop_watching()  # after this the server reports every end as a disconnect
             await send(message)
 
         watch.watch(receive)
         try:
             response = await self._dispatch(request, call_next)
-            await response(scope, _receive_nothing, send_watched)
+            await response(scope, _receive_nothing, send_and_watch)
         except asyncio.CancelledError:
             if watch.ended_by is None:
                 for call in calls:
@@ -201,7 +199,7 @@ class ReplayableRequest(Request):
         self._parsed = _UNREAD
 
     async def json(self) -> Any:
-        """The decoded body. Raises ValueError; if nobody catches it, the client is told with 400."""
+        """Return the decoded body. Raises ValueError, which becomes a 400 unless a middleware catches it."""
         if self._parsed is _UNREAD:
             try:
                 self._parsed = json.loads(self._body)

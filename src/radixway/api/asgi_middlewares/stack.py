@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class SlimeRouter:
-    """The gateway's workers, its configuration by Slime's names, and room for attributes.
+    """The gateway's workers, its configuration by Slime's names, and any attributes that middlewares set.
 
     A middleware may set any attribute for others to read. `radix_tree` is one with a meaning: what its
     `get_stats()` returns is the `cache` of `GET /metrics`.
@@ -45,7 +45,7 @@ class SlimeRouter:
         return list(self.worker_urls)
 
     def add_worker(self, url: str) -> None:
-        """Take a worker in. Raises ValueError if `url` is none of a worker."""
+        """Add a worker. Raises ValueError if `url` is no worker's URL."""
         self._membership.join_worker(API, WorkerSettings(url=url))
 
     def remove_worker(self, url: str) -> bool:
@@ -94,7 +94,7 @@ def _slime_arguments(config: Config) -> SimpleNamespace:
 
 
 def wrap_application(app: App, paths: Sequence[str], router: SlimeRouter, max_body_bytes: int) -> App:
-    """Put `app` within the ASGI middlewares among `paths`, outermost first. Raises ConfigError."""
+    """Wrap `app` in the ASGI middlewares among `paths`, outermost first. Raises ConfigError."""
     wrapped = app
     for path in reversed(paths):
         middleware = import_class(path)
@@ -121,7 +121,7 @@ def _build_layer(path: str, middleware: type, app: App, router: SlimeRouter, max
 def _takes_router(middleware: type) -> bool:
     """Return whether `middleware` accepts the `router` argument; Starlette's own do not."""
     parameters = signature(middleware).parameters
-    return "router" in parameters or any(each.kind is Parameter.VAR_KEYWORD for each in parameters.values())
+    return "router" in parameters or any(item.kind is Parameter.VAR_KEYWORD for item in parameters.values())
 
 
 class _ErrorBoundary:
@@ -144,6 +144,6 @@ class _ErrorBoundary:
             if begun:
                 raise
             if not isinstance(error, HttpError):
-                log.error("a middleware met a defect", exc_info=error)
+                log.error("a middleware failed unexpectedly", exc_info=error)
                 error = HttpError(f"internal error ({type(error).__name__}) in a middleware")
             await error_response(error)(scope, receive, send)

@@ -26,26 +26,28 @@ _PRIVATE = {"cache-control": "no-store", "referrer-policy": "no-referrer"}
 Name = Annotated[str, Path(max_length=64)]
 
 
-def auth_routes(room: ChatService, who: ChatAuthenticator, access: AdminAccess | None = None) -> APIRouter:
+def auth_routes(
+    service: ChatService, auth: ChatAuthenticator, access: AdminAccess | None = None
+) -> APIRouter:
     """Build logins and tokens; `access` is the operator's."""
     router = APIRouter(prefix="/auth", tags=["auth"])
 
     @router.get("/check")
-    async def check(user: Annotated[str, Depends(who.require_user)]) -> str:
+    async def check(user: Annotated[str, Depends(auth.require_user)]) -> str:
         """Return the id of the token's user."""
         return user
 
     @router.get("/providers")
     async def providers() -> list[str]:
         """List the providers by which users may log in."""
-        debug = ["debug"] if room.config.allow_debug_auth else []
-        ours = [name for name in room.logins.names if name in _PUBLISHED]
-        return ours + debug + [name for name in room.logins.names if name not in _PUBLISHED]
+        debug = ["debug"] if service.config.allow_debug_auth else []
+        ours = [name for name in service.logins.names if name in _PUBLISHED]
+        return ours + debug + [name for name in service.logins.names if name not in _PUBLISHED]
 
     @router.get("/refresh")
     async def refresh(refresh: Annotated[str, Header(min_length=1, max_length=8192)]) -> dict[str, Any]:
         """A new pair of tokens for a refresh token, which serves once."""
-        pair = await room.token_issuer.refresh_pair(refresh)
+        pair = await service.token_issuer.refresh_pair(refresh)
         return {"access_token": pair.access, "token_type": "bearer"} | {"refresh_token": pair.refresh}
 
     @router.get("/login/debug")
@@ -53,23 +55,23 @@ def auth_routes(room: ChatService, who: ChatAuthenticator, access: AdminAccess |
         username: Annotated[str, Query(min_length=1, max_length=256)], state: str = "{}"
     ) -> None:
         """Redirect to the callback, as real providers do."""
-        _require_debug_auth(room)
+        _require_debug_auth(service)
         query = urlencode({"code": username, "state": state})
         raise HTTPException(302, headers={"Location": f"/auth/callback/debug?{query}"})
 
     @router.get("/callback/debug")
     async def debug_callback(code: Annotated[str, Query(max_length=256)]) -> dict[str, Any]:
         """Issue tokens for a user of the name `code`."""
-        _require_debug_auth(room)
+        _require_debug_auth(service)
         if not code:
             raise HTTPException(400, "Username is required")
-        user = await room.accounts.enroll_user(DEFAULT_TENANT, "debug", code, code, new_id=code)
-        return token_pair_object(await room.token_issuer.issue_pair(user.id))
+        user = await service.accounts.enroll_user(DEFAULT_TENANT, "debug", code, code, new_id=code)
+        return token_pair_object(await service.token_issuer.issue_pair(user.id))
 
     @router.get("/login/{provider}", status_code=302, response_class=RedirectResponse)
     async def login(provider: Name) -> RedirectResponse:
         """Redirect to the login of `provider`."""
-        return RedirectResponse(await room.logins.begin(provider), 302, _PRIVATE)
+        return RedirectResponse(await service.logins.begin(provider), 302, _PRIVATE)
 
     @router.get("/callback/{provider}")
     async def callback(
@@ -83,13 +85,13 @@ def auth_routes(room: ChatService, who: ChatAuthenticator, access: AdminAccess |
         """Issue tokens for the user that `provider` has sent back."""
         response.headers.update(_PRIVATE)
         if error is not None:
-            room.logins.known(provider)
+            service.logins.known(provider)
             raise HTTPException(400, f"The provider refused: {error}")
         missing = [name for name, value in (("code", code), ("state", state)) if value is None]
         if code is None or state is None:
             mistakes = [{"loc": ("query", name), "type": "missing", "msg": ""} for name in missing]
             raise RequestValidationError(mistakes)
-        return token_pair_object(await room.logins.end(provider, code, state, iss))
+        return token_pair_object(await service.logins.end(provider, code, state, iss))
 
     @router.post("/operator")
     async def operator(request: Request, response: Response) -> dict[str, Any]:
@@ -101,15 +103,15 @@ def auth_routes(room: ChatService, who: ChatAuthenticator, access: AdminAccess |
         except HttpError as error:
             raise HTTPException(error.status, str(error)) from None
         response.headers.update(_PRIVATE)
-        user = await room.accounts.enroll_user(
+        user = await service.accounts.enroll_user(
             DEFAULT_TENANT, OPERATOR, OPERATOR, "Operator", new_id=str(uuid.uuid4())
         )
-        return token_pair_object(await room.token_issuer.issue_pair(user.id))
+        return token_pair_object(await service.token_issuer.issue_pair(user.id))
 
     @router.post("/trusted")
     async def trusted(request: Request) -> dict[str, Any]:
         """Return the user whom a trusted server speaks for, creating the account where there is none."""
-        user = await who.enroll_user(request)
+        user = await auth.enroll_user(request)
         return {
             "id": user.id,
             "provider": user.provider,
@@ -129,8 +131,8 @@ def token_pair_object(pair: TokenPair) -> dict[str, Any]:
     }
 
 
-def _require_debug_auth(room: ChatService) -> None:
-    if not room.config.allow_debug_auth:
+def _require_debug_auth(service: ChatService) -> None:
+    if not service.config.allow_debug_auth:
         raise HTTPException(403, "Debug auth is not allowed")
 
 
@@ -138,15 +140,15 @@ _HIDDEN = "********"
 """Shown in place of a key, of which only a hash is stored."""
 
 
-def account_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
+def account_routes(service: ChatService, auth: ChatAuthenticator) -> APIRouter:
     """Build the routes that delete accounts and tokens, and that register pull workers."""
     router = APIRouter(tags=["accounts"])
 
     @router.delete("/account/")
-    async def leave(user: Annotated[str, Depends(who.require_user)]) -> Response:
+    async def leave(user: Annotated[str, Depends(auth.require_user)]) -> Response:
         """Delete the user."""
-        await room.accounts.delete_user(user)
-        await room.user_erasure.end_answers([user])
+        await service.accounts.delete_user(user)
+        await service.user_erasure.end_answers([user])
         return Response()
 
     @router.delete("/account", include_in_schema=False)
@@ -154,36 +156,36 @@ def account_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
         """Redirect to the path with its slash, as published."""
         return RedirectResponse("/account/", 307)
 
-    admin = APIRouter(prefix="/admin", dependencies=[Depends(who.require_admin)])
+    admin = APIRouter(prefix="/admin", dependencies=[Depends(auth.require_admin)])
 
     @admin.delete("/refresh_tokens/{user_id}")
     async def revoke(user_id: str) -> Response:
         """Revoke the refresh tokens of `user_id`."""
-        await room.token_issuer.revoke_user(user_id)
+        await service.token_issuer.revoke_user(user_id)
         return Response()
 
     @admin.delete("/users/{user_id}")
     async def remove(user_id: str) -> Response:
         """Delete the user `user_id`."""
-        await room.accounts.delete_user(user_id)
-        await room.user_erasure.end_answers([user_id])
+        await service.accounts.delete_user(user_id)
+        await service.user_erasure.end_answers([user_id])
         return Response()
 
     @admin.put("/workers")
     async def let_in(body: NewPullWorker) -> dict[str, Any]:
         """Register a pull worker; its key is shown once."""
-        worker, key = await room.workers.create_worker(body.name, trusted=body.trusted)
+        worker, key = await service.workers.create_worker(body.name, trusted=body.trusted)
         return _worker_object(worker, key)
 
     @admin.get("/workers")
     async def workers() -> list[dict[str, Any]]:
         """List the registered pull workers."""
-        return [_worker_object(worker, _HIDDEN) for worker in await room.workers.list_workers()]
+        return [_worker_object(worker, _HIDDEN) for worker in await service.workers.list_workers()]
 
     @admin.delete("/workers/{worker_id}")
     async def shut_out(worker_id: str) -> Response:
         """Revoke the key of the pull worker `worker_id`."""
-        await room.workers.delete_worker(worker_id)
+        await service.workers.delete_worker(worker_id)
         return Response()
 
     include_routes(router, admin)
@@ -202,35 +204,37 @@ _HEADERS = {"cache-control": "no-store", "content-disposition": 'attachment; fil
 _UserId = Annotated[str, Path(max_length=256, pattern=r"^[^\x00]*$")]
 
 
-def privacy_routes(room: ChatService, who: ChatAuthenticator, erasure: ErasureService | None) -> APIRouter:
+def privacy_routes(
+    service: ChatService, auth: ChatAuthenticator, erasure: ErasureService | None
+) -> APIRouter:
     """Build export and erasure of a user's data; without `erasure` only chats are erased."""
     router = APIRouter(tags=["privacy"])
-    User = Annotated[str, Depends(who.require_user)]
+    User = Annotated[str, Depends(auth.require_user)]
 
     @router.get("/v1/account/export", responses=NDJSON_RESPONSES, response_class=StreamingResponse)
     async def export(user: User) -> StreamingResponse:
         """Export every row of the user, as JSON lines."""
-        return _attachment_response(await room.account_export.export_user(user))
+        return _attachment_response(await service.account_export.export_user(user))
 
     @router.get(
         "/admin/users/{user_id}/export",
         responses=NDJSON_RESPONSES,
         response_class=StreamingResponse,
-        dependencies=[Depends(who.require_admin)],
+        dependencies=[Depends(auth.require_admin)],
     )
     async def export_of(user_id: _UserId) -> StreamingResponse:
         """Export every row of `user_id`, even after that user left."""
-        return _attachment_response(await room.account_export.export_user(user_id))
+        return _attachment_response(await service.account_export.export_user(user_id))
 
     @router.delete("/v1/account", responses={202: {"description": "The rest is asked again till it is done"}})
     async def erase(user: User) -> JSONResponse:
         """Erase the user with all their chats, in every component of the gateway."""
-        known = await room.accounts.find_user(user)
+        known = await service.accounts.find_user(user)
         if erasure is not None:
             erased = await erasure.erase_everywhere(Subject(known.tenant, known.gateway_user))
             return JSONResponse(erased.to_dict(), 200 if erased.is_complete else 202)
         try:
-            await room.user_erasure.erase_users(known.tenant, known.id)
+            await service.user_erasure.erase_users(known.tenant, known.id)
         except CannotErase:
             return JSONResponse({"complete": False}, 202)
         return JSONResponse({"complete": True})

@@ -43,7 +43,10 @@ class NulPathFilter:
 
 
 async def send_as_tenant(
-    request: Request, accounts: UserAccounts, tenancies: Mapping[str, TenantPolicy] | None, road: PipelineCall
+    request: Request,
+    accounts: UserAccounts,
+    tenancies: Mapping[str, TenantPolicy] | None,
+    pipeline: PipelineCall,
 ) -> Reply:
     """Send a user's `request` through the pipeline as their tenant's. Raises ForbiddenError."""
     try:
@@ -57,16 +60,16 @@ async def send_as_tenant(
         policy = tenancies[user.tenant]
         request.journal.add("tenant", policy)
     request.caller = Caller(user.tenant, user.gateway_user, policy)
-    return await road(request)
+    return await pipeline(request)
 
 
 def build_chat_app(
-    room: ChatService,
+    service: ChatService,
     erasure: ErasureService | None = None,
     ring: KeyRing | None = None,
     access: AdminAccess | None = None,
 ) -> FastAPI:
-    """Build the application of chats, which lives as long as `room` runs.
+    """Build the application of chats, which lives as long as `service` runs.
 
     `erasure` forgets a user in every component of the gateway; None: in chats alone. `ring`: keys of the
     section `tenants`. `access`: the operator's.
@@ -80,25 +83,25 @@ def build_chat_app(
     )
     app.add_middleware(NulPathFilter)
     add_published_error_handlers(app)
-    who = ChatAuthenticator(room, ring)
+    auth = ChatAuthenticator(service, ring)
     include_routes(
         app.router,
-        auth_routes(room, who, access),
-        chat_routes(room, who),
-        message_routes(room, who),
-        config_routes(room),
-        plugin_routes(room),
-        account_routes(room, who),
-        *v1_routes(room, who),
-        privacy_routes(room, who, erasure),
-        pull_routes(room, who),
+        auth_routes(service, auth, access),
+        chat_routes(service, auth),
+        message_routes(service, auth),
+        config_routes(service),
+        plugin_routes(service),
+        account_routes(service, auth),
+        *v1_routes(service, auth),
+        privacy_routes(service, auth, erasure),
+        pull_routes(service, auth),
     )
-    who.authenticate_before_bodies(app.router.routes)
+    auth.authenticate_before_bodies(app.router.routes)
     return app
 
 
-def build_responses_app(room: ResponseService, owners: ResponseOwners) -> FastAPI:
-    """Build the application of responses and conversations, which lives as long as `room` runs."""
+def build_responses_app(service: ResponseService, owners: ResponseOwners) -> FastAPI:
+    """Build the application of responses and conversations, which lives as long as `service` runs."""
     app = FastAPI(
         title="Radixway: responses",
         version=__version__,
@@ -108,5 +111,5 @@ def build_responses_app(room: ResponseService, owners: ResponseOwners) -> FastAP
         redirect_slashes=False,
     )
     add_openai_error_handlers(app)
-    include_routes(app.router, response_routes(room, owners), conversation_routes(room, owners))
+    include_routes(app.router, response_routes(service, owners), conversation_routes(service, owners))
     return app

@@ -47,13 +47,13 @@ class TrustedClient(msgspec.Struct, frozen=True):
 
 
 class ChatAuthenticator:
-    """Finds users, and the administrator, by what their requests bring."""
+    """Finds users, and the administrator, by the credentials of their requests."""
 
-    def __init__(self, room: ChatService, ring: KeyRing | None = None) -> None:
+    def __init__(self, service: ChatService, ring: KeyRing | None = None) -> None:
         """`ring`: keys of the section `tenants`."""
-        self._room = room
+        self._service = service
         self._ring = ring
-        self._trusted = [key.get_secret_value().encode() for key in room.config.trusted_client_keys]
+        self._trusted = [key.get_secret_value().encode() for key in service.config.trusted_client_keys]
 
     async def require_user(self, request: Request) -> str:
         """Return the user of `request`. Raises HTTPException, InvalidTokenError, ChatNotFoundError."""
@@ -65,7 +65,7 @@ class ChatAuthenticator:
     async def _authenticate_user(self, request: Request) -> str:
         if "trustedclient" in request.headers:
             client, tenant = await self.require_trusted_client(request)
-            known = await self._room.accounts.find_provider_user(
+            known = await self._service.accounts.find_provider_user(
                 tenant, client.client, client.provider_account_id
             )
             if known is None:
@@ -83,7 +83,7 @@ class ChatAuthenticator:
         """Refuse a `request` that is no administrator's. Raises HTTPException, InvalidTokenError."""
         request.scope[BY] = NOBODY
         token = _bearer_token(request, 401, "Invalid token")
-        if secrets.compare_digest(token.encode(), self._room.secrets.root_token.encode()):
+        if secrets.compare_digest(token.encode(), self._service.secrets.root_token.encode()):
             request.scope[BY] = "root_token"
             return
         named = self._tenant_key(token)
@@ -108,7 +108,7 @@ class ChatAuthenticator:
             named = self._tenant_key(key)
             if named is not None and "worker" in named.scopes:
                 return PullWorkerRecord(f"tenant:{named.tenant}", named.tenant, trusted=False, created_at=0.0)
-            return await self._room.workers.find_by_key(key)
+            return await self._service.workers.find_by_key(key)
         found = await self._find_api_key(key)
         if found is None or found.scope is not KeyScope.WORKER:
             return None
@@ -135,7 +135,7 @@ class ChatAuthenticator:
         client, tenant = await self.require_trusted_client(request)
         # A server chooses ids of the tenant that all share by default; another tenant's would bump into them.
         new_id = client.user_id if tenant == DEFAULT_TENANT else str(uuid.uuid4())
-        return await self._room.accounts.enroll_user(
+        return await self._service.accounts.enroll_user(
             tenant, client.client, client.provider_account_id, client.username, new_id=new_id
         )
 
@@ -153,23 +153,22 @@ class ChatAuthenticator:
         return named.tenant if named is not None and "trusted" in named.scopes else None
 
     async def _user_of_token(self, token: str) -> tuple[User | None, bool]:
-        """Return the user of a token or key, and whether it is an administrator's. Raises
-        InvalidTokenError."""
+        """Return the user of a token or key, and whether it is an admin's. Raises InvalidTokenError."""
         if token.startswith(PREFIX):
-            found = await self._room.api_keys.find_key(token)
+            found = await self._service.api_keys.find_key(token)
             if found is None:
                 raise InvalidTokenError("Invalid token")
             key, user = found
             return user, key.scope is KeyScope.ADMIN
         try:
-            user = await self._room.accounts.find_user(self._room.token_issuer.find_user_id(token))
+            user = await self._service.accounts.find_user(self._service.token_issuer.find_user_id(token))
         except ChatNotFoundError:
             raise InvalidTokenError("Invalid token") from None
         return user, user.role == UserRole.ADMIN
 
     async def _find_api_key(self, key: str) -> ApiKey | None:
         with suppress(InvalidTokenError):
-            if (found := await self._room.api_keys.find_key(key)) is not None:
+            if (found := await self._service.api_keys.find_key(key)) is not None:
                 return found[0]
         return None
 
@@ -177,15 +176,14 @@ class ChatAuthenticator:
         return None if self._ring is None else self._ring.find_key([(b"x-api-key", token.encode())])
 
     async def _user_of_key(self, named: KnownKey) -> User:
-        """Return the user of a key, created with the first call; a key without a user acts as one user of its
-        tenant."""
+        """Return the user of a key, created on first use; keys without a user share one per tenant."""
         if not named.may_use_models:
             raise HTTPException(403, "This key is not for calls of users")
         account = named.user or ""
-        known = await self._room.accounts.find_provider_user(named.tenant, OF_TENANTS, account)
+        known = await self._service.accounts.find_provider_user(named.tenant, OF_TENANTS, account)
         if known is not None:
             return known
-        return await self._room.accounts.enroll_user(
+        return await self._service.accounts.enroll_user(
             named.tenant, OF_TENANTS, account, named.user or named.tenant, new_id=str(uuid.uuid4())
         )
 

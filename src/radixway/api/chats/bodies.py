@@ -21,9 +21,9 @@ class LenientRequestBody(BaseModel):
     @classmethod
     def _check_storable(cls, value: Any) -> Any:
         """Reject what cannot be stored: U+0000 (PostgreSQL), lone surrogates, NaN."""
-        for each in value if isinstance(value, list) else [value]:
-            if isinstance(each, str):
-                _check_text(each)
+        for item in value if isinstance(value, list) else [value]:
+            if isinstance(item, str):
+                _check_text(item)
         if isinstance(value, dict):
             try:
                 json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
@@ -35,7 +35,7 @@ class LenientRequestBody(BaseModel):
 def _check_text(text: str) -> None:
     if "\x00" in text:
         raise ValueError("text cannot hold U+0000")
-    if not text.isascii() and any("\ud800" <= each <= "\udfff" for each in text):
+    if not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text):
         raise ValueError("text cannot hold lone surrogates")
 
 

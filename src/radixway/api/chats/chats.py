@@ -29,10 +29,10 @@ _MAX_SEED = 2**64 - 2
 _PARAMETERS = {"sampling_parameters", "system_prompt", "user_profile", "user_response_instructions"}
 
 
-def message_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
-    """Build the routes of messages in `room`, their streams, and opinions of them."""
+def message_routes(service: ChatService, auth: ChatAuthenticator) -> APIRouter:
+    """Build the routes of messages in `service`, their streams, and opinions of them."""
     router = APIRouter(prefix="/chats/{chat_id}", tags=["messages"])
-    User = Annotated[str, Depends(who.require_user)]
+    User = Annotated[str, Depends(auth.require_user)]
     Key = Annotated[str | None, Header(alias="idempotency-key", max_length=256)]
 
     @router.post("/prompter_message")
@@ -40,7 +40,7 @@ def message_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
         chat_id: str, user: User, body: PrompterMessage, idempotency_key: Key = None
     ) -> dict[str, Any]:
         """Add a user's message to `chat_id`, below a finished answer or as the first."""
-        message = await room.messages.write_question(
+        message = await service.messages.write_question(
             user,
             chat_id,
             body.parent_id,
@@ -59,8 +59,8 @@ def message_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
         idempotency_key: Key = None,
         accept: Annotated[str, Header()] = "",
     ) -> Any:
-        """Ask for an answer: told as JSON that it is pending, or streamed at once where SSE is accepted."""
-        config = room.models.find_config(body.model_config_name)
+        """Ask for an answer: a pending message as JSON, or a stream where the client accepts SSE."""
+        config = service.models.find_config(body.model_config_name)
         if config is None:
             raise HTTPException(422, f"Model {body.model_config_name} not found")
         plugins = [plugin.model_dump() for plugin in body.plugins]
@@ -68,7 +68,7 @@ def message_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
             "model_config": config.to_shape(),
             "do_sample": True,
             "seed": secrets.randbelow(_MAX_SEED + 1),
-            "plugins": await room.plugins.prepare_entries(plugins, str(request.base_url)),
+            "plugins": await service.plugins.prepare_entries(plugins, str(request.base_url)),
             "plugin_max_depth": 4,
         }
         if body.safety_level is not None:
@@ -78,22 +78,22 @@ def message_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
             config.compat_hash,
             config.name,
             parameters,
-            waits_s=room.config.waits_s,
+            waits_s=service.config.waits_s,
             idempotency_key=idempotency_key,
             request_digest=digest_body("assistant_message", body, idempotency_key, "used_plugin"),
         )
-        message = await room.answers.request_answer(
-            user, chat_id, question, while_busy=room.config.while_busy, spare_running=True
+        message = await service.answers.request_answer(
+            user, chat_id, question, while_busy=service.config.while_busy, spare_running=True
         )
         if "text/event-stream" in accept:
-            return await _stream_answer(room, message)
+            return await _stream_answer(service, message)
         return to_message_read(message)
 
     @router.get("/messages/{message_id}")
     async def message(chat_id: str, message_id: str, user: User) -> dict[str, Any]:
         """Return the message `message_id`."""
-        found = await room.messages.find_message(user, message_id)
-        return to_message_read(found, await room.feedback.list_reports(message_id))
+        found = await service.messages.find_message(user, message_id)
+        return to_message_read(found, await service.feedback.list_reports(message_id))
 
     @router.get("/messages/{message_id}/events")
     async def events(
@@ -105,42 +105,42 @@ def message_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
     ) -> Response:
         """Stream an answer: all of it, or what came after `last_event_id`.
 
-        `X-Radixway-Events: restart` is from clients that know the event of an answer that begins anew.
+        `X-Radixway-Events: restart` is from clients that know the event of a restarted answer.
         """
-        found = await room.messages.find_message(user, message_id)
+        found = await service.messages.find_message(user, message_id)
         if found.role is not Role.ASSISTANT:
             raise HTTPException(400, "Only assistant messages can be streamed.")
         restarts = "restart" in x_radixway_events
-        return await _stream_answer(room, found, parse_last_event_id(last_event_id), restarts=restarts)
+        return await _stream_answer(service, found, parse_last_event_id(last_event_id), restarts=restarts)
 
     @router.post("/messages/{message_id}/votes")
     async def vote(chat_id: str, message_id: str, user: User, body: MessageVote) -> Response:
         """Record the user's opinion of an answer."""
-        await room.feedback.vote_answer(user, message_id, body.score)
+        await service.feedback.vote_answer(user, message_id, body.score)
         return Response()
 
     @router.post("/messages/{message_id}/reports")
     async def report(chat_id: str, message_id: str, user: User, body: NewMessageReport) -> Response:
         """Record a complaint about a message."""
-        await room.feedback.report_message(user, message_id, body.report_type, body.reason)
+        await service.feedback.report_message(user, message_id, body.report_type, body.reason)
         return Response()
 
     @router.post("/messages/{message_id}/message_evals")
     async def evaluate(chat_id: str, message_id: str, user: User, body: DraftEvaluation) -> Response:
         """Record which drafts this one is better than."""
-        await room.feedback.rank_answers(user, message_id, body.inferior_message_ids)
+        await service.feedback.rank_answers(user, message_id, body.inferior_message_ids)
         return Response()
 
     return router
 
 
 async def _stream_answer(
-    room: ChatService, message: Message, after: int = 0, *, restarts: bool = False
+    service: ChatService, message: Message, after: int = 0, *, restarts: bool = False
 ) -> Response:
-    entries = await room.answers.follow_answer(message, after)
+    entries = await service.answers.follow_answer(message, after)
     if entries is None:
         return Response(status_code=204)
-    return ChatEventStream(room, message, entries, restarts=restarts)
+    return ChatEventStream(service, message, entries, restarts=restarts)
 
 
 def digest_body(call: str, body: BaseModel, key: str | None, *exclude: str) -> str | None:
@@ -164,10 +164,10 @@ def parse_last_event_id(last_event_id: str | None) -> int:
     return int(last_event_id)
 
 
-def chat_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
-    """Build the routes of chats in `room`, for the users that `who` authenticates."""
+def chat_routes(service: ChatService, auth: ChatAuthenticator) -> APIRouter:
+    """Build the routes of chats in `service`, for the users that `auth` authenticates."""
     router = APIRouter(prefix="/chats", tags=["chats"])
-    User = Annotated[str, Depends(who.require_user)]
+    User = Annotated[str, Depends(auth.require_user)]
 
     @router.get("")
     async def chats(
@@ -180,7 +180,7 @@ def chat_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
         """A page of the user's chats, newest first."""
         if after is not None and before is not None:
             raise HTTPException(400, "Cannot specify both after and before.")
-        page = await room.chats.list_chats(
+        page = await service.chats.list_chats(
             user,
             limit=limit,
             after=_decode_cursor(after),
@@ -196,35 +196,35 @@ def chat_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
     @router.post("")
     async def create(user: User, body: Annotated[Any, fastapi.Body()]) -> dict[str, Any]:
         """A new chat. The body says nothing: `{}` or `""`."""
-        return to_chat_list_read(await room.chats.create_chat(user))
+        return to_chat_list_read(await service.chats.create_chat(user))
 
     @router.put("/hide_all")
     async def hide_all(user: User) -> None:
         """Hide every chat."""
-        await room.chats.hide_all_chats(user)
+        await service.chats.hide_all_chats(user)
 
     @router.get("/{chat_id}")
     async def chat(chat_id: str, user: User) -> dict[str, Any]:
         """Return the chat `chat_id` with all its messages."""
-        found = await room.chats.find_chat(user, chat_id)
-        reports = await room.feedback.list_chat_reports(chat_id)
-        return to_chat_read(found, await room.messages.list_messages(user, chat_id), reports)
+        found = await service.chats.find_chat(user, chat_id)
+        reports = await service.feedback.list_chat_reports(chat_id)
+        return to_chat_read(found, await service.messages.list_messages(user, chat_id), reports)
 
     @router.put("/{chat_id}")
     async def update(chat_id: str, user: User, body: ChatUpdate) -> None:
         """Change the given fields of `chat_id`."""
         given = body.model_dump(exclude_none=True)
         if (tail := given.get("active_thread_tail_message_id")) is not None:
-            message = await room.messages.find_message(user, tail)
+            message = await service.messages.find_message(user, tail)
             if message.chat_id != chat_id:
                 raise HTTPException(404, "Message not found")
-        await room.chats.update_chat(user, chat_id, **given)
+        await service.chats.update_chat(user, chat_id, **given)
 
     @router.delete("/{chat_id}")
     async def delete(chat_id: str, user: User) -> Response:
         """Delete `chat_id` with all that belongs to it."""
-        await room.answers.cancel_chat(user, chat_id)
-        await room.chats.delete_chat(user, chat_id)
+        await service.answers.cancel_chat(user, chat_id)
+        await service.chats.delete_chat(user, chat_id)
         return Response()
 
     return router

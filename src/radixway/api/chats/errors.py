@@ -72,7 +72,7 @@ _TYPES = {
 
 
 def as_http_error(error: Exception) -> HttpError:
-    """Convert `error` of chats, their logins or database to one of HTTP. Raises it where it is a defect."""
+    """Convert `error` of chats, their logins or database to one of HTTP. Raises any unexpected `error`."""
     match error:
         case HttpError():
             return error
@@ -92,7 +92,7 @@ def as_http_error(error: Exception) -> HttpError:
             after_s = 5 if error.status == 503 else None
             return HttpError(f"Login failed: {error}", status=error.status, retry_after_s=after_s)
         case IntegrityError():  # what was there when it was asked for was deleted before it was written to
-            log.warning("a call refers to what is gone: %s", type(error.__cause__ or error).__name__)
+            log.warning("a call refers to a deleted row: %s", type(error.__cause__ or error).__name__)
             return HttpError("Deleted meanwhile", status=409, code="deleted")
         case SQLAlchemyError() if is_outage(error):
             message = "The database does not answer"
@@ -166,7 +166,7 @@ async def _reply_in_openai_shape(_: Request, error: Exception) -> Response:
 
 async def _handle_validation_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    return JSONResponse({"detail": [as_pydantic1_error(each) for each in error.errors()]}, 422)
+    return JSONResponse({"detail": [as_pydantic1_error(mistake) for mistake in error.errors()]}, 422)
 
 
 async def _handle_http_exception(request: Request, error: Exception) -> Response:

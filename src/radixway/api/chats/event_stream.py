@@ -34,82 +34,82 @@ class ChatEventStream(Response):
 
     def __init__(
         self,
-        room: ChatService,
+        service: ChatService,
         message: Message,
         entries: AsyncIterator[TokenLogEntry],
         *,
         restarts: bool = True,
     ) -> None:
-        """`restarts`: the client knows the event of answers that begin anew."""
+        """`restarts`: the client knows the event of a restarted answer."""
         self.status_code = 200
         self.background = None
         self.init_headers(_HEADERS)
         self._entries = (
             entries if restarts else without_restarts(entries, published_shapes.encode_restarted())
         )
-        self._signs = _Keepalive(room, message)
-        self._heard: list[bytes] = []
-        self._news = asyncio.Event()
-        self._taken = asyncio.Event()
+        self._keepalive = _Keepalive(service, message)
+        self._unsent: list[bytes] = []
+        self._changed = asyncio.Event()
+        self._drained = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it, to its end or till the client leaves."""
+        """Send the events until the answer ends or the client leaves."""
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        hearing, leaving = (
+        reading, disconnecting = (
             asyncio.create_task(self._read_entries()),
             asyncio.create_task(wait_for_disconnect(receive)),
         )
-        for task in (hearing, leaving):
-            task.add_done_callback(lambda _: self._news.set())
+        for task in (reading, disconnecting):
+            task.add_done_callback(lambda _: self._changed.set())
         try:
-            await self._send_entries(send, hearing, leaving)
+            await self._send_entries(send, reading, disconnecting)
         except asyncio.CancelledError:
             if not uncancel_at_end(scope):
                 raise
-            # Not an error: the answer is not lost, and whoever comes again hears the rest.
+            # Not an error: the answer is not lost, and a client that reconnects gets the rest.
             await send({"type": "http.response.body", "body": b""})
         finally:
             if self._timer is not None:
                 self._timer.cancel()
-            for task in (hearing, leaving):
+            for task in (reading, disconnecting):
                 task.cancel()
-            await asyncio.gather(hearing, leaving, return_exceptions=True)
+            await asyncio.gather(reading, disconnecting, return_exceptions=True)
             closing = getattr(self._entries, "aclose", None)
             if closing is not None:
                 await closing()
 
     async def _read_entries(self) -> None:
         async for entry in self._entries:
-            self._heard.append(write_event(entry.event, event_id=entry.position, line_end=_LINE_END))
-            self._news.set()
-            if len(self._heard) >= _MAX_ENTRIES_AHEAD:
-                self._taken.clear()
-                await self._taken.wait()
+            self._unsent.append(write_event(entry.event, event_id=entry.position, line_end=_LINE_END))
+            self._changed.set()
+            if len(self._unsent) >= _MAX_ENTRIES_AHEAD:
+                self._drained.clear()
+                await self._drained.wait()
 
     async def _send_entries(
-        self, send: Send, hearing: asyncio.Task[None], leaving: asyncio.Task[None]
+        self, send: Send, reading: asyncio.Task[None], disconnecting: asyncio.Task[None]
     ) -> None:
         now = asyncio.get_running_loop().time
-        await asyncio.sleep(0)  # what there is already is heard in this turn
-        while not leaving.done():
-            self._news.clear()
+        await asyncio.sleep(0)  # entries that exist already are read first
+        while not disconnecting.done():
+            self._changed.clear()
             lines = b""
-            if self._heard:
-                lines, self._heard = b"".join(self._heard), []
-                self._taken.set()
-                self._signs.note_entry(now())
-            elif hearing.done():
-                hearing.result()
+            if self._unsent:
+                lines, self._unsent = b"".join(self._unsent), []
+                self._drained.set()
+                self._keepalive.note_entry(now())
+            elif reading.done():
+                reading.result()
                 await send({"type": "http.response.body", "body": b""})
                 return
-            elif now() >= self._signs.due_at:
-                lines = await self._signs.next_event(now())
+            elif now() >= self._keepalive.due_at:
+                lines = await self._keepalive.next_event(now())
             if lines:
                 await send({"type": "http.response.body", "body": lines, "more_body": True})
-            if not self._heard and not hearing.done():
-                self._wake_at(self._signs.due_at)
-                await self._news.wait()
+            if not self._unsent and not reading.done():
+                self._wake_at(self._keepalive.due_at)
+                await self._changed.wait()
 
     def _wake_at(self, at: float) -> None:
         if self._timer is None:
@@ -117,53 +117,53 @@ class ChatEventStream(Response):
 
     def _wake(self) -> None:
         self._timer = None
-        self._news.set()
+        self._changed.set()
 
 
 class _Keepalive:
     """Signs of life for one listener: the queue position until the answer begins, and pings."""
 
-    def __init__(self, room: ChatService, message: Message) -> None:
+    def __init__(self, service: ChatService, message: Message) -> None:
         self.due_at = 0.0
-        self._room = room
+        self._service = service
         self._message = message
         self._queue: str | None = None
         self._knows_queue = False
-        self._silent_since: float | None = None
-        self._begun = message.state.is_final
+        self._last_sent_s: float | None = None
+        self._has_started = message.state.is_final
 
     def note_entry(self, now: float) -> None:
-        self._begun = True
-        self._silent_since = now
-        self.due_at = now + self._room.config.ping_s
+        self._has_started = True
+        self._last_sent_s = now
+        self.due_at = now + self._service.config.ping_s
 
     async def next_event(self, now: float) -> bytes:
         """Return the event to be sent at `now` (seconds): the queue position, a ping, or nothing."""
-        if self._silent_since is None:  # the first time: one that has begun is rarely silent
-            self._silent_since = now
-        self.due_at = now + (self._room.config.ping_s if self._begun else _PENDING_S)
-        stands = None if self._begun else await self._find_queue_position()
-        if stands is not None:
-            self._silent_since = now
+        if self._last_sent_s is None:  # the first time: one that has begun is rarely silent
+            self._last_sent_s = now
+        self.due_at = now + (self._service.config.ping_s if self._has_started else _PENDING_S)
+        position = None if self._has_started else await self._find_queue_position()
+        if position is not None:
+            self._last_sent_s = now
             return write_event(
-                published_shapes.encode_pending(stands.position, stands.size), line_end=_LINE_END
+                published_shapes.encode_pending(position.position, position.size), line_end=_LINE_END
             )
-        if now - self._silent_since < self._room.config.ping_s:
+        if now - self._last_sent_s < self._service.config.ping_s:
             return b""
-        self._silent_since = now
+        self._last_sent_s = now
         return write_comment(b"ping", line_end=_LINE_END)
 
     async def _find_queue_position(self) -> JobPosition | None:
-        """None where it is in no queue, or where the database does not answer in time."""
+        """Return None if the answer is in no queue or the database does not answer in time."""
         try:
             async with asyncio.timeout(_PENDING_S):
                 if not self._knows_queue:
-                    self._queue = await self._room.jobs.find_queue(self._message.id)
+                    self._queue = await self._service.jobs.find_queue(self._message.id)
                     self._knows_queue = True
                 if self._queue is None:
                     return None
                 since = self._message.created_at
-                return await self._room.queue_positions.find_position(self._message.id, self._queue, since)
+                return await self._service.queue_positions.find_position(self._message.id, self._queue, since)
         except TimeoutError:
             return None
         except SQLAlchemyError as error:

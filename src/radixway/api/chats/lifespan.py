@@ -35,9 +35,9 @@ _COUNT_S = 1.0
 
 
 class ChatsApplication(Component):
-    """An ASGI application, in one event loop. What could not be opened is tried again with the next call.
+    """An ASGI application, in one event loop. If opening fails, the next call tries again.
 
-    To erase somebody, users are named by id, or as `provider:account`.
+    Erasure names users by id, or as `provider:account`.
     """
 
     name = "chats"
@@ -47,7 +47,7 @@ class ChatsApplication(Component):
         self,
         config: ChatConfig,
         registry: WorkerRegistry,
-        road: PipelineCall,
+        pipeline: PipelineCall,
         erasure: ErasureService | None = None,
         screen: SafetyScreen | None = None,
         metrics: AnswerMetrics | None = None,
@@ -57,16 +57,14 @@ class ChatsApplication(Component):
         named: Callable[[], Iterable[str]] = tuple,
         access: AdminAccess | None = None,
     ) -> None:
-        """`erasure`: forgets a user in all rooms, when they ask for it. `screen`: judges questions.
-        `metrics`: told of answers. `least_priority`: see `ChatService`. `tenants`: whose keys count.
-        `named`: what `road` knows besides models of workers. `access`: of whoever runs the gateway, who may
-        chat, too; None: nobody counts as that.
-        """
-        self.room: ChatService | None = None
-        """While they are open."""
+        """`erasure`: erases a user in every component. `screen`: judges questions. `metrics`: counts answers.
+        `least_priority`: see `ChatService`. `tenants`: their keys count. `named`: models that `pipeline`
+        knows besides those of workers. `access`: lets the operator chat; None: the operator may not."""
+        self.service: ChatService | None = None
+        """None while chats are closed."""
         self._config = config
         self._registry = registry
-        self._road = road
+        self._pipeline = pipeline
         self._erasure = erasure
         self._least_priority = least_priority
         self._named = named
@@ -77,53 +75,53 @@ class ChatsApplication(Component):
         self._responses: ResponseService | None = None
         self._app: ASGIApp | None = None
         self.warming: asyncio.Task[None] | None = None
-        self._unopened: str | None = None
+        self._open_problem: str | None = None
         """Why the chats could not be opened, or None."""
         self._open = AsyncExitStack()
         self._lock = asyncio.Lock()
-        self._listens = (registry.on_state, registry.on_learn, registry.on_remove)
+        self._worker_callbacks = (registry.on_state, registry.on_learn, registry.on_remove)
 
     async def start(self) -> None:
-        """Open chats where there are any already: what was under way goes on. Raises ConfigError."""
+        """Open chats if a database exists, so that unfinished answers resume. Raises ConfigError."""
         if self.has_database():
             try:
                 await self._get_app()
             except BaseException:
                 await self._open.aclose()
                 raise
-        for callbacks in self._listens:
+        for callbacks in self._worker_callbacks:
             callbacks.append(self._on_workers_changed)
 
     async def stop(self) -> None:
-        """Close them, if they are open."""
-        for callbacks in self._listens:
+        """Close the chats, if they are open."""
+        for callbacks in self._worker_callbacks:
             callbacks.remove(self._on_workers_changed)
         if self.warming is not None:
             self.warming.cancel()
         try:
             await self._open.aclose()
         finally:
-            self.room = self._responses = self._app = None
+            self.service = self._responses = self._app = None
 
     async def erase(self, subject: Subject) -> int:
         """Erase the users that `subject` names; return how many rows were deleted."""
-        if self.room is not None:
-            return await self.room.user_erasure.erase_users(subject.tenant, subject.user)
+        if self.service is not None:
+            return await self.service.user_erasure.erase_users(subject.tenant, subject.user)
         if self.has_database():
             raise CannotErase("chats are not open yet")
         return 0
 
     def warm_up(self) -> None:
-        """Import what the first call needs, in a thread; failures are told to whoever calls."""
-        if self.room is None and self.warming is None:
+        """Import what the first call needs, in a thread; the first call reports a failure."""
+        if self.service is None and self.warming is None:
             self.warming = asyncio.create_task(_import_in_thread())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Opens them first, where that is still to be done; 503 where it cannot be done."""
+        """Open the chats first if they are closed; reply 503 if they cannot be opened."""
         try:
             app = self._app or await self._get_app()
         except ConfigError as error:
-            self._unopened = "chats could not be opened: the log says why"
+            self._open_problem = "chats could not be opened: the log says why"
             log.warning("%s", error)
             if scope["type"] == "websocket":
                 await send({"type": "websocket.close", "code": 1013})
@@ -143,43 +141,46 @@ class ChatsApplication(Component):
 
     def busy_pull_workers(self) -> list[tuple[str, float]]:
         """Count connected pull workers, by model."""
-        return [] if self.room is None else _by_model(self.room, self.room.sessions.busy)
+        return [] if self.service is None else _by_model(self.service, self.service.sessions.busy)
 
     def gpu_utilization(self) -> list[tuple[str, float]]:
         """Return how busy the GPUs of pull workers are (0 to 1), by model, where they say."""
-        return [] if self.room is None else _by_model(self.room, self.room.sessions.gpus)
+        return [] if self.service is None else _by_model(self.service, self.service.sessions.gpus)
 
     async def count_waiting(self) -> None:
         """Count the answers that wait; where the database does not reply in time, nothing is reported."""
-        if self._metrics is None or self.room is None:
+        if self._metrics is None or self.service is None:
             return
         from sqlalchemy.exc import SQLAlchemyError
 
         self._metrics.depths, self._metrics.jobs = {}, {}
         try:
             async with asyncio.timeout(_COUNT_S):
-                idle = dict.fromkeys((config.name for config in self.room.models.list_configs()), 0)
-                self._metrics.depths = idle | await self.room.jobs.queue_depths()
-                self._metrics.jobs = await self.room.jobs.job_ages()
-        except (SQLAlchemyError, OSError, TimeoutError) as error:  # a scrape tells of everything else
-            log.warning("how many answers wait is not known: %s", type(error).__name__)
+                idle = dict.fromkeys((config.name for config in self.service.models.list_configs()), 0)
+                self._metrics.depths = idle | await self.service.jobs.queue_depths()
+                self._metrics.jobs = await self.service.jobs.job_ages()
+        except (SQLAlchemyError, OSError, TimeoutError) as error:  # the scrape reports everything else
+            log.warning("cannot count waiting answers: %s", type(error).__name__)
 
     def describe(self) -> dict[str, Any]:
         """Describe for `/health`: whether chats are open, how processes notify each other, and what fails."""
-        room = self.room
-        shared = None if room is None else room.reconnecting
+        service = self.service
+        shared = None if service is None else service.reconnecting
         over, unshared = (None, None) if shared is None else (shared.name, shared.problem)
-        report: dict[str, Any] = {"open": room is not None, "shared": {"over": over, "problem": unshared}}
-        problem = self._unopened if room is None else room.database.problem
+        report: dict[str, Any] = {"open": service is not None, "shared": {"over": over, "problem": unshared}}
+        problem = self._open_problem if service is None else service.database.problem
         if problem is not None:
-            report["database"] = {"kind": None if room is None else room.database.kind, "problem": problem}
+            report["database"] = {
+                "kind": None if service is None else service.database.kind,
+                "problem": problem,
+            }
         if problem is not None or unshared is not None:
             report["status"] = "degraded"
         return report
 
     def notification_states(self) -> list[tuple[str, float]]:
         """Return 1 or 0 by name: whether the notifications between processes work."""
-        shared = None if self.room is None else self.room.reconnecting
+        shared = None if self.service is None else self.service.reconnecting
         return [] if shared is None else [(shared.name, float(shared.problem is None))]
 
     async def _get_app(self) -> ASGIApp:
@@ -200,59 +201,59 @@ class ChatsApplication(Component):
 
         tenants = self._tenants
 
-        async def road(request: Request) -> Reply:
+        async def pipeline(request: Request) -> Reply:
             return await send_as_tenant(
-                request, room.accounts, None if tenants is None else tenants.tenancies, self._road
+                request, service.accounts, None if tenants is None else tenants.tenancies, self._pipeline
             )
 
-        room = ChatService(
+        service = ChatService(
             self._config,
             radixway_home(),
-            road,
+            pipeline,
             self._served_models,
             least_priority=self._least_priority,
             screen=self._screen,
         )
-        await self._open.enter_async_context(room.running())
-        self.room = room
+        await self._open.enter_async_context(service.running())
+        self.service = service
         if self._metrics is not None:
-            room.add_answer_metrics(self._metrics)
+            service.add_answer_metrics(self._metrics)
             self._metrics.active_workers, self._metrics.look = self.busy_pull_workers, self.count_waiting
             self._metrics.sharing, self._metrics.gpus = self.notification_states, self.gpu_utilization
         ring = None if tenants is None else tenants.ring
-        app = build_chat_app(room, self._erasure, ring, self._access)
-        responses = ResponseService(room, road, self._registry)
+        app = build_chat_app(service, self._erasure, ring, self._access)
+        responses = ResponseService(service, pipeline, self._registry)
         await self._open.enter_async_context(responses.running())
         self._responses = responses
-        owners = ResponseOwners(room, ChatAuthenticator(room, ring), keys_are_needed=bool(ring))
-        theirs = build_responses_app(responses, owners)
+        owners = ResponseOwners(service, ChatAuthenticator(service, ring), keys_are_needed=bool(ring))
+        responses_app = build_responses_app(responses, owners)
 
-        async def both(scope: Scope, receive: Receive, send: Send) -> None:
-            is_theirs = scope["type"] == "http" and is_response_path(scope["path"])
-            await (theirs if is_theirs else app)(scope, receive, send)
+        async def route(scope: Scope, receive: Receive, send: Send) -> None:
+            is_response = scope["type"] == "http" and is_response_path(scope["path"])
+            await (responses_app if is_response else app)(scope, receive, send)
 
-        return both
+        return route
 
     def _served_models(self) -> frozenset[str]:
         served = self._registry.known_models()
         return served.union(self._named()) if served else served
 
     def _on_workers_changed(self, _: object) -> None:
-        if self.room is not None:
-            self.room.update_local_queues()
+        if self.service is not None:
+            self.service.update_local_queues()
         if self._responses is not None:
             self._responses.update_queues()
 
 
-def _by_model(room: ChatService, by_queue: Mapping[str, float]) -> list[tuple[str, float]]:
-    queues = room.sessions.models
-    return [(room.models.find_name(queues[queue]), float(value)) for queue, value in by_queue.items()]
+def _by_model(service: ChatService, by_queue: Mapping[str, float]) -> list[tuple[str, float]]:
+    queues = service.sessions.models
+    return [(service.models.find_name(queues[queue]), float(value)) for queue, value in by_queue.items()]
 
 
 async def _import_in_thread() -> None:
     try:
         await asyncio.to_thread(_import_dependencies)
-    except Exception:  # whatever it is, it harms nobody who does not chat
+    except Exception:  # only chats need these modules
         log.debug("chats cannot be imported", exc_info=True)
 
 

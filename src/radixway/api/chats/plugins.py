@@ -14,8 +14,8 @@ from radixway.chat.plugins.plugin import PluginError, ToolError, strip_unstorabl
 from radixway.chat.service import ChatService
 
 
-def config_routes(room: ChatService) -> APIRouter:
-    """Build the routes of models, presets and plugins of `room`."""
+def config_routes(service: ChatService) -> APIRouter:
+    """Build the routes of models, presets and plugins of `service`."""
     router = APIRouter(prefix="/configs", tags=["configs"])
 
     @router.get("/model_configs")
@@ -24,19 +24,19 @@ def config_routes(room: ChatService) -> APIRouter:
         presets = [asdict(preset) for preset in load_published()[1]]
         return [
             {"name": config.name, "description": "", "parameter_configs": presets}
-            for config in room.models.list_configs()
+            for config in service.models.list_configs()
         ]
 
     @router.get("/builtin_plugins")
     async def builtin_plugins(request: Request) -> list[dict[str, Any]]:
         """Plugins that may be chosen: ours, and the MCP servers of the configuration."""
-        return room.plugins.list_entries(str(request.base_url))
+        return service.plugins.list_entries(str(request.base_url))
 
     @router.post("/plugin_config")
     async def plugin_config(body: PluginEntry, request: Request) -> dict[str, Any]:
         """A plugin with what its manifest says; fetched from public addresses alone."""
         try:
-            found = await room.plugins.load_config(body.url, str(request.base_url))
+            found = await service.plugins.load_config(body.url, str(request.base_url))
         except PluginError as error:
             raise HTTPException(404, f"Plugin not found: {error}") from error
         return {"url": body.url, "enabled": body.enabled, "plugin_config": found, "trusted": False}
@@ -49,13 +49,13 @@ _ANYWHERE = {"access-control-allow-origin": "*"}
 _MAX_PARAMETER_CHARS = 8192
 
 
-def plugin_routes(room: ChatService) -> APIRouter:
-    """Build manifests, interfaces, icons and calls of plugins. Nobody logs in: manifests say so."""
+def plugin_routes(service: ChatService) -> APIRouter:
+    """Build manifests, interfaces, icons and calls of plugins. None needs a login: manifests say so."""
     router = APIRouter(prefix="/plugins/{name}", tags=["plugins"])
     Name = Annotated[str, Path(max_length=64)]
 
     def found(name: str) -> BuiltinPlugin:
-        plugin = room.plugins.find_builtin(name)
+        plugin = service.plugins.find_builtin(name)
         if plugin is None:
             raise HTTPException(404, "Plugin not found")
         return plugin

@@ -29,9 +29,9 @@ from radixway.chat.service import ChatService
 
 log = logging.getLogger(__name__)
 
-Known = Callable[[], Awaitable[PullWorkerRecord | None]]
+FindWorker = Callable[[], Awaitable[PullWorkerRecord | None]]
 _CLOSE_S = 1.0
-_WRONG_KEY, _WRONG_VERSION, _BAD_FRAME, _LATER = 4401, 4426, 1008, 1013
+_WRONG_KEY, _WRONG_VERSION, _BAD_FRAME, _TRY_LATER = 4401, 4426, 1008, 1013
 
 
 class WebSocketLink:
@@ -62,14 +62,14 @@ class WebSocketLink:
                 await self._socket.close(code, reason.encode()[:120].decode(errors="ignore"))
 
 
-def pull_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
-    """Build the WebSockets of pull workers in `room`. A refused one is accepted first, to be told why."""
+def pull_routes(service: ChatService, auth: ChatAuthenticator) -> APIRouter:
+    """Build the WebSockets of pull workers. A refused one is accepted first, to send the reason."""
     router = APIRouter(tags=["workers"])
 
-    @router.get("/workers/sessions", dependencies=[Depends(who.require_admin)])
+    @router.get("/workers/sessions", dependencies=[Depends(auth.require_admin)])
     async def sessions() -> list[dict[str, Any]]:
         """List the workers that are connected to any process; for the administrator."""
-        return await room.sessions.list_shapes()
+        return await service.sessions.list_shapes()
 
     async def serve(
         socket: WebSocket,
@@ -80,11 +80,11 @@ def pull_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
         is_current: bool,
     ) -> None:
         await socket.accept()
-        link = WebSocketLink(socket)
+        websocket = WebSocketLink(socket)
         if not is_current:
-            await _refuse_registration(link, encode_refusal("upgrade_protocol"), _WRONG_VERSION)
-        elif not await _serve_connection(room, link, dialect, lambda: who.find_worker(key)):
-            await _refuse_registration(link, encode_refusal("wrong_api_key"), _WRONG_KEY)
+            await _refuse_registration(websocket, encode_refusal("upgrade_protocol"), _WRONG_VERSION)
+        elif not await _serve_connection(service, websocket, dialect, lambda: auth.find_worker(key)):
+            await _refuse_registration(websocket, encode_refusal("wrong_api_key"), _WRONG_KEY)
 
     @router.websocket("/workers/work")
     async def published(socket: WebSocket) -> None:
@@ -104,59 +104,65 @@ def pull_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
 
 
 async def _serve_connection(
-    room: ChatService, link: WebSocketLink, dialect: WorkerDialect, known: Known
+    service: ChatService, websocket: WebSocketLink, dialect: WorkerDialect, find_worker: FindWorker
 ) -> bool:
-    """Serve a worker; return as `_serve_worker`. While the database is away it is told to come again."""
+    """Return as `_serve_worker`; while the database is unavailable, close so that the worker retries."""
     try:
-        worker = await known()
-        return worker is not None and await _serve_worker(room, link, dialect, worker, known)
+        worker = await find_worker()
+        return worker is not None and await _serve_worker(service, websocket, dialect, worker, find_worker)
     except SQLAlchemyError as error:
         log.warning("the database does not answer: %s", type(error).__name__)
-        await link.close(_LATER, "the database does not answer")
+        await websocket.close(_TRY_LATER, "the database does not answer")
         return True
 
 
 async def _serve_worker(
-    room: ChatService, link: WebSocketLink, dialect: WorkerDialect, worker: PullWorkerRecord, known: Known
+    service: ChatService,
+    websocket: WebSocketLink,
+    dialect: WorkerDialect,
+    worker: PullWorkerRecord,
+    find_worker: FindWorker,
 ) -> bool:
-    """Serve it until it leaves, or has to. Returns whether its key counted to the end."""
-    config = room.config.workers
+    """Serve `worker` until it leaves or is closed. Returns whether its key stayed valid."""
+    config = service.config.workers
     try:
         async with asyncio.timeout(config.first_frame_s):
-            info = dialect.read_info(await link.receive(), room.models.find_config)
+            info = dialect.read_info(await websocket.receive(), service.models.find_config)
     except (InvalidFrameError, TimeoutError) as error:
-        await link.close(_BAD_FRAME, str(error) or "no first frame")
+        await websocket.close(_BAD_FRAME, str(error) or "no first frame")
         return True
     except ConnectionGoneError:
         return True
-    session = WorkerSession(worker.id, info, room.clock())
-    patience = WorkerTimeouts(
+    session = WorkerSession(worker.id, info, service.clock())
+    timeouts = WorkerTimeouts(
         config.ping_s, config.inactivity_timeout_s, config.answer_silence_s, config.unread_s
     )
     try:
-        await room.sessions.open_session(session)
+        await service.sessions.open_session(session)
         welcome = dialect.encode_welcome(info, worker.id, session.model.compat_hash)
         if welcome is not None:
-            await link.send(welcome)
-        serving = PullWorker(link, dialect, session, room.answers, room.clock, patience, config.safety_level)
-        if not await _serve_while_authorized(serving, known, room.config.lease_s / 3):
+            await websocket.send(welcome)
+        pull_worker = PullWorker(
+            websocket, dialect, session, service.answers, service.clock, timeouts, config.safety_level
+        )
+        if not await _serve_while_authorized(pull_worker, find_worker, service.config.lease_s / 3):
             return False
     except ConnectionGoneError:
         pass
     finally:
-        await room.sessions.close_session(session)
-    await link.close(1001, "")
+        await service.sessions.close_session(session)
+    await websocket.close(1001, "")
     return True
 
 
-async def _serve_while_authorized(serving: PullWorker, known: Known, every_s: float) -> bool:
-    """Whether it left by itself: a revoked key ends its connections, too."""
-    running = asyncio.create_task(serving.serve_worker())
+async def _serve_while_authorized(pull_worker: PullWorker, find_worker: FindWorker, every_s: float) -> bool:
+    """Return whether the worker left by itself; a revoked key ends its connections."""
+    running = asyncio.create_task(pull_worker.serve_worker())
     try:
         while not running.done():
             await asyncio.wait({running}, timeout=every_s)
-            with suppress(SQLAlchemyError):  # nobody is shut out for a database that is away
-                if not running.done() and await known() is None:
+            with suppress(SQLAlchemyError):  # an unavailable database disconnects no worker
+                if not running.done() and await find_worker() is None:
                     return False
         await running
         return True
@@ -165,12 +171,12 @@ async def _serve_while_authorized(serving: PullWorker, known: Known, every_s: fl
         await asyncio.gather(running, return_exceptions=True)
 
 
-async def _refuse_registration(link: WebSocketLink, frame: bytes, code: int) -> None:
+async def _refuse_registration(websocket: WebSocketLink, frame: bytes, code: int) -> None:
     try:
-        await link.send(frame)
+        await websocket.send(frame)
     except ConnectionGoneError:
         return
-    await link.close(code, "")
+    await websocket.close(code, "")
 
 
 def _refusal_frame(why: str) -> bytes:

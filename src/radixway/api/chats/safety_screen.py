@@ -43,7 +43,7 @@ class ChatSafetyScreening(Component):
     ) -> None:
         """`encoders`: the gateway's, where it has one. `scan`: reads texts with the guard's classifiers.
 
-        Raises ConfigError: nobody could judge what is to be judged.
+        Raises ConfigError: screening is on and the packages for it are missing.
         """
         self._section = section = config.chat.safety
         self._trying: list[asyncio.Task[None]] = []
@@ -65,10 +65,10 @@ class ChatSafetyScreening(Component):
         return self.screen.describe() if self._section.is_on else {}
 
     async def start(self) -> None:
-        """Check the judge at once, where anything is to be judged: not only with the first question."""
+        """If screening is on, check the judge now rather than with the first question."""
         if self._section.is_on:
             error = self._section.on_error
-            log.info("chat.safety: level %d; what cannot be judged: %s", self._section.level, error)
+            log.info("chat.safety: level %d; on_error is %s", self._section.level, error)
             self._trying = [asyncio.create_task(self._check_judge())]
 
     async def stop(self) -> None:
@@ -113,14 +113,14 @@ class GuardJudge:
                     )
         except TimeoutError:
             raise SafetyUnavailableError("the guard: no verdict in time") from None
-        failures = [each for each in (attacks, personal_data) if isinstance(each, BaseException)]
+        failures = [outcome for outcome in (attacks, personal_data) if isinstance(outcome, BaseException)]
         judged = attacks.judged if isinstance(attacks, ScanFailedError) else attacks
         found = personal_data.found if isinstance(personal_data, ScanFailedError) else personal_data
         if isinstance(judged, BaseException) or isinstance(found, BaseException):
-            raise next(each for each in failures if not isinstance(each, ScanFailedError))
+            raise next(outcome for outcome in failures if not isinstance(outcome, ScanFailedError))
         verdict = label_findings(
-            [each.attack for each in judged if each.passage == passages[-1]],
-            [each.found for each in found],
+            [finding.attack for finding in judged if finding.passage == passages[-1]],
+            [finding.found for finding in found],
             scan.judge.threshold,
             scan.finder.threshold,
         )
@@ -139,13 +139,13 @@ class GuardJudge:
         return True
 
     async def aclose(self) -> None:
-        """Let go of the encoder that was started here."""
+        """Close the encoder that was started here."""
         if self._own is not None:
             await self._own.aclose()
             self._own = None
 
     async def _ensure_open(self) -> tuple[EncoderService, TextScanner]:
-        """Waits for the encoder, however long it takes to load."""
+        """Wait for the encoder without a deadline: loading can take long."""
         async with self._opening:
             if self._opened is None:
                 self._opened = await self._create_scan()

@@ -43,44 +43,44 @@ class _SearchBody(_ModelFields):
     top_k: Annotated[int, Meta(ge=0)] = 0
 
 
-def embedding_routes(room: LazyClassificationService) -> APIRouter:
-    """Build embeddings, similarities and nearest texts, answered by `room`."""
+def embedding_routes(service: LazyClassificationService) -> APIRouter:
+    """Build embeddings, similarities and nearest texts, answered by `service`."""
     router = APIRouter(tags=["classification"])
 
     @router.post("/api/v1/embeddings")
     async def embeddings(request: Request) -> Answer:
         """A vector for each of `texts`, of unit length."""
         with translate_errors():
-            asked = await decode_body(request, _EmbeddingsBody)
-            if not asked.texts:
-                check_texts_given(asked.texts, 0)
-            vectors, most = await open_vectors()
-            texts = check_texts_given(asked.texts, most)
-            await check_embedding_model(vectors, asked)
+            body = await decode_body(request, _EmbeddingsBody)
+            if not body.texts:
+                check_texts_given(body.texts, 0)
+            vectors, max_texts = await open_vectors()
+            texts = check_texts_given(body.texts, max_texts)
+            await check_embedding_model(vectors, body)
             return await run_while_connected(request, vectors.embed_texts(texts))
 
     @router.post("/api/v1/similarity")
     async def similarity(request: Request) -> Answer:
         """The cosine of `text1` and `text2`."""
         with translate_errors():
-            asked = await decode_body(request, _SimilarityBody)
-            one, other = check_text_given(asked.text1, "text1"), check_text_given(asked.text2, "text2")
+            body = await decode_body(request, _SimilarityBody)
+            one, other = check_text_given(body.text1, "text1"), check_text_given(body.text2, "text2")
             vectors, _ = await open_vectors()
-            await check_embedding_model(vectors, asked)
+            await check_embedding_model(vectors, body)
             return await run_while_connected(request, vectors.compare_texts(one, other))
 
     @router.post("/api/v1/similarity/batch")
     async def nearest(request: Request) -> Answer:
         """The `top_k` of `candidates` nearest to `query`; 0: all, in that order."""
         with translate_errors():
-            asked = await decode_body(request, _SearchBody)
-            query = check_text_given(asked.query, "query")
-            if not asked.candidates:
-                check_texts_given(asked.candidates, 0, "candidates")
-            vectors, most = await open_vectors()
-            candidates = check_texts_given(asked.candidates, most, "candidates")
-            await check_embedding_model(vectors, asked)
-            return await run_while_connected(request, vectors.rank_candidates(query, candidates, asked.top_k))
+            body = await decode_body(request, _SearchBody)
+            query = check_text_given(body.query, "query")
+            if not body.candidates:
+                check_texts_given(body.candidates, 0, "candidates")
+            vectors, max_texts = await open_vectors()
+            candidates = check_texts_given(body.candidates, max_texts, "candidates")
+            await check_embedding_model(vectors, body)
+            return await run_while_connected(request, vectors.rank_candidates(query, candidates, body.top_k))
 
     @router.get("/api/v1/embeddings/models")
     async def models() -> Answer:
@@ -92,7 +92,7 @@ def embedding_routes(room: LazyClassificationService) -> APIRouter:
             return {"models": [model], "count": 1}
 
     async def open_vectors() -> tuple[TextSimilarity, int]:
-        tasks = await room.tasks()
+        tasks = await service.tasks()
         from radixway.semantics.classification import TextSimilarity
 
         limits = tasks.room.snapshot.section.api.batch_classification
@@ -101,12 +101,12 @@ def embedding_routes(room: LazyClassificationService) -> APIRouter:
     return router
 
 
-async def check_embedding_model(vectors: TextSimilarity, asked: _ModelFields) -> None:
-    """Raises ClassificationApiError where `asked` names another model or length than `vectors` have."""
+async def check_embedding_model(vectors: TextSimilarity, body: _ModelFields) -> None:
+    """Raises ClassificationApiError where `body` names another model or length than `vectors` have."""
     encoder = await vectors.ready_encoder()
-    if asked.model not in ("", "auto") and not encoder.id.startswith(asked.model.rpartition("/")[2]):
+    if body.model not in ("", "auto") and not encoder.id.startswith(body.model.rpartition("/")[2]):
         raise ClassificationApiError(f"vectors are made by {encoder.id} here (or say auto)", param="model")
-    if asked.dimension not in (None, 0, encoder.size):
+    if body.dimension not in (None, 0, encoder.size):
         raise ClassificationApiError(
             f"vectors of {encoder.id} have {encoder.size} numbers", param="dimension"
         )

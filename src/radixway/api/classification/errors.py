@@ -67,7 +67,7 @@ def _as_api_error(error: Exception, missing_code: str | None) -> ClassificationA
         return ClassificationApiError(str(error), status=503, code=named, missing=[error.missing])
     if isinstance(error, UnknownTypesError):
         return ClassificationApiError(str(error), param=f"options.{error.field}")
-    if isinstance(error, ClientDisconnectedError):  # which nobody reads
+    if isinstance(error, ClientDisconnectedError):  # no client reads this
         return ClassificationApiError("the client left", status=499, code="CLIENT_GONE")
     if isinstance(error, EncoderBusyError):
         return ClassificationApiError(str(error), status=503, code="ENCODER_BUSY", retry_after_s=1)
@@ -85,15 +85,15 @@ def check_text_given(text: str | None, field: str = "text") -> str:
     return text
 
 
-def check_texts_given(texts: Sequence[str] | None, most: int, field: str = "texts") -> Sequence[str]:
-    """Return `texts`. Raises ClassificationApiError unless there are 1 to `most`, none of them empty."""
+def check_texts_given(texts: Sequence[str] | None, max_texts: int, field: str = "texts") -> Sequence[str]:
+    """Return `texts`. Raises ClassificationApiError unless there are 1 to `max_texts`, none of them empty."""
     if texts is None:
         raise ClassificationApiError(f"{field} field is required", param=field)
     if not texts:
         raise ClassificationApiError(f"{field} array cannot be empty", param=field)
-    if len(texts) > most:
+    if len(texts) > max_texts:
         raise ClassificationApiError(
-            f"{field} has {len(texts)} texts; at most {most} are taken at a time "
+            f"{field} has {len(texts)} texts; at most {max_texts} are taken at a time "
             "(semantic.api.batch_classification.max_batch_size)",
             param=field,
         )

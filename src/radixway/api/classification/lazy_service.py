@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class LazyClassificationService(Component):
-    """Belongs to one event loop. What could not be opened is tried again with the next question."""
+    """Belongs to one event loop. If opening fails, the next question tries again."""
 
     name = "classification"
 

@@ -68,7 +68,7 @@ class BatchClassificationMetrics:
 
     def record_finished(self, processing: Processing, size: int, seconds: float) -> None:
         """Observe the `seconds` that a batch of `size` texts took."""
-        label = next((label for most, label in _RANGES if size <= most), "50+")
+        label = next((label for largest, label in _RANGES if size <= largest), "50+")
         self._durations(processing, label).observe(seconds)
 
     def record_failed(self, processing: Processing, code: str) -> None:
@@ -97,16 +97,16 @@ class _BatchBody(msgspec.Struct):
     options: msgspec.Raw = msgspec.Raw(b"null")
 
 
-def classify_routes(room: LazyClassificationService, counts: BatchClassificationMetrics) -> APIRouter:
+def classify_routes(service: LazyClassificationService, counts: BatchClassificationMetrics) -> APIRouter:
     """Build intent, personal data, attacks, combinations and batches of them; `counts` counts batches."""
     router = APIRouter(tags=["classification"])
 
     async def ask(request: Request, task: Task) -> Answer:
         with translate_errors():
-            asked = await decode_body(request, _TextBody)
-            text = check_text_given(asked.text)
-            tasks = await room.tasks()
-            options = _parse_options(asked.options, task)
+            body = await decode_body(request, _TextBody)
+            text = check_text_given(body.text)
+            tasks = await service.tasks()
+            options = _parse_options(body.options, task)
             return await run_while_connected(request, tasks.classify_text(task, text, options))
 
     @router.post("/api/v1/classify/intent")
@@ -128,11 +128,11 @@ def classify_routes(room: LazyClassificationService, counts: BatchClassification
     async def combined(request: Request) -> Answer:
         """Run all three tasks, or those in `tasks`; parts that cannot be answered are null and named."""
         with translate_errors():
-            asked = await decode_body(request, _CombinedBody)
-            text = check_text_given(asked.text)
-            wanted = [_parse_task(name, f"tasks[{index}]") for index, name in enumerate(asked.tasks)]
-            tasks = await room.tasks()
-            options = _parse_options(asked.options, None)
+            body = await decode_body(request, _CombinedBody)
+            text = check_text_given(body.text)
+            wanted = [_parse_task(name, f"tasks[{index}]") for index, name in enumerate(body.tasks)]
+            tasks = await service.tasks()
+            options = _parse_options(body.options, None)
             return await run_while_connected(
                 request, tasks.classify_combined(text, tuple(wanted) or _TASKS, options)
             )
@@ -141,14 +141,14 @@ def classify_routes(room: LazyClassificationService, counts: BatchClassification
     async def batch(request: Request) -> Answer:
         """Run one task, or `all`, on many texts; results keep their order."""
         with translate_errors("UNIFIED_CLASSIFIER_UNAVAILABLE"):
-            asked = await decode_body(request, _BatchBody)
-            task = _parse_task(asked.task_type, "task_type", also=("all",))
-            if not asked.texts:
-                check_texts_given(asked.texts, 0)
-            tasks = await room.tasks()
-            options = _parse_options(asked.options, None if task == "all" else task)
+            body = await decode_body(request, _BatchBody)
+            task = _parse_task(body.task_type, "task_type", also=("all",))
+            if not body.texts:
+                check_texts_given(body.texts, 0)
+            tasks = await service.tasks()
+            options = _parse_options(body.options, None if task == "all" else task)
             limits = tasks.room.snapshot.section.api.batch_classification
-            texts = check_texts_given(asked.texts, limits.max_batch_size)
+            texts = check_texts_given(body.texts, limits.max_batch_size)
             at_once = limits.max_concurrency if len(texts) > limits.concurrency_threshold else 1
             processing: Processing = "sequential" if at_once == 1 else "concurrent"
             counts.record_started(processing, len(texts))
@@ -168,7 +168,7 @@ def classify_routes(room: LazyClassificationService, counts: BatchClassification
     async def models() -> Answer:
         """Describe the classifiers, and whether they are loaded."""
         with translate_errors():
-            tasks = await room.tasks()
+            tasks = await service.tasks()
             from radixway.semantics.classification.model_info import describe_models
 
             return describe_models(tasks.room)
@@ -177,7 +177,7 @@ def classify_routes(room: LazyClassificationService, counts: BatchClassification
     async def classifier() -> Answer:
         """List the tasks, categories and thresholds."""
         with translate_errors():
-            tasks = await room.tasks()
+            tasks = await service.tasks()
             from radixway.semantics.classification.model_info import describe_classifier
 
             return describe_classifier(tasks)
@@ -234,8 +234,8 @@ def prompt_routes(semantic: SemanticService | None, access: AdminAccess) -> APIR
     async def switch(request: Request) -> dict[str, Any]:
         """Switch `category`, or all, on or off (`enabled`) or to another `mode`, until the next reload."""
         with translate_errors():
-            asked = await decode_body(request, _SwitchBody)
-        if asked.enabled is None and asked.mode is None:
+            body = await decode_body(request, _SwitchBody)
+        if body.enabled is None and body.mode is None:
             raise ClassificationApiError("either enabled or mode field must be given", param="enabled")
         if semantic is None:
             raise ClassificationApiError(
@@ -247,7 +247,7 @@ def prompt_routes(semantic: SemanticService | None, access: AdminAccess) -> APIR
 
         try:
             semantic.snapshots.replace_current(
-                lambda current: switch_prompts(current, asked.category, asked.enabled, asked.mode)
+                lambda current: switch_prompts(current, body.category, body.enabled, body.mode)
             )
         except KeyError:
             raise ClassificationApiError(
@@ -267,14 +267,14 @@ def _prompt_objects(semantic: SemanticService | None) -> list[dict[str, Any]]:
 
 
 def classification_routes(
-    room: LazyClassificationService,
+    service: LazyClassificationService,
     semantic: SemanticService | None,
     access: AdminAccess,
     metrics: MetricsRegistry,
 ) -> list[APIRouter]:
     """Build all routers of the API. `semantic`: the gateway's, whose prompts `access` may switch."""
     counts = BatchClassificationMetrics(metrics)
-    routers = [classify_routes(room, counts), embedding_routes(room), prompt_routes(semantic, access)]
+    routers = [classify_routes(service, counts), embedding_routes(service), prompt_routes(semantic, access)]
     return [*routers, _overview_routes(routers)]
 
 
@@ -282,8 +282,8 @@ def _overview_routes(routers: Iterable[APIRouter]) -> APIRouter:
     router = APIRouter(tags=["classification"])
     endpoints = [
         {"path": route.path, "method": method, "description": route.description.partition("\n")[0]}
-        for each in routers
-        for route in each.routes
+        for router in routers
+        for route in router.routes
         if isinstance(route, APIRoute)
         for method in sorted(route.methods or ())
     ]

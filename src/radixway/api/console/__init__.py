@@ -1,7 +1,7 @@
-"""`/console`: passed on, HTTP and WebSocket alike, to the process that draws the pages.
+"""`/console`: a proxy, for HTTP and WebSocket, to the process that renders the pages.
 
-The gateway begins that process with the first visit, or as soon as it listens (`console.preload`), and ends
-it with itself; the pages know the gateway by its HTTP API alone.
+The gateway starts that process with the first visit, or as soon as it listens (`console.preload`), and stops
+it when it stops itself; the pages use the gateway's HTTP API alone.
 """
 
 from radixway.api.console.proxy import ConsoleProxy

@@ -1,6 +1,4 @@
-"""The process that draws the console's pages: started with the first visit, ended with the gateway; and the
-directory of Unix sockets by which consoles of this user's gateways are found.
-"""
+"""The process that renders the console's pages, and the directory of Unix sockets of this user's consoles."""
 
 import asyncio
 import logging
@@ -21,12 +19,12 @@ from radixway.core.config import ConsoleConfig
 from radixway.core.http import App, AppServer, Receive, Scope, Send, bind_unix
 
 _MAX_SOCKET_PATH_BYTES = 100
-_BEGINS_WITHIN_S = 60.0
+_STARTUP_GRACE_S = 60.0
 _NAME = re.compile(r"\d{1,5}-[0-9a-f]{8}")
 
 
 def private_socket_directory() -> Path:
-    """The directory, which nobody else may enter. Raises PermissionError when it is somebody else's."""
+    """Return the directory, private to this user. Raises PermissionError if it is not."""
     name = f"radixway-console-{os.getuid()}"
     path = Path(tempfile.gettempdir(), name)
     if len(str(path)) > _MAX_SOCKET_PATH_BYTES - len("/65535-01234567/gateway"):
@@ -42,7 +40,7 @@ def remove_stale_sockets() -> None:
     """Remove what gateways left behind that were killed."""
     for path in private_socket_directory().iterdir():
         with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-            if path.stat().st_mtime > time.time() - _BEGINS_WITHIN_S:
+            if path.stat().st_mtime > time.time() - _STARTUP_GRACE_S:
                 continue
             probe.settimeout(1)
             try:
@@ -61,11 +59,11 @@ def find_console_socket(name: str, port: int) -> Path | None:
 
 log = logging.getLogger(__name__)
 
-_READY_WITHIN_S = 60.0
-_STOP_WITHIN_S = 5.0
-_ENDING_S = 0.5
+_READY_TIMEOUT_S = 60.0
+_STOP_TIMEOUT_S = 5.0
+_EXIT_WAIT_S = 0.5
 _RESTART_AFTER_S = 5.0
-"""A console that could not start is not started again with every request before this."""
+"""Pause before a console that could not start is started again."""
 
 
 class ConsoleUnavailableError(Exception):
@@ -107,7 +105,7 @@ class ConsoleProcess:
                     await self._start_process(port)
                 except (OSError, TimeoutError, ConsoleUnavailableError):
                     self._failed_at = monotonic()
-                    log.exception("the console does not start")
+                    log.exception("the console did not start")
                     await self._end_process()
                     raise ConsoleUnavailableError from None
         assert self._directory is not None
@@ -118,7 +116,7 @@ class ConsoleProcess:
         process = self._process
         if process is not None:
             with suppress(TimeoutError):
-                async with asyncio.timeout(_ENDING_S):
+                async with asyncio.timeout(_EXIT_WAIT_S):
                     await process.wait()
         return process is None or process.returncode is not None
 
@@ -163,7 +161,7 @@ class ConsoleProcess:
             start_new_session=True,
         )
         assert self._process.stdout is not None
-        async with asyncio.timeout(_READY_WITHIN_S):
+        async with asyncio.timeout(_READY_TIMEOUT_S):
             if not await self._process.stdout.readline():
                 raise ConsoleUnavailableError(f"it ended with {await self._process.wait()}")
         self._answers = True
@@ -178,7 +176,7 @@ class ConsoleProcess:
             return
         process.terminate()
         try:
-            async with asyncio.timeout(_STOP_WITHIN_S):
+            async with asyncio.timeout(_STOP_TIMEOUT_S):
                 await process.wait()
         except TimeoutError:
             process.kill()

@@ -39,11 +39,11 @@ _SKIPPED = ("user-agent", "accept", "accept-encoding", "content-type")
 
 
 async def forward_request(
-    session: aiohttp.ClientSession, scope: Scope, receive: Receive, send: Send, more: Headers, answer: Headers
+    session: aiohttp.ClientSession, scope: Scope, receive: Receive, send: Send, extra: Headers, added: Headers
 ) -> None:
-    """Forward with the headers `more`, and reply with the headers `answer` added. Raises ClientError."""
+    """Forward with the headers `extra`, and reply with the headers `added` too. Raises ClientError."""
     declared = [value for name, value in scope["headers"] if name == b"content-length"]
-    headers = _forwarded_headers(scope, more) + [
+    headers = _forwarded_headers(scope, extra) + [
         ("content-length", value.decode("ascii")) for value in declared
     ]
     has_body = bool(declared) or any(name == b"transfer-encoding" for name, _ in scope["headers"])
@@ -56,21 +56,21 @@ async def forward_request(
         allow_redirects=False,
     ) as response:
         received = [(name.lower(), value) for name, value in response.raw_headers]
-        lasting = [each for each in received if each[0] not in _HOP_BY_HOP or each[0] == b"content-length"]
-        await send({"type": "http.response.start", "status": response.status, "headers": [*lasting, *answer]})
+        lasting = [pair for pair in received if pair[0] not in _HOP_BY_HOP or pair[0] == b"content-length"]
+        await send({"type": "http.response.start", "status": response.status, "headers": [*lasting, *added]})
         async for part in response.content.iter_any():
             await send({"type": "http.response.body", "body": part, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 async def forward_websocket(
-    session: aiohttp.ClientSession, scope: Scope, receive: Receive, send: Send, more: Headers
+    session: aiohttp.ClientSession, scope: Scope, receive: Receive, send: Send, extra: Headers
 ) -> None:
     """Forward both ways until a side closes. Raises ClientConnectorError before anything was received."""
     try:
         pages = await session.ws_connect(
             _target_url(scope),
-            headers=_forwarded_headers(scope, more),
+            headers=_forwarded_headers(scope, extra),
             protocols=scope.get("subprotocols", ()),
             max_msg_size=_MAX_MESSAGE_BYTES,
             autoping=True,
@@ -82,16 +82,16 @@ async def forward_websocket(
     async with pages:
         await receive()  # websocket.connect
         await send({"type": "websocket.accept", "subprotocol": pages.protocol})
-        ways = [
+        copies = [
             asyncio.create_task(_copy_to_console(receive, pages)),
             asyncio.create_task(_copy_to_browser(pages, send)),
         ]
         try:
-            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(copies, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for way in ways:
-                way.cancel()
-            await asyncio.gather(*ways, return_exceptions=True)
+            for copy in copies:
+                copy.cancel()
+            await asyncio.gather(*copies, return_exceptions=True)
     code = 1000 if pages.close_code in (None, 1005, 1006, 1015) else pages.close_code  # those are never sent
     with suppress(RuntimeError):  # the browser has closed it
         await send({"type": "websocket.close", "code": code})
@@ -124,15 +124,15 @@ async def _read_body(receive: Receive) -> AsyncIterator[bytes]:
             yield part
 
 
-def _forwarded_headers(scope: Scope, more: Headers) -> list[tuple[str, str]]:
-    """Return the browser's end-to-end headers; `more` replaces any that it made up."""
-    ours = {name for name, _ in more}
-    kept = [
+def _forwarded_headers(scope: Scope, extra: Headers) -> list[tuple[str, str]]:
+    """Return the browser's end-to-end headers; `extra` replaces any that it made up."""
+    replaced = {name for name, _ in extra}
+    forwarded = [
         (name, value)
         for name, value in scope["headers"]
-        if name not in _HOP_BY_HOP and name not in ours and not name.startswith(_OF_THE_HANDSHAKE)
+        if name not in _HOP_BY_HOP and name not in replaced and not name.startswith(_OF_THE_HANDSHAKE)
     ]
-    return [(name.decode("latin-1"), value.decode("latin-1")) for name, value in [*kept, *more]]
+    return [(name.decode("latin-1"), value.decode("latin-1")) for name, value in [*forwarded, *extra]]
 
 
 def _target_url(scope: Scope) -> URL:
@@ -141,7 +141,7 @@ def _target_url(scope: Scope) -> URL:
     return URL(f"http://console{path}{f'?{query}' if query else ''}", encoded=True)
 
 
-_ANSWERS_WITHIN_S = 60.0
+_SOCKET_TIMEOUT_S = 60.0
 """Longer than a page takes, and than the pause between two polls of a socket."""
 _STARTING_PAGE = (files(__package__) / "starting.html").read_text()
 _KEYS = (b"authorization", b"x-api-key")
@@ -229,21 +229,23 @@ class ConsoleProxy(Component):
         await self._process.stop_process()
 
     async def _forward(
-        self, to: Path, scope: Scope, receive: Receive, send: Send, visitor: Headers, answer: Headers
+        self, path: Path, scope: Scope, receive: Receive, send: Send, visitor: Headers, answer: Headers
     ) -> bool:
         """Forward a request; return False if no process listened and nothing was sent."""
         answered = False
 
-        async def send_noting(message: Message) -> None:
+        async def send_and_note(message: Message) -> None:
             nonlocal answered
             answered = True
             await send(message)
 
         try:
             if scope["type"] == "http":
-                await forward_request(self._client_session(to), scope, receive, send_noting, visitor, answer)
+                await forward_request(
+                    self._client_session(path), scope, receive, send_and_note, visitor, answer
+                )
             else:
-                await forward_websocket(self._client_session(to), scope, receive, send_noting, visitor)
+                await forward_websocket(self._client_session(path), scope, receive, send_and_note, visitor)
         except (aiohttp.ClientError, ConnectionError) as error:
             log.log(
                 logging.DEBUG if answered else logging.WARNING,
@@ -254,17 +256,17 @@ class ConsoleProxy(Component):
             return answered
         return True
 
-    def _client_session(self, to: Path) -> aiohttp.ClientSession:
-        if to not in self._sessions:
-            self._sessions[to] = aiohttp.ClientSession(
-                connector=aiohttp.UnixConnector(str(to), limit=0),
+    def _client_session(self, path: Path) -> aiohttp.ClientSession:
+        if path not in self._sessions:
+            self._sessions[path] = aiohttp.ClientSession(
+                connector=aiohttp.UnixConnector(str(path), limit=0),
                 timeout=aiohttp.ClientTimeout(
-                    total=None, sock_connect=_ANSWERS_WITHIN_S, sock_read=_ANSWERS_WITHIN_S
+                    total=None, sock_connect=_SOCKET_TIMEOUT_S, sock_read=_SOCKET_TIMEOUT_S
                 ),
                 auto_decompress=False,
                 cookie_jar=aiohttp.DummyCookieJar(),
             )
-        return self._sessions[to]
+        return self._sessions[path]
 
     def _visitor_headers(self, scope: Scope) -> Headers:
         """Its address, and whether it may make administrative calls."""

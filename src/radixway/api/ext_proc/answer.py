@@ -1,11 +1,11 @@
-"""One answer between three: the application that gives it, the worker whose frames Envoy brings, and Envoy.
+"""One answer of the application, the frames of a worker that Envoy brings, and the replies that Envoy awaits.
 
     worker   response_headers      response_body …                     end_of_stream
                   │                     │  ▲ what the application made of the frame
     Envoy    ─────┴── waits for us ─────┴──┴─ waits for us ─────────── waits for us ──► client
 
-Envoy takes one word for each of its frames, in order. What the application sends goes with the frame in hand;
-that one is let go when the application asks for the next, because then it has made of it what it wanted to.
+Envoy takes one reply for each of its frames, in order. What the application sends replaces the current frame,
+which is released when the application asks for the next one.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from radixway.core.http import Message
 from radixway.core.pipeline import GatewayError
 
 Write = Callable[[ProcessingResponse], Awaitable[None]]
-"""Tells Envoy. Raises ClientDisconnectedError: it is not there any more."""
+"""Sends to Envoy. Raises ClientDisconnectedError when Envoy is gone."""
 
 
 _HEADERS_TIMEOUT_S = 0.05
@@ -47,7 +47,7 @@ class EnvoyAnswer:
         self._write = write
         self._clear_route_cache = clear_route_cache
         self.handed_over = False
-        """Envoy carries the request: there will be a worker's answer."""
+        """Envoy forwards the request: there will be a worker's answer."""
         self.over = False
         self._cut = False
         """Replaced by an answer of ours; Envoy no longer reads."""
@@ -58,14 +58,14 @@ class EnvoyAnswer:
         self._body_mode: Literal["undecided", "streamed", "buffered", "none"] = "undecided"
         self._frames: deque[BodyFrame] = deque()
         self._arrived = asyncio.Event()
-        self._in_hand: BodyFrame | None = None
+        self._current_frame: BodyFrame | None = None
         self._ending = False
         """The worker's answer is no longer needed."""
         self._start: tuple[int, list[Header]] | None = None
         self._started = asyncio.Event()
-        self._said = bytearray()
+        self._pending = bytearray()
 
-    # What comes from Envoy.
+    # Called for messages from Envoy.
 
     def on_upstream_headers(self, headers: list[Header], ends: bool) -> None:
         """Note the `headers` of the worker's reply; `ends`: it has no body."""
@@ -80,7 +80,7 @@ class EnvoyAnswer:
         elif not self._cut:
             await self._write(messages.continue_response_body(b""))  # the application has ended it before
 
-    # For whoever has Envoy carry the request.
+    # Called by the forwarder.
 
     async def forward_request(
         self, headers: list[Header], gone: list[bytes], had: list[Header], body: bytes | None
@@ -105,10 +105,10 @@ class EnvoyAnswer:
     async def read_whole_body(self, max_bytes: int) -> bytes:
         """The worker's whole answer; its head waits for it. Raises GatewayError (502) beyond `max_bytes`."""
         self._body_mode = "buffered"
-        await self._write(messages.SHOW_WHOLE)
+        await self._write(messages.BUFFER_BODY)
         body = bytearray()
         while True:
-            frame = self._in_hand = await self._next_frame()
+            frame = self._current_frame = await self._next_frame()
             body += frame.body
             if len(body) > max_bytes:
                 raise GatewayError(
@@ -121,12 +121,12 @@ class EnvoyAnswer:
             await self._release_frame(b"")  # Envoy streams it although it was asked not to
 
     async def next_frame(self) -> BodyFrame:
-        """The next frame of a streamed answer; of the one before it everything has been made that will be."""
+        """Return the next frame of a streamed answer, and release the one before it."""
         if self._body_mode == "undecided":
             await self._begin_stream()
-        if self._in_hand is not None:
+        if self._current_frame is not None:
             await self._release_frame(self._take_pending())
-        frame = self._in_hand = await self._next_frame()
+        frame = self._current_frame = await self._next_frame()
         return frame
 
     async def _next_frame(self) -> BodyFrame:
@@ -135,7 +135,7 @@ class EnvoyAnswer:
             await self._arrived.wait()
         return self._frames.popleft()
 
-    # What the application says.
+    # Called by the application.
 
     async def send(self, message: Message) -> None:
         """Handle a `message` of the application. Raises ClientDisconnectedError."""
@@ -145,7 +145,7 @@ class EnvoyAnswer:
             self._start = message["status"], list(message["headers"])
             self._started.set()
             return
-        self._said += message.get("body", b"")
+        self._pending += message.get("body", b"")
         if not message.get("more_body", False):
             await self._finish_answer()
 
@@ -161,10 +161,10 @@ class EnvoyAnswer:
         status, headers = self._start
         if self._body_mode == "streamed":
             await self._finish_stream(status, headers)
-        elif self._body_mode == "buffered" and self._in_hand is not None and status == self._status:
+        elif self._body_mode == "buffered" and self._current_frame is not None and status == self._status:
             await self._release_frame(self._take_pending(), self._header_changes(headers))
             self.over = True
-        elif self._body_mode == "none" and status == self._status and not self._said:
+        elif self._body_mode == "none" and status == self._status and not self._pending:
             await self._write(
                 messages.continue_response_headers(self._header_changes(headers), has_body=False)
             )
@@ -173,8 +173,8 @@ class EnvoyAnswer:
             await self.send_immediate_reply(status, headers, self._take_pending())
 
     async def _finish_stream(self, status: int, headers: list[Header]) -> None:
-        if self._in_hand is None and not await self._has_another_frame():
-            # Nothing to say it with: the stream breaks off.
+        if self._current_frame is None and not await self._has_another_frame():
+            # Without a frame to reply to, the stream breaks off.
             await self.send_immediate_reply(status, headers, self._take_pending())
             return
         await self._release_frame(self._take_pending())
@@ -189,13 +189,12 @@ class EnvoyAnswer:
                 while not self._frames:
                     self._arrived.clear()
                     await self._arrived.wait()
-                self._in_hand = self._frames.popleft()
-        return self._in_hand is not None
+                self._current_frame = self._frames.popleft()
+        return self._current_frame is not None
 
     async def _begin_stream(self) -> None:
-        """Let the head go on, without what a middleware would add that reads the stream before it answers:
-        Envoy sends no body before that.
-        """
+        """Release the head, since Envoy sends no body before that. Headers that a middleware adds only after
+        reading the stream are lost."""
         self._body_mode = "streamed"
         with suppress(TimeoutError):
             async with asyncio.timeout(_HEADERS_TIMEOUT_S):
@@ -207,7 +206,7 @@ class EnvoyAnswer:
         await self._write(messages.continue_response_headers(changes, has_body=True))
 
     async def _release_frame(self, body: bytes, changes: messages.Changes | None = None) -> None:
-        frame, self._in_hand = self._in_hand, None
+        frame, self._current_frame = self._current_frame, None
         assert frame is not None
         if body == frame.body:
             await self._write(messages.continue_response_body(None, changes))
@@ -217,12 +216,12 @@ class EnvoyAnswer:
         await self._write(messages.continue_response_body(body, changes))
 
     def _header_changes(self, headers: list[Header], *gone: bytes) -> messages.Changes:
-        kept = {name for name, _ in headers}
+        present = {name for name, _ in headers}
         had = [*self._gone, *(name for name, _ in self._headers)]
-        removed = dict.fromkeys([*(name for name in had if name not in kept), *gone])
+        removed = dict.fromkeys([*(name for name in had if name not in present), *gone])
         return messages.header_mutation(headers, self._headers, removed=removed)
 
     def _take_pending(self) -> bytes:
-        said = bytes(self._said)
-        self._said.clear()
-        return said
+        pending = bytes(self._pending)
+        self._pending.clear()
+        return pending

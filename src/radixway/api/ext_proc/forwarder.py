@@ -1,4 +1,4 @@
-"""Envoy as the carrier of one request: a worker becomes headers with its address, frames become a Reply."""
+"""Forwarding through Envoy: a worker becomes headers with its address, Envoy's frames become a Reply."""
 
 import asyncio
 import socket
@@ -54,7 +54,7 @@ class DestinationResolver:
             return known.endpoint, known.base_path
         url = URL(worker.url)
         if url.scheme != "http":
-            raise NoWorkersError(f"worker {worker.name} speaks {url.scheme}, which Envoy is not told to")
+            raise NoWorkersError(f"worker {worker.name} speaks {url.scheme}, which ext_proc does not support")
         address = await self._resolve_host(worker, url.host or "", url.port or 80)
         if self._allowed and not is_in_networks(address, self._allowed):
             raise NoWorkersError(f"worker {worker.name} is at {address}, outside ext_proc.destinations")
@@ -75,7 +75,7 @@ class DestinationResolver:
             found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except OSError as error:
             raise NoWorkersError(f"worker {worker.name} cannot be resolved: {error}") from None
-        found.sort(key=lambda each: each[0] is not socket.AF_INET)  # what listens on one kind listens on this
+        found.sort(key=lambda info: info[0] is not socket.AF_INET)  # what listens on one kind listens on this
         return str(found[0][4][0])
 
 

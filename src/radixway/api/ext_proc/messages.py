@@ -39,7 +39,7 @@ _FRAMING = frozenset({b"content-length", b"transfer-encoding"})
 
 def decode_headers(headers: HeaderMap) -> list[tuple[bytes, bytes]]:
     """Decode Envoy's `headers`, pseudo headers among them, in order."""
-    return [(each.key.encode(), each.raw_value or each.value.encode()) for each in headers.headers]
+    return [(header.key.encode(), header.raw_value or header.value.encode()) for header in headers.headers]
 
 
 def header_mutation(wanted: Headers, present: Headers = (), *, removed: Iterable[bytes] = ()) -> Changes:
@@ -65,14 +65,14 @@ def _by_name(headers: Headers) -> dict[bytes, list[bytes]]:
     return names
 
 
-GO_ON = ProcessingResponse(request_headers=HeadersResponse(response=CommonResponse()))
-"""The request's head is noted; now its body."""
+CONTINUE_HEADERS = ProcessingResponse(request_headers=HeadersResponse(response=CommonResponse()))
+"""Continues with the request's body."""
 
-SHOW_WHOLE = ProcessingResponse(
+BUFFER_BODY = ProcessingResponse(
     response_headers=HeadersResponse(response=CommonResponse()),
     mode_override=ProcessingMode(response_body_mode=ProcessingMode.BUFFERED),
 )
-"""The answer's head waits for the body, which is to come whole."""
+"""Holds the answer's head back until its complete body has come."""
 
 
 def pass_through(changes: Changes, *, clear_route_cache: bool) -> ProcessingResponse:
@@ -218,7 +218,7 @@ def worker_headers(
         (DESTINATION, destination.encode("ascii")),
         (b"content-type", b"application/json"),
         (b"x-request-id", request.id.encode("ascii")),
-        (b"accept-encoding", b"identity"),  # what is compressed nobody here could read
+        (b"accept-encoding", b"identity"),  # a compressed answer could not be parsed
         (b"via", b"%b, %b" % (passed, via) if passed else via),
     ]
     if request.journal.trace is not None:
@@ -228,15 +228,15 @@ def worker_headers(
     target = (base_path + request.path).encode("latin-1")
     if target != head.target.encode("latin-1"):
         headers.append((b":path", target))
-    kept = {name for name, _ in headers} | _ENVOYS
+    retained = {name for name, _ in headers} | _ENVOYS
     given = {name for name, _ in head.headers}
-    return headers, sorted(name for name in given - kept if not name.startswith(b"x-envoy-"))
+    return headers, sorted(name for name in given - retained if not name.startswith(b"x-envoy-"))
 
 
 def split_response_headers(raw: list[Header]) -> tuple[int, list[Header], list[bytes]]:
     """Split `raw` into status, the headers that reach the client, and the names of the others."""
     status = next((int(value) for name, value in raw if name == b":status"), 502)
-    headers = filter_reply_headers([each for each in raw if each[0][:1] != b":"])
+    headers = filter_reply_headers([header for header in raw if header[0][:1] != b":"])
     gone = {name for name, _ in raw if is_dropped_header(name)} - _FRAMED_BY_ENVOY
     return status, headers, sorted(gone)
 

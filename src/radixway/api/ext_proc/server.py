@@ -1,7 +1,4 @@
-"""The gRPC server for Envoy: ext_proc, health, reflection, TLS; in the gateway's process and event loop.
-
-A gateway's door for Envoy, from its configuration.
-"""
+"""The gRPC server for Envoy: ext_proc, health, reflection, TLS; in the gateway's process and event loop."""
 
 import asyncio
 import logging
@@ -32,10 +29,10 @@ class ExtProcServer(Component):
 
     name = "ext_proc"
 
-    def __init__(self, config: ExtProcConfig, terms: StreamSettings, drain_s: float) -> None:
+    def __init__(self, config: ExtProcConfig, settings: StreamSettings, drain_s: float) -> None:
         """`drain_s`: how long conversations may go on once it is to stop."""
         self._config = config
-        self._terms = terms
+        self._settings = settings
         self._drain_s = drain_s
         self._health = health.aio.HealthServicer()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -65,7 +62,7 @@ class ExtProcServer(Component):
             raise
 
     def start_draining(self) -> None:
-        """Take no new requests, and let those in hand go on for `drain_s`."""
+        """Take no new requests; requests in flight get `drain_s` seconds to finish."""
         if self._server is not None and self._stopping is None:
             self._stopping = asyncio.get_running_loop().create_task(self._drain())
 
@@ -91,20 +88,20 @@ class ExtProcServer(Component):
                 raise ClientDisconnectedError from error
 
         caller = parse_caller_span(_metadata_headers(context.invocation_metadata()))
-        conversation = ProcessingStream(self._terms, write, caller)
+        stream = ProcessingStream(self._settings, write, caller)
         try:
             while (message := await context.read()) is not grpc.aio.EOF:
                 try:
-                    await conversation.handle_message(message)
+                    await stream.handle_message(message)
                 except ClientDisconnectedError:
                     return
-                except Exception as error:  # the rim: Envoy must be answered
-                    log.exception("ext_proc met a defect of the gateway")
-                    await conversation.send_error(HttpError(f"internal error ({type(error).__name__})"))
-                self._track_task(conversation.task)
+                except Exception as error:  # Envoy must get a reply whatever happens
+                    log.exception("ext_proc failed unexpectedly")
+                    await stream.send_error(HttpError(f"internal error ({type(error).__name__})"))
+                self._track_task(stream.task)
         finally:
-            conversation.mark_disconnected()
-            await conversation.wait_until_idle()
+            stream.mark_disconnected()
+            await stream.wait_until_idle()
 
     def _track_task(self, task: asyncio.Task[None] | None) -> None:
         if task is not None and not task.done() and task not in self._tasks:
@@ -112,10 +109,10 @@ class ExtProcServer(Component):
             task.add_done_callback(self._tasks.discard)
 
     def _build_server(self) -> Any:
-        most = self._config.max_message_bytes
+        max_bytes = self._config.max_message_bytes
         options = [
-            ("grpc.max_receive_message_length", most),
-            ("grpc.max_send_message_length", most),
+            ("grpc.max_receive_message_length", max_bytes),
+            ("grpc.max_send_message_length", max_bytes),
             ("grpc.so_reuseport", 0),  # a port that is taken is an error
         ]
         server = grpc.aio.server(options=options)
@@ -162,7 +159,7 @@ def _warn_if_exposed(config: ExtProcConfig) -> None:
     except ValueError:
         closed = config.host == "localhost"
     if not closed and (config.tls is None or config.tls.client_ca is None):
-        log.warning("whoever reaches %s may speak as Envoy: set ext_proc.tls.client_ca", config.host)
+        log.warning("any client of %s can act as Envoy: set ext_proc.tls.client_ca", config.host)
 
 
 _MODELS = "/v1/models"
@@ -182,7 +179,7 @@ def create_ext_proc_server(config: Config, app: App, paths: Collection[str], via
     def is_ours(method: str, path: str) -> bool:
         return path in paths or (method == "GET" and (path == _MODELS or path.startswith(_MODELS + "/")))
 
-    terms = StreamSettings(
+    settings = StreamSettings(
         app=app,
         is_ours=is_ours,
         destinations=DestinationResolver(section.destinations),
@@ -190,4 +187,4 @@ def create_ext_proc_server(config: Config, app: App, paths: Collection[str], via
         section=section,
         max_answer_bytes=config.limits.workers.max_answer_bytes,
     )
-    return ExtProcServer(section, terms, config.gateway.drain_s)
+    return ExtProcServer(section, settings, config.gateway.drain_s)

@@ -48,27 +48,29 @@ class StreamSettings:
 
 
 class ProcessingStream:
-    """Hears Envoy's messages in order and has each of them answered, whatever happens.
+    """Handles Envoy's messages in order and replies to each of them, whatever happens.
 
-    An RPC that ended with an error, or early, would have Envoy pass the request or the answer on as they are
-    where it fails open: so it ends when Envoy ends it, and every defect becomes an answer.
+    If an RPC ended early or with an error, an Envoy that fails open would pass the request or the answer on
+    unchanged. So the RPC ends when Envoy ends it, and every failure becomes a reply.
     """
 
-    def __init__(self, terms: StreamSettings, write: Write, caller: CallerSpan | None = None) -> None:
+    def __init__(self, settings: StreamSettings, write: Write, caller: CallerSpan | None = None) -> None:
         """`write` sends to Envoy; `caller`: Envoy's span, where it traces."""
-        self._terms = terms
+        self._settings = settings
         self._caller = caller
-        self._tell = write
+        self._write = write
         self._lock = asyncio.Lock()
         self._unanswered = 0
-        self._waits_since = 0.0
+        self._waiting_since = 0.0
         """When the oldest unanswered message came, in the event loop's time."""
         self._timer: asyncio.TimerHandle | None = None
         self._left = asyncio.Event()
-        self._passed_by = False
+        self._passes_through = False
         self._mode_is_known = False
-        self.answer = EnvoyAnswer(self._write_response, clear_route_cache=terms.section.clear_route_cache)
-        self._carrier = EnvoyForwarder(self.answer, terms.destinations, terms.via, terms.max_answer_bytes)
+        self.answer = EnvoyAnswer(self._write_response, clear_route_cache=settings.section.clear_route_cache)
+        self._forwarder = EnvoyForwarder(
+            self.answer, settings.destinations, settings.via, settings.max_answer_bytes
+        )
         self._client: tuple[str, int] | None = None
         self._body: bytes | None = b""
         self.task: asyncio.Task[None] | None = None
@@ -78,7 +80,7 @@ class ProcessingStream:
         """Handle the next `message` of Envoy. Raises ClientDisconnectedError."""
         kind = message.WhichOneof("request")
         self._arm_deadline()
-        if self._passed_by:
+        if self._passes_through:
             await self._write_response(_continue_unchanged(kind))
         elif kind == "request_headers":
             await self._handle_request_headers(message)
@@ -98,22 +100,22 @@ class ProcessingStream:
             await self.answer.send_immediate_reply(error.status, error.headers(), error.body())
 
     def mark_disconnected(self) -> None:
-        """Envoy is gone, or has been told all: whoever still works on it is told that its client left."""
+        """Note that Envoy is gone or has its reply: the application sees that its client left."""
         self._left.set()
         if self._timer is not None:
             self._timer.cancel()
 
     async def wait_until_idle(self) -> None:
-        """Wait until nothing is being said any more; call `leave` first."""
+        """Wait until the last write has ended; call `mark_disconnected` first."""
         async with self._lock:
             pass
 
     async def _handle_request_headers(self, message: ProcessingRequest) -> None:
         head = RequestHead.from_envoy(messages.decode_headers(message.request_headers.headers))
-        if not self._terms.is_ours(head.method, head.path):
+        if not self._settings.is_ours(head.method, head.path):
             await self._handle_other_path(head)
             return
-        self._carrier.head = head
+        self._forwarder.head = head
         self._client = _client_address(message)
         if message.request_headers.end_of_stream:
             self._start_request(b"")
@@ -121,44 +123,44 @@ class ProcessingStream:
             await self._fail_misconfigured(problem)
         else:
             self._mode_is_known = message.HasField("protocol_config")
-            await self._write_response(messages.GO_ON)
+            await self._write_response(messages.CONTINUE_HEADERS)
 
     async def _handle_other_path(self, head: RequestHead) -> None:
-        if self._terms.section.other_paths == "pass":
-            self._passed_by = True
+        if self._settings.section.other_paths == "pass":
+            self._passes_through = True
             changes = messages.header_mutation((), removed=head.spoofed_headers())
             await self._write_response(
-                messages.pass_through(changes, clear_route_cache=self._terms.section.clear_route_cache)
+                messages.pass_through(changes, clear_route_cache=self._settings.section.clear_route_cache)
             )
         else:
             message = f"Not Found: {head.method} {head.path}"
             await self.send_error(HttpError(message, status=404, code="not_found"))
 
     async def _handle_request_body(self, body: HttpBody) -> None:
-        # In BUFFERED mode it is whole, though trailers may follow it.
+        # In BUFFERED mode it is complete, though trailers may follow it.
         if self.task is None and (body.end_of_stream or self._mode_is_known):
             self._start_request(body.body)
         else:
-            await self._fail_misconfigured(f"the request's body comes in pieces: {_NEEDED}")
+            await self._fail_misconfigured(f"the request's body came in chunks: {_NEEDED}")
 
     def _start_request(self, body: bytes) -> None:
-        assert self._carrier.head is not None
-        self._carrier.body = self._body = body
-        scope = self._carrier.head.to_scope(self._client)
-        scope[FORWARDER] = self._carrier
+        assert self._forwarder.head is not None
+        self._forwarder.body = self._body = body
+        scope = self._forwarder.head.to_scope(self._client)
+        scope[FORWARDER] = self._forwarder
         if self._caller is not None:
             scope[CALLER_SPAN] = self._caller
         self.task = asyncio.get_running_loop().create_task(
-            self._run_request(self._terms.app(scope, self._receive, self.answer.send))
+            self._run_request(self._settings.app(scope, self._receive, self.answer.send))
         )
 
-    async def _run_request(self, answering: Awaitable[None]) -> None:
+    async def _run_request(self, call: Awaitable[None]) -> None:
         try:
-            await answering
+            await call
         except ClientDisconnectedError:
             pass
-        except Exception as error:  # the rim: Envoy must be answered
-            log.exception("a request from Envoy met a defect of the gateway")
+        except Exception as error:  # Envoy must get a reply whatever happens
+            log.exception("a request from Envoy failed unexpectedly")
             await self.send_error(HttpError(f"internal error ({type(error).__name__})"))
         if not self.answer.over and not self._left.is_set():
             await self.send_error(HttpError("internal error (no answer)"))
@@ -172,7 +174,7 @@ class ProcessingStream:
 
     async def _handle_response(self, message: ProcessingRequest) -> None:
         head = message.response_headers
-        if self.task is None:  # it went on without having been looked at: its answer does not
+        if self.task is None:  # the request passed unread: withhold its answer
             await self._fail_misconfigured(f"Envoy sent no request body: {_NEEDED}")
             return
         self.answer.on_upstream_headers(messages.decode_headers(head.headers), head.end_of_stream)
@@ -188,23 +190,23 @@ class ProcessingStream:
                 raise ClientDisconnectedError
             self._unanswered = max(0, self._unanswered - 1)
             if self._unanswered:
-                self._waits_since = asyncio.get_running_loop().time()
-            await self._tell(response)
+                self._waiting_since = asyncio.get_running_loop().time()
+            await self._write(response)
 
     def _arm_deadline(self) -> None:
         loop = asyncio.get_running_loop()
         if not self._unanswered:
-            self._waits_since = loop.time()
+            self._waiting_since = loop.time()
         self._unanswered += 1
         if self._timer is None:
-            self._timer = loop.call_later(self._terms.section.answer_within_s, self._check_deadline)
+            self._timer = loop.call_later(self._settings.section.answer_within_s, self._check_deadline)
 
     def _check_deadline(self) -> None:
         self._timer = None
         if not self._unanswered or self._left.is_set():
             return
         loop = asyncio.get_running_loop()
-        left_s = self._waits_since + self._terms.section.answer_within_s - loop.time()
+        left_s = self._waiting_since + self._settings.section.answer_within_s - loop.time()
         if left_s > 0:
             self._timer = loop.call_later(left_s, self._check_deadline)
         else:
@@ -212,15 +214,14 @@ class ProcessingStream:
 
     async def _fail_deadline(self) -> None:
         """Fail before Envoy's own timeout, which might let a request pass unread."""
-        message = f"no decision within {self._terms.section.answer_within_s:g} s"
+        message = f"no decision within {self._settings.section.answer_within_s:g} s"
         log.warning("ext_proc: %s", message)
         await self.send_error(HttpError(message, status=504, code="deadline_exceeded"))
         self.mark_disconnected()
 
 
 def _client_address(message: ProcessingRequest) -> tuple[str, int] | None:
-    """Return Envoy's client address if Envoy says it (`request_attributes`); without it no network is
-    trusted."""
+    """Return Envoy's client address, if Envoy sends it (`request_attributes`); else no network is trusted."""
     if _ATTRIBUTES not in message.attributes:
         return None
     fields = message.attributes[_ATTRIBUTES].fields

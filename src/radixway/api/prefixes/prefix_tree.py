@@ -56,8 +56,8 @@ class SharedPrefix:
         return self.hi - self.lo
 
 
-def build_prefix_tree(chains: Sequence[PromptBlocks], most: int, most_levels: int) -> list[SharedPrefix]:
-    """The `most` nodes with most requests, of equals the longest; each after its parent, models first."""
+def build_prefix_tree(chains: Sequence[PromptBlocks], max_nodes: int, max_levels: int) -> list[SharedPrefix]:
+    """Return the `max_nodes` busiest nodes, the longest first among equals; each after its parent."""
     ordered = sorted(chains, key=lambda chain: (chain.model, chain.block_tokens, chain.blocks))
     shown: list[SharedPrefix] = []
     heap: list[tuple[int, int, int, SharedPrefix]] = []
@@ -66,25 +66,25 @@ def build_prefix_tree(chains: Sequence[PromptBlocks], most: int, most_levels: in
         pushed += 1
         model = SharedPrefix(None, 0, ordered[lo].model, 0, 0, lo, hi)
         heappush(heap, (lo - hi, 0, pushed, model))
-    while heap and len(shown) < most:
+    while heap and len(shown) < max_nodes:
         node = heappop(heap)[-1]
         number = len(shown)
         shown.append(node)
-        through = ordered[node.lo : node.hi]
-        node.tenants.update(chain.tenant for chain in through)
-        node.workers.update(chain.worker for chain in through)
-        node.last_used = max(chain.at for chain in through)
+        chains_through = ordered[node.lo : node.hi]
+        node.tenants.update(chain.tenant for chain in chains_through)
+        node.workers.update(chain.worker for chain in chains_through)
+        node.last_used = max(chain.at for chain in chains_through)
         if node.parent is not None:
-            above = shown[node.parent]
-            above.hidden -= 1
-            above.hidden_tokens -= node.tokens
-        below = _split_children(node, number, ordered)
-        node.hidden = len(below)
-        node.hidden_tokens = sum(each.tokens for each in below)
-        if node.level + 1 < most_levels:
-            for each in nlargest(most, below, key=lambda each: (each.requests, each.tokens)):
+            parent = shown[node.parent]
+            parent.hidden -= 1
+            parent.hidden_tokens -= node.tokens
+        children = _split_children(node, number, ordered)
+        node.hidden = len(children)
+        node.hidden_tokens = sum(child.tokens for child in children)
+        if node.level + 1 < max_levels:
+            for child in nlargest(max_nodes, children, key=lambda child: (child.requests, child.tokens)):
                 pushed += 1
-                heappush(heap, (-each.requests, -each.tokens, pushed, each))
+                heappush(heap, (-child.requests, -child.tokens, pushed, child))
     return shown
 
 

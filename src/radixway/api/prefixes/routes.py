@@ -69,7 +69,7 @@ class PrefixInfo(_Reply):
     workers: list[PrefixUser] = []
     held_by: list[PrefixHolder] = []
     hidden: int = 0
-    """Prefixes right below it that are not told, and the tokens on them."""
+    """Prefixes right below it that are not listed, and the tokens on them."""
     hidden_tokens: int = 0
     text: str | None = None
     """The beginning of its text, only if `console.show_prompts` allows and the text is known."""
@@ -116,7 +116,7 @@ _read_cache = msgspec.json.Decoder(_WorkerCache).decode
 
 
 class PrefixSources:
-    """The trees of one gateway. Belongs to its event loop; what takes long is done in a thread."""
+    """The trees of one gateway. Belongs to its event loop; long work runs in a thread."""
 
     def __init__(
         self,
@@ -135,12 +135,12 @@ class PrefixSources:
         self._tries = tries
         self._shows_text = shows_text
 
-    async def request_prefixes(self, most: int, levels: int, latest: int) -> PrefixTree:
+    async def request_prefixes(self, max_nodes: int, levels: int, latest: int) -> PrefixTree:
         """Build the tree of the prefixes that the `latest` requests shared."""
         journals = self._book.latest_journals(latest)
         # In threads: of ten thousand long prompts it takes a while.
         chains = await asyncio.to_thread(_prompt_blocks, journals)
-        nodes = await asyncio.to_thread(build_prefix_tree, chains, most, levels)
+        nodes = await asyncio.to_thread(build_prefix_tree, chains, max_nodes, levels)
         slots = {worker.slot: worker.name for worker in self._registry if worker.slot >= 0}
         return PrefixTree(
             source="requests",
@@ -150,45 +150,45 @@ class PrefixSources:
             shows_text=self._shows_text,
         )
 
-    async def cache_prefixes(self, most: int, levels: int) -> PrefixTree:
-        """Build the tree of the radix caches of engines, as they report them: `most` nodes, `levels` deep."""
+    async def cache_prefixes(self, max_nodes: int, levels: int) -> PrefixTree:
+        """Build the tree of the radix caches that engines report: `max_nodes` nodes, `levels` deep."""
         workers = sorted(self._registry, key=lambda worker: worker.name)
-        share = max(1, most // max(1, len(workers)))
+        share = max(1, max_nodes // max(1, len(workers)))
         answers = await asyncio.gather(*(self._ask_worker(worker, share, levels) for worker in workers))
         tree = PrefixTree(source="caches", prefixes=[], shows_text=self._shows_text)
         for worker, cached in zip(workers, answers, strict=True):
             if cached is None:
                 tree.silent.append(worker.name)
-            elif len(tree.prefixes) < most:
-                _add_cache(tree.prefixes, worker.name, cached[: most - len(tree.prefixes)])
+            elif len(tree.prefixes) < max_nodes:
+                _add_cache(tree.prefixes, worker.name, cached[: max_nodes - len(tree.prefixes)])
         return tree
 
-    def trajectory_prefixes(self, most: int, levels: int) -> PrefixTree:
-        """Build the tree of recorded trajectories, at most `most` nodes; the latest used are the hottest."""
+    def trajectory_prefixes(self, max_nodes: int, levels: int) -> PrefixTree:
+        """Build the tree of recorded trajectories: `max_nodes` nodes; the latest used are the hottest."""
         tries = {} if self._tries is None else self._tries.stores_by_model()
         prefixes: list[PrefixInfo] = []
         for name, trie in tries.items():
             top = len(prefixes)
-            if top >= most:
+            if top >= max_nodes:
                 break
-            shown = trie.outline(most - top - 1, levels)
-            heat = max((each.node.payload.clock for each in shown), default=0)
+            shown = trie.outline(max_nodes - top - 1, levels)
+            heat = max((entry.node.payload.clock for entry in shown), default=0)
             prefixes.append(PrefixInfo(id=top, parent=None, kind="model", name=name, heat=heat))
-            for number, each in enumerate(shown, top + 1):
-                run = each.node.payload
+            for number, entry in enumerate(shown, top + 1):
+                run = entry.node.payload
                 text = run.text.decode(errors="replace")[:_MAX_TEXT_CHARS] if self._shows_text else None
                 prefixes.append(
                     PrefixInfo(
                         id=number,
-                        parent=top if each.parent is None else top + 1 + each.parent,
+                        parent=top if entry.parent is None else top + 1 + entry.parent,
                         kind="prefix",
                         name="",
-                        begin=each.node.start,
-                        tokens=each.node.size,
+                        begin=entry.node.start,
+                        tokens=entry.node.size,
                         heat=run.clock,
-                        in_use=each.node.pins > 0,
-                        hidden=each.hidden,
-                        hidden_tokens=each.hidden_strides,
+                        in_use=entry.node.pins > 0,
+                        hidden=entry.hidden,
+                        hidden_tokens=entry.hidden_strides,
                         text=text,
                     )
                 )
@@ -217,8 +217,8 @@ class PrefixSources:
             hidden_tokens=node.hidden_tokens,
         )
 
-    async def _ask_worker(self, worker: Worker, most: int, levels: int) -> list[_CachedPrefix] | None:
-        path = f"/cached_prefixes?most={most}&levels={levels}"
+    async def _ask_worker(self, worker: Worker, max_nodes: int, levels: int) -> list[_CachedPrefix] | None:
+        path = f"/cached_prefixes?most={max_nodes}&levels={levels}"
         try:
             status, _, raw = await self._transport.call_worker(
                 worker, "GET", path, b"", timeout_s=_WORKER_TIMEOUT_S
@@ -228,7 +228,7 @@ class PrefixSources:
             cached = _read_cache(raw).prefixes
         except (WorkerFailedError, TimeoutError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return None
-        if any(each.parent is not None and each.parent >= at for at, each in enumerate(cached)):
+        if any(prefix.parent is not None and prefix.parent >= at for at, prefix in enumerate(cached)):
             return None
         return cached
 
@@ -241,20 +241,20 @@ def _prompt_blocks(journals: Iterable[Journal]) -> list[PromptBlocks]:
     for journal in journals:
         choice: WorkerChoice | None = None
         model = None
-        for _, _, said in journal.entries:
-            if isinstance(said, WorkerChoice):
-                choice = said
-            elif isinstance(said, PairChoice):
-                choice = said.answers
-            elif isinstance(said, RequestSummary):
-                model = said.model
+        for _, _, detail in journal.entries:
+            if isinstance(detail, WorkerChoice):
+                choice = detail
+            elif isinstance(detail, PairChoice):
+                choice = detail.answers
+            elif isinstance(detail, RequestSummary):
+                model = detail.model
         if choice is not None and choice.request.blocks:
-            asked = choice.request
+            routing_request = choice.request
             chains.append(
                 PromptBlocks(
-                    model or asked.model or "",
-                    tuple(asked.blocks),
-                    asked.block_tokens,
+                    model or routing_request.model or "",
+                    tuple(routing_request.blocks),
+                    routing_request.block_tokens,
                     journal.tenant or "",
                     choice.worker.name,
                     journal.began_at,
@@ -265,22 +265,22 @@ def _prompt_blocks(journals: Iterable[Journal]) -> list[PromptBlocks]:
 
 def _add_cache(prefixes: list[PrefixInfo], worker: str, cached: list[_CachedPrefix]) -> None:
     top = len(prefixes)
-    heat = sum(each.hits for each in cached if each.parent is None)
+    heat = sum(prefix.hits for prefix in cached if prefix.parent is None)
     prefixes.append(PrefixInfo(id=top, parent=None, kind="worker", name=worker, heat=heat))
-    for number, each in enumerate(cached, top + 1):
+    for number, prefix in enumerate(cached, top + 1):
         prefixes.append(
             PrefixInfo(
                 id=number,
-                parent=top if each.parent is None else top + 1 + each.parent,
+                parent=top if prefix.parent is None else top + 1 + prefix.parent,
                 kind="prefix",
                 name="",
-                begin=each.begin,
-                tokens=each.tokens,
-                heat=each.hits,
-                in_use=each.in_use,
+                begin=prefix.begin,
+                tokens=prefix.tokens,
+                heat=prefix.hits,
+                in_use=prefix.in_use,
                 held_by=[PrefixHolder(name=worker, tier="device")],
-                hidden=each.hidden,
-                hidden_tokens=each.hidden_tokens,
+                hidden=prefix.hidden,
+                hidden_tokens=prefix.hidden_tokens,
             )
         )
 
@@ -308,11 +308,11 @@ def prefix_routes(sources: PrefixSources, access: AdminAccess) -> APIRouter:
     @router.get("/prefixes", openapi_extra=query_parameters(_PrefixQuery))
     async def prefixes(request: Request) -> PrefixTree:
         """A tree of what is shared, in its hottest nodes: lengths, who asks for them, who holds them."""
-        asked = decode_query(dict(request.query_params), _PrefixQuery)
-        if asked.source == "caches":
-            return await sources.cache_prefixes(asked.most, asked.levels)
-        if asked.source == "trajectories":
-            return sources.trajectory_prefixes(asked.most, asked.levels)
-        return await sources.request_prefixes(asked.most, asked.levels, asked.latest)
+        query = decode_query(dict(request.query_params), _PrefixQuery)
+        if query.source == "caches":
+            return await sources.cache_prefixes(query.most, query.levels)
+        if query.source == "trajectories":
+            return sources.trajectory_prefixes(query.most, query.levels)
+        return await sources.request_prefixes(query.most, query.levels, query.latest)
 
     return router

@@ -1,4 +1,4 @@
-"""An answer, whole or growing, whatever protocol it is told in.
+"""An answer, complete or growing, in no protocol's form.
 
 thinking ─ text ─ call ─ call ─ text …      the blocks, in the order in which the model wrote them
 """

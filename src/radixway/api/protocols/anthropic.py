@@ -65,8 +65,8 @@ class AnthropicAdapter:
     def parse_request(self, raw: bytes) -> NormalizedRequest:
         """Parse a `raw` body; `system` becomes the first message. Raises BadBodyError (400).
 
-        A last message that is the assistant's is gone on with. Without `thinking` the model does what it does
-        by default, and what it thinks is told.
+        A last message of the assistant is continued. Without `thinking` the model's default applies, and its
+        reasoning is returned.
         """
         body, fields, extra = decode_open_struct(raw, _MessagesBody)
         return _normalize_request(body, body.max_tokens, fields, extra)

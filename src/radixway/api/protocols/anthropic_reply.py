@@ -1,6 +1,4 @@
-"""Anthropic's `message`, whole and as a stream of events, its content blocks and errors. A call's `input` is
-an object, where models write JSON text that may be none.
-"""
+"""Anthropic's `message`, whole and as a stream of events, its content blocks and errors."""
 
 import json
 from typing import Any

@@ -76,7 +76,7 @@ class _CompletionEventWriter(ChunkWriter):
         super().__init__(ask, head, f"cmpl-{head.id}", "text_completion")
         self._offset = 0
         """Characters of the tokens whose log-probabilities were sent."""
-        self._told_prompt = False
+        self._sent_prompt = False
 
     def encode_start(self) -> bytes:
         return b""  # a completion has no role
@@ -102,9 +102,9 @@ class _CompletionEventWriter(ChunkWriter):
             choice["stop_reason"] = stop
         if self._ask.return_token_ids:
             choice["token_ids"] = list(growth.token_ids)
-            if not self._told_prompt:
+            if not self._sent_prompt:
                 choice["prompt_token_ids"] = list(self._head.prompt_ids)
-                self._told_prompt = True
+                self._sent_prompt = True
         return {**self._base_fields, "choices": [choice]}
 
     def _logprobs(self, scores: Iterable[SampledTokenLogprob]) -> dict[str, Any]:

@@ -57,8 +57,8 @@ class NormalizedRequest:
     @property
     def max_tokens(self) -> int | None:
         """Most tokens of the answer; None: as many as fit."""
-        most: int | None = self.sampling.get("max_new_tokens")
-        return most
+        limit: int | None = self.sampling.get("max_new_tokens")
+        return limit
 
     def answer_format(self, family: ModelFamily, prompt: str) -> AnswerFormat:
         """Return how to read the answer of a model of this `family` to the rendered `prompt`.
@@ -132,8 +132,8 @@ def response_json_schema(
         case {"type": "json_object"}:
             return '{"type": "object"}'
         case {"type": "json_schema"}:
-            within = form.get(nested) if nested else form
-            schema = within.get("schema") if isinstance(within, dict) else None
+            container = form.get(nested) if nested else form
+            schema = container.get("schema") if isinstance(container, dict) else None
             where = ".".join(filter(None, [place, nested, "schema"]))
             if not isinstance(schema, dict):
                 raise field_error(where, "must be a JSON schema, which is an object")

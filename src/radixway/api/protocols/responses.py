@@ -69,14 +69,14 @@ class ResponsesAdapter(OpenAIErrors):
     name = "openai.responses"
 
     def __init__(self, *, stateful: bool = False) -> None:
-        """`stateful`: whoever serves it keeps responses and conversations by themselves."""
+        """`stateful`: the server stores responses and conversations."""
         self._unsupported = ("prompt",) if stateful else ("background", "conversation", "prompt")
 
     def parse_request(self, raw: bytes) -> NormalizedRequest:
         """Parse a `raw` body; `instructions` become the first message. Raises BadBodyError (400).
 
-        With `previous_response_id` the messages are only what is new; whoever keeps the session knows the
-        others, and that earlier `instructions` are not among them.
+        With `previous_response_id` the messages are only the new ones; the session has the others, without
+        earlier `instructions`.
         """
         body, fields, extra = decode_open_struct(raw, ResponsesBody)
         for name in self._unsupported:

@@ -33,7 +33,7 @@ class RequestPage(BaseModel):
     examined: int
     """Requests that were looked at for this page."""
     kept: int | None
-    """Requests that there are to look at, of all tenants; null for who may not know."""
+    """Stored requests of all tenants; null unless the caller may see them all."""
 
 
 class RequestStage(BaseModel):
@@ -101,18 +101,18 @@ def request_routes(
 
     @router.get("/requests", response_model=RequestPage, openapi_extra=query_parameters(_RequestQuery))
     async def requests(request: Request) -> Response:
-        """The latest requests that fit, newest first; those in hand are not among them.
+        """The latest finished requests that match, newest first.
 
         Each is read from its journal, of which the gateway keeps the latest `telemetry.journal_capacity`.
         """
         tenant = gate.visible_tenant_or_admin(request)
-        asked = decode_query(dict(request.query_params), _RequestQuery)
-        wanted = _parse_filter(asked)
+        query = decode_query(dict(request.query_params), _RequestQuery)
+        wanted = _parse_filter(query)
 
         def may_see(journal: Journal) -> bool:
             return tenant is None or journal.tenant == tenant
 
-        page = await search.search_requests(wanted, asked.cursor, asked.limit, may_see)
+        page = await search.search_requests(wanted, query.cursor, query.limit, may_see)
         reply = {
             "requests": [row.__dict__ for row in page.rows],
             "next": None if page.next is None else str(page.next),
@@ -145,11 +145,11 @@ def _timed_stages(journal: Journal) -> list[dict[str, Any]]:
     found = [] if journal.trace is None else journal.trace.stages
     return [
         {
-            "name": each.name,
-            "began_ms": round(each.began_s * 1e3, 3),
-            "ended_ms": None if each.ended_s is None else round(each.ended_s * 1e3, 3),
+            "name": stage.name,
+            "began_ms": round(stage.began_s * 1e3, 3),
+            "ended_ms": None if stage.ended_s is None else round(stage.ended_s * 1e3, 3),
         }
-        for each in sorted(found, key=lambda each: each.began_s)
+        for stage in sorted(found, key=lambda stage: stage.began_s)
     ]
 
 
@@ -157,14 +157,14 @@ _PASSED = ("tenant", "user", "session", "surface", "model", "worker", "category"
 """Query fields that a `RequestFilter` has under the same name."""
 
 
-def _parse_filter(asked: _RequestQuery) -> RequestFilter:
+def _parse_filter(query: _RequestQuery) -> RequestFilter:
     return RequestFilter(
-        text=asked.q,
-        **{name: getattr(asked, name) for name in _PASSED},
-        status=_parse_status(asked.status),
-        flags=_parse_flags(asked.flags),
-        since=_parse_time(asked.since, "since"),
-        until=_parse_time(asked.until, "until"),
+        text=query.q,
+        **{name: getattr(query, name) for name in _PASSED},
+        status=_parse_status(query.status),
+        flags=_parse_flags(query.flags),
+        since=_parse_time(query.since, "since"),
+        until=_parse_time(query.until, "until"),
     )
 
 

@@ -114,23 +114,23 @@ def read_row_fields(journal: Journal, price_of: PriceOf) -> dict[str, Any]:
     flags: set[str] = set()
     used: TokenUsage | None = None
     charged: ChargedUsage | None = None
-    for step, at_s, said in journal.entries:
+    for step, at_s, detail in journal.entries:
         flag = _STEPS.get(step)
         if flag is not None:
             flags.add(flag)
-        if isinstance(said, dict):
-            _read_step_fields(step, said, row, flags)
-        elif isinstance(said, TokenUsage):
-            used = said if used is None else used + said
-        elif isinstance(said, ChargedUsage):
-            charged = said
-        elif isinstance(said, WorkerChoice):
-            _read_choice(said, row)
-        elif isinstance(said, PairChoice):
-            _read_choice(said.answers, row)
-        elif isinstance(said, RequestSummary):
+        if isinstance(detail, dict):
+            _read_step_fields(step, detail, row, flags)
+        elif isinstance(detail, TokenUsage):
+            used = detail if used is None else used + detail
+        elif isinstance(detail, ChargedUsage):
+            charged = detail
+        elif isinstance(detail, WorkerChoice):
+            _read_choice(detail, row)
+        elif isinstance(detail, PairChoice):
+            _read_choice(detail.answers, row)
+        elif isinstance(detail, RequestSummary):
             row["total_ms"] = round(at_s * 1e3, 3)
-            _read_end(said, row)
+            _read_end(detail, row)
     if used is not None:
         _read_tokens(used, row, price_of)
     if charged is not None:
@@ -139,24 +139,24 @@ def read_row_fields(journal: Journal, price_of: PriceOf) -> dict[str, Any]:
     return row
 
 
-def _read_step_fields(step: str, said: dict[str, Any], row: dict[str, Any], flags: set[str]) -> None:
+def _read_step_fields(step: str, detail: dict[str, Any], row: dict[str, Any], flags: set[str]) -> None:
     if step == "receive":
-        row["surface"], row["asked"] = said.get("surface"), said.get("model")
-        if said.get("stream"):
+        row["surface"], row["asked"] = detail.get("surface"), detail.get("model")
+        if detail.get("stream"):
             flags.add("stream")
     elif step == "answer":
-        row["worker"] = said.get("worker")
+        row["worker"] = detail.get("worker")
     elif step == "error":
-        row["error"] = said.get("code")
+        row["error"] = detail.get("code")
         flags.add("error")
-        if said.get("code") == "stream_broken":
+        if detail.get("code") == "stream_broken":
             flags.add("broken")
-        if said.get("code") in _BLOCKS:
+        if detail.get("code") in _BLOCKS:
             flags.add("blocked")
     elif step == "semantic_cache":
-        if "entry" in said:
+        if "entry" in detail:
             flags.add("cache_hit")
-    elif said.get("blocked") is True or said.get("action") == "block":
+    elif detail.get("blocked") is True or detail.get("action") == "block":
         flags.add("blocked")
 
 
@@ -277,10 +277,10 @@ class SearchPage:
 class RequestSearch:
     """Looks through a book. Belongs to its event loop, which it lets go every millisecond or two."""
 
-    def __init__(self, book: JournalStore, price_of: PriceOf, most_examined: int = MAX_EXAMINED) -> None:
+    def __init__(self, book: JournalStore, price_of: PriceOf, max_examined: int = MAX_EXAMINED) -> None:
         self._book = book
         self._price_of = price_of
-        self._most_examined = most_examined
+        self._max_examined = max_examined
 
     async def search_requests(
         self,
@@ -291,9 +291,9 @@ class RequestSearch:
     ) -> SearchPage:
         """Return the latest `limit` rows that match `wanted`, of journals before the number `before`."""
         page = SearchPage([], before, 0)
-        while page.examined < self._most_examined:
+        while page.examined < self._max_examined:
             journals = self._book.journals_before(
-                page.next, min(_BATCH_SIZE, self._most_examined - page.examined)
+                page.next, min(_BATCH_SIZE, self._max_examined - page.examined)
             )
             for journal in journals:
                 page.examined += 1

@@ -1,7 +1,4 @@
-"""`/config/semantic/rules`: the rules that judge requests, seen, checked, tried, applied and taken back.
-
-For the operator alone. What is applied stands in the file that `semantic.config` names.
-"""
+"""`/config/semantic/rules`: the rules in the file that `semantic.config` names, edited by the operator."""
 
 from radixway.api.rules.routes import semantic_routes
 

@@ -39,15 +39,15 @@ class _FeedbackBody(msgspec.Struct):
 
 
 def semantic_routes(
-    room: SemanticService | None, book: JournalStore, gate: PathAuthorization, audit: AuditService | None
+    service: SemanticService | None, book: JournalStore, gate: PathAuthorization, audit: AuditService | None
 ) -> APIRouter:
     """Build `POST /feedback`, `/config/semantic`, and the paths below it by which rules are edited.
 
-    `room` None: requests are not read for their meaning. `audit`: told of rules that are applied.
+    `service` None: there is no semantic layer. `audit`: records applied rules.
     """
     router = APIRouter(tags=["semantic"])
     access = gate.access
-    if room is None:
+    if service is None:
 
         @router.get("/config/semantic/rules", dependencies=[Depends(access)])
         async def none() -> None:
@@ -57,7 +57,7 @@ def semantic_routes(
 
         return router
     note = None if audit is None else audit.log.record_event
-    include_routes(router, _rules_routes(room, book, access, note))
+    include_routes(router, _rules_routes(service, book, access, note))
 
     @router.post("/feedback")
     async def feedback(request: Request) -> dict[str, Any]:
@@ -65,25 +65,25 @@ def semantic_routes(
 
         It moves the score that the model has in that category. Tenants judge answers of their own.
         """
-        said = await decode_body(request, _FeedbackBody)
-        if (said.rating is None) == (said.score is None):
+        body = await decode_body(request, _FeedbackBody)
+        if (body.rating is None) == (body.score is None):
             raise BadBodyError("give either a rating, up or down, or a score from 0 to 1", param="rating")
-        reward = said.score if said.score is not None else float(said.rating == "up")
-        known = room.feedback.record_feedback(said.request_id, reward, gate.visible_tenant(request))
+        reward = body.score if body.score is not None else float(body.rating == "up")
+        known = service.feedback.record_feedback(body.request_id, reward, gate.visible_tenant(request))
         if known is None:
-            message = f"no decision on {said.request_id!r} is waiting to be judged"
+            message = f"no decision on {body.request_id!r} is waiting to be judged"
             raise GatewayError(message, status=404, code="request_not_found", param="request_id")
         return {"category": known[0], "model": known[1]}
 
     @router.get("/config/semantic", dependencies=[Depends(access)])
     async def describe() -> dict[str, Any]:
         """Return the configuration in force, the last reload's result, and feedback counts."""
-        return room.snapshots.describe() | {"feedback": room.feedback.describe()}
+        return service.snapshots.describe() | {"feedback": service.feedback.describe()}
 
     @router.post("/config/semantic/reload", dependencies=[Depends(access)])
     async def reload() -> JSONResponse:
         """Read the configuration again. 409, and why, when it cannot be used: the last good one stays."""
-        outcome = await room.snapshots.reload_config()
+        outcome = await service.snapshots.reload_config()
         return JSONResponse({"ok": outcome.ok, "message": outcome.said}, 200 if outcome.ok else 409)
 
     return router
@@ -105,7 +105,7 @@ class RulesInvalidError(GatewayError):
         from radixway.api.rules.shapes import describe_mistakes
 
         reply: dict[str, Any] = msgspec.json.decode(super().body())
-        reply["error"]["mistakes"] = [each.model_dump() for each in describe_mistakes(self._error)]
+        reply["error"]["mistakes"] = [mistake.model_dump() for mistake in describe_mistakes(self._error)]
         return msgspec.json.encode(reply)
 
 
@@ -128,7 +128,7 @@ class _RestoreBody(msgspec.Struct, forbid_unknown_fields=True):
     version: _Version
 
 
-_SEEN: dict[str, Any] = {
+_IF_MATCH_HEADER: dict[str, Any] = {
     "parameters": [
         {
             "name": "if-match",
@@ -142,19 +142,19 @@ _SEEN: dict[str, Any] = {
 
 
 def _rules_routes(
-    room: SemanticService, book: JournalStore, access: AdminAccess, note: Callable[..., None] | None
+    service: SemanticService, book: JournalStore, access: AdminAccess, note: Callable[..., None] | None
 ) -> APIRouter:
     """`note` writes to the audit log."""
     router = APIRouter(tags=["semantic"], dependencies=[Depends(access)])
     from radixway.api.rules import shapes
     from radixway.semantics.decisions.rules_file import text_version
 
-    desk = _RulesEditor(room)
+    editor = _RulesEditor(service)
 
     @router.get("/config/semantic/rules", response_model=shapes.RulesState)
     async def rules(response: Response) -> shapes.RulesState:
         """The file of rules, what is in force, and what was before."""
-        state = await asyncio.to_thread(desk.describe_rules)
+        state = await asyncio.to_thread(editor.describe_rules)
         response.headers["cache-control"] = "no-store"
         if state.version is not None:
             response.headers["etag"] = f'"{state.version}"'
@@ -163,7 +163,7 @@ def _rules_routes(
     @router.get("/config/semantic/rules/{version}", response_class=Response)
     async def past(version: Annotated[str, Meta(max_length=64)]) -> Response:
         """Return the text of a past `version`, as YAML."""
-        return Response(await desk.find_version(version), media_type="application/yaml")
+        return Response(await editor.find_version(version), media_type="application/yaml")
 
     @router.post(
         "/config/semantic/check",
@@ -172,9 +172,9 @@ def _rules_routes(
     )
     async def check(request: Request) -> shapes.RulesCheck:
         """Report every mistake in `text` with its line, as `radixway config check` does; nothing changes."""
-        asked = await decode_body(request, _RulesBody)
+        body = await decode_body(request, _RulesBody)
         try:
-            await desk.compile_rules(asked.text)
+            await editor.compile_rules(body.text)
         except ConfigError as error:
             return shapes.RulesCheck(ok=False, mistakes=shapes.describe_mistakes(error))
         return shapes.RulesCheck(ok=True, mistakes=[])
@@ -189,44 +189,44 @@ def _rules_routes(
 
         Requests are judged again by the signals that their journals have, as texts are not kept.
         """
-        asked = await decode_body(request, _TrialBody)
-        new = await desk.compile_or_refuse(asked.text)
-        latest = book.latest_journals(asked.latest)
-        trial = await room.tryout.run_tryout(room.snapshots.current, new, latest, asked.texts)
+        body = await decode_body(request, _TrialBody)
+        new = await editor.compile_or_refuse(body.text)
+        latest = book.latest_journals(body.latest)
+        trial = await service.tryout.run_tryout(service.snapshots.current, new, latest, body.texts)
         return shapes.describe_replay(trial, _MAX_REPORTED_REQUESTS)
 
     @router.put(
         "/config/semantic/rules",
         response_model=shapes.AppliedRules,
-        openapi_extra=request_body(_RulesBody) | _SEEN,
+        openapi_extra=request_body(_RulesBody) | _IF_MATCH_HEADER,
     )
     async def apply(request: Request) -> shapes.AppliedRules:
         """Put `text` into the file, and into force. `If-Match` says which version was seen.
 
-        400 with every mistake: nothing has changed. 412: somebody else has changed the file.
+        400 with every mistake: nothing has changed. 412: the file has changed since that version.
         """
         seen = _seen_version(request)
-        asked = await decode_body(request, _RulesBody)
-        return await put(asked.text, seen, "rules_applied")
+        body = await decode_body(request, _RulesBody)
+        return await put(body.text, seen, "rules_applied")
 
     @router.post(
         "/config/semantic/rollback",
         response_model=shapes.AppliedRules,
-        openapi_extra=request_body(_RestoreBody) | _SEEN,
+        openapi_extra=request_body(_RestoreBody) | _IF_MATCH_HEADER,
     )
     async def roll_back(request: Request) -> shapes.AppliedRules:
         """Put the text of a past `version` into the file again; `If-Match` as above."""
         seen = _seen_version(request)
-        asked = await decode_body(request, _RestoreBody)
-        return await put(await desk.find_version(asked.version), seen, "rules_rolled_back")
+        body = await decode_body(request, _RestoreBody)
+        return await put(await editor.find_version(body.version), seen, "rules_rolled_back")
 
     async def put(text: str, seen: str, kind: str) -> shapes.AppliedRules:
-        await desk.compile_or_refuse(text)
-        message = await desk.apply_rules(text, seen)
+        await editor.compile_or_refuse(text)
+        message = await editor.apply_rules(text, seen)
         version = text_version(text)
-        log.info("semantic: %s: %s takes the place of %s", kind, version, seen)
+        log.info("semantic: %s: %s replaces %s", kind, version, seen)
         if note is not None:
-            note(kind, file=str(room.snapshots.file), version=version, before=seen)
+            note(kind, file=str(service.snapshots.file), version=version, before=seen)
         return shapes.AppliedRules(version=version, message=message)
 
     return router
@@ -235,16 +235,16 @@ def _rules_routes(
 class _RulesEditor:
     """Reads and writes the rules' file."""
 
-    def __init__(self, room: SemanticService) -> None:
-        self._room = room
+    def __init__(self, service: SemanticService) -> None:
+        self._service = service
 
     def describe_rules(self) -> RulesState:
         """Describe the rules; run it in a thread, since it reads files."""
         from radixway.api.rules import shapes
         from radixway.semantics.decisions.rules_file import text_version
 
-        snapshots = self._room.snapshots
-        said, taken = snapshots.describe(), snapshots.text
+        snapshots = self._service.snapshots
+        description, taken = snapshots.describe(), snapshots.text
         text = taken
         if text is None:
             tree = snapshots.current.section.model_dump(mode="json", exclude_unset=True)
@@ -252,8 +252,8 @@ class _RulesEditor:
         in_force = shapes.ActiveRules(
             text=text,
             version=None if taken is None else text_version(taken),
-            checksum=said["checksum"],
-            loaded_at=said["loaded_at"],
+            checksum=description["checksum"],
+            loaded_at=description["loaded_at"],
         )
         state = shapes.RulesState(
             in_force=in_force,
@@ -282,7 +282,7 @@ class _RulesEditor:
         """
         from radixway.semantics.decisions.section_validation import parse_section
 
-        snapshots = self._room.snapshots
+        snapshots = self._service.snapshots
         if snapshots.file is not None:
             await asyncio.to_thread(parse_section, text, snapshots.file)
             return await snapshots.compile_text(text)
@@ -311,13 +311,13 @@ class _RulesEditor:
         file = self._rules_file()
         assert file is not None  # or it would not have been compiled
         before = await self._replace_text(file, text, seen)
-        outcome = await self._room.snapshots.reload_config()
+        outcome = await self._service.snapshots.reload_config()
         if outcome.ok:
             return outcome.said
         from radixway.semantics.decisions.rules_file import text_version
 
         await self._replace_text(file, before, text_version(text))
-        await self._room.snapshots.reload_config()
+        await self._service.snapshots.reload_config()
         raise GatewayError(f"nothing has changed: {outcome.said}", status=409, code="rules_not_taken")
 
     async def _replace_text(self, file: RulesFile, text: str, seen: str) -> str:
@@ -329,7 +329,7 @@ class _RulesEditor:
         except ConfigError as error:
             raise _not_editable(str(error)) from None
         except RulesFileChangedError:
-            message = "the file has been changed meanwhile: look at it again"
+            message = "the file has changed since: read it again"
             raise GatewayError(message, status=412, code="rules_changed", param="if-match") from None
         except OSError as error:
             raise _not_editable(f"{file.path} cannot be written: {error.strerror}") from None
@@ -338,7 +338,7 @@ class _RulesEditor:
     def _rules_file(self) -> RulesFile | None:
         from radixway.semantics.decisions.rules_file import RulesFile
 
-        path = self._room.snapshots.file
+        path = self._service.snapshots.file
         return None if path is None else RulesFile(path, radixway_home() / "rules")
 
 

@@ -102,11 +102,11 @@ class RulesReplayReport(BaseModel):
     """The changes that new rules would make."""
 
     judged: int
-    """Requests of late that could be judged again by what was recorded of them."""
+    """Recent requests whose recorded signals were enough to replay them."""
     unchanged: int
     changed: int
     unknown: int
-    """Only their texts could tell, which are not kept."""
+    """Replaying them needs their texts, which are not stored."""
     unread: int
     """Requests that named their model while no rule blocked: nothing was recorded of them."""
     unread_matter: bool
@@ -127,20 +127,20 @@ class AppliedRules(BaseModel):
 def describe_mistakes(error: ConfigError) -> list[RuleMistake]:
     """List the mistakes that `error` tells of; without a line where they are in no one place."""
     if isinstance(error, ConfigFileError):
-        return [RuleMistake(line=each.line, path=each.path, message=each.text) for each in error.found]
+        return [RuleMistake(line=item.line, path=item.path, message=item.text) for item in error.found]
     return [RuleMistake(line=None, path="", message=line) for line in str(error).splitlines()]
 
 
 def describe_past_rules(past: list[RulesVersion]) -> list[PastRules]:
     """Describe `past` texts in the order in which they come, the newest first."""
-    return [PastRules(version=each.version, saved_at=each.saved_at, bytes=each.size_bytes) for each in past]
+    return [PastRules(version=text.version, saved_at=text.saved_at, bytes=text.size_bytes) for text in past]
 
 
-def describe_replay(trial: TryoutReport, most: int) -> RulesReplayReport:
-    """Describe what new rules would change; `most` requests are listed one by one."""
-    known = [each for each in trial.requests if each.after is not None]
-    changed = [each for each in known if each.changed]
-    listed = [each for each in trial.requests if each.after is None or each.changed][:most]
+def describe_replay(trial: TryoutReport, max_listed: int) -> RulesReplayReport:
+    """Describe what new rules would change; `max_listed` requests are listed one by one."""
+    known = [request for request in trial.requests if request.after is not None]
+    changed = [request for request in known if request.changed]
+    listed = [request for request in trial.requests if request.after is None or request.changed][:max_listed]
     return RulesReplayReport(
         judged=len(known),
         unchanged=len(known) - len(changed),
@@ -149,8 +149,8 @@ def describe_replay(trial: TryoutReport, most: int) -> RulesReplayReport:
         unread=trial.unread,
         unread_matter=trial.unread_matter,
         by=dict(trial.count_changes()),
-        requests=[RequestReplay.model_validate(each, from_attributes=True) for each in listed],
-        texts=[_replayed_text(each) for each in trial.texts],
+        requests=[RequestReplay.model_validate(request, from_attributes=True) for request in listed],
+        texts=[_replayed_text(text) for text in trial.texts],
     )
 
 
@@ -160,5 +160,5 @@ def _replayed_text(tried: DecisionComparison) -> TextReplay:
         before=RuleOutcome.model_validate(tried.before, from_attributes=True),
         after=RuleOutcome.model_validate(tried.after, from_attributes=True),
         changed=list(tried.changed),
-        signals=[SignalReading(**each) for each in tried.signals.explain()],
+        signals=[SignalReading(**signal) for signal in tried.signals.explain()],
     )

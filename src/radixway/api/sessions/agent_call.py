@@ -56,9 +56,8 @@ class AgentCall:
     async def save_answer(self) -> tuple[AnswerDelta, FinishInfo]:
         """Save the answer, which has ended or broken off, as a call of the session.
 
-        What was held back of it is returned, and how it ended. Raises WorkerRefusedError where the worker
-        does not say
-        what it sampled, SessionLimitError, SessionArchiveError.
+        Returns the text that was held back, and how the answer ended. Raises WorkerRefusedError if the worker
+        does not report what it sampled, SessionLimitError, SessionArchiveError.
         """
         self.is_over = True
         try:
@@ -106,8 +105,8 @@ class AgentCall:
 class GuardedAnswer:
     """The answer as its client gets it: all of it, unless a guard stops or changes it.
 
-    Tokens and log-probabilities of a guarded answer come at its end, if nothing of it was changed: they tell
-    what the model wrote.
+    Tokens and log-probabilities of a guarded answer come at its end, and only if nothing was changed: they
+    reveal what the model wrote.
     """
 
     def __init__(self, guard: GuardedParts | None = None) -> None:

@@ -55,7 +55,7 @@ class SessionDispatcher:
         session_header: bytes,
         guard_of: Callable[[Request], GuardedParts | None] = lambda _: None,
     ) -> None:
-        """`guard_of`: who reads the answer to a request, if anybody is to."""
+        """`guard_of`: returns the guard of the answer to a request, if there is one."""
         self._wire = wire
         self._guard_of = guard_of
         self._service = service
@@ -87,7 +87,7 @@ class SessionDispatcher:
             if reply.status != 200:
                 raise worker_refused(reply.status, reply.body)
             if reply.chunks is None:
-                return await self._convert_whole_reply(call, reply)
+                return await self._convert_reply(call, reply)
         except BaseException:
             session.drop_call(call.turn)
             raise
@@ -103,7 +103,7 @@ class SessionDispatcher:
         call_id = uuid.uuid4().hex
         ids = prompt_token_ids(session, turn)
         head = ReplyMetadata(call_id, ask.model or codec.model, int(time.time()), ids)
-        heard = GenerateResponseReader(ask, codec.answer_format(ask, prompt), codec)
+        reader = GenerateResponseReader(ask, codec.answer_format(ask, prompt), codec)
         start = ask.extra.get("routed_experts_start_len")
         return AgentCall(
             self._service,
@@ -114,13 +114,13 @@ class SessionDispatcher:
             ask,
             self._wire,
             head,
-            heard,
+            reader,
             passing,
             start if isinstance(start, int) else 0,
         )
 
     def _worker_request(self, request: Request, call: AgentCall) -> Request:
-        """Return the request for `/generate`; it shares the journal and the closers."""
+        """Return the request for `/generate`; it shares the journal and the open streams."""
         ask = call.request
         sampling = {"max_new_tokens": None, **ask.sampling}
         if call.codec.hides_markers(call.codec.answer_format(ask, call.prompt)):
@@ -147,7 +147,7 @@ class SessionDispatcher:
             _body=None,
         )
 
-    async def _convert_whole_reply(self, call: AgentCall, reply: Reply) -> Reply:
+    async def _convert_reply(self, call: AgentCall, reply: Reply) -> Reply:
         passing = call.guarded_answer
         try:
             growth = await passing.apply_delta(call.reader.read_whole_reply(reply.body))
@@ -245,9 +245,9 @@ class SessionRequestHandler(RequestHandler):
     """A request handler whose errors are in its protocol's shape."""
 
     def __init__(
-        self, endpoint: Endpoint, wire: ProtocolAdapter, road: Pipeline, *more: Any, **limits: Any
+        self, endpoint: Endpoint, wire: ProtocolAdapter, pipeline: Pipeline, *options: Any, **limits: Any
     ) -> None:
-        super().__init__(endpoint, road, *more, **limits)
+        super().__init__(endpoint, pipeline, *options, **limits)
         self._wire = wire
 
     def shape_error(self, request: Request, error: HttpError) -> HttpError:
@@ -263,9 +263,9 @@ class SessionCallRouter:
     """Finds the handler for a path under `/sessions/{id}`."""
 
     def __init__(
-        self, endpoints: Iterable[Endpoint], make: Callable[[Endpoint, ProtocolAdapter], RequestHandler]
+        self, endpoints: Iterable[Endpoint], create: Callable[[Endpoint, ProtocolAdapter], RequestHandler]
     ) -> None:
-        """`make` builds the exchange of one of `endpoints`. Raises ConfigError where nobody can."""
+        """`create` builds the handler of an endpoint. Raises ConfigError if sessions cannot serve one."""
         self._exchanges: dict[str, RequestHandler] = {}
         for endpoint in endpoints:
             wire = _WIRES.get(endpoint.reply_form)
@@ -273,7 +273,7 @@ class SessionCallRouter:
                 raise ConfigError(
                     f"endpoint {endpoint.name}: sessions cannot reply as {endpoint.reply_form.value}"
                 )
-            exchange = make(endpoint, wire)
+            exchange = create(endpoint, wire)
             for path in endpoint.paths_in_session:
                 self._exchanges[path] = exchange
 

@@ -1,7 +1,4 @@
-"""The codec of one model: its tokenizer, its prompts, and the reading of its `/generate` replies.
-
-An answer of `/generate`, whole or in events, on its way to become an answer in the client's protocol.
-"""
+"""The codec of one model: its tokenizer, its prompts, and the reading of its `/generate` replies."""
 
 from __future__ import annotations
 
@@ -99,8 +96,8 @@ class GenerateResponseReader:
         self._ask = ask
         self._codec = codec
         self._reader = reading.create_reader()
-        self._words = SingleAnswerReader()
-        self._whole = b""
+        self._answer_reader = SingleAnswerReader()
+        self._body = b""
         self._text = 0
         """Characters of text that the parser was given."""
         self._seen = 0
@@ -122,10 +119,10 @@ class GenerateResponseReader:
         for data in iterate_data(chunk):
             event = _decode_event(data)
             try:
-                self._words.read_event_json(data)
+                self._answer_reader.read_event_json(data)
             except UnusableReplyError as error:
                 raise _unreadable_answer(error) from None
-            growth = self._apply_event(data, event, new_only=self._words.is_incremental)
+            growth = self._apply_event(data, event, new_only=self._answer_reader.is_incremental)
             parts += growth.parts
             ids += growth.token_ids
             scores += growth.scores
@@ -133,13 +130,13 @@ class GenerateResponseReader:
 
     def read_whole_reply(self, body: bytes) -> AnswerDelta:
         """Return the answer in `body`, which does not stream. Raises WorkerRefusedError where it is none."""
-        self._whole = body
+        self._body = body
         return self._apply_event(body, _decode_event(body), new_only=False)
 
     def sampled_tokens(self) -> SampledTokens:
         """The tokens so far. Raises WorkerRefusedError where the worker does not say which they are."""
         try:
-            sampled = read_sampled_tokens(self._whole)[0] if self._whole else self._words.answer()
+            sampled = read_sampled_tokens(self._body)[0] if self._body else self._answer_reader.answer()
         except UnusableReplyError as error:
             raise _unreadable_answer(error) from None
         if sampled.ids and not 0 <= min(sampled.ids) <= max(sampled.ids) < 2**32:
@@ -244,12 +241,12 @@ def _refusal(event: _GenerateEvent) -> WorkerRefusedError | None:
 def worker_refused(status: int, body: bytes) -> WorkerRefusedError:
     """Build the error of a worker's reply with `status`, in the words of its `body` where it has some."""
     try:
-        said = msgspec.json.decode(body)
+        detail = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        said = None
-    while isinstance(said, dict):
-        said = next((said[name] for name in ("error", "message", "detail") if said.get(name)), None)
-    words = said if isinstance(said, str) else f"the worker answered with status {status}"
+        detail = None
+    while isinstance(detail, dict):
+        detail = next((detail[name] for name in ("error", "message", "detail") if detail.get(name)), None)
+    words = detail if isinstance(detail, str) else f"the worker answered with status {status}"
     return WorkerRefusedError(words, status=status if 400 <= status < 600 else 502)
 
 

@@ -1,4 +1,4 @@
-"""`/sessions` and `/samples`: for whoever runs the agents and trains on what they did."""
+"""`/sessions` and `/samples`: for operators of agents and for trainers."""
 
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
@@ -40,7 +40,7 @@ class _RewardBody(msgspec.Struct, forbid_unknown_fields=True):
 class _FetchQuery(msgspec.Struct):
     format: Literal["json", "jsonl", "arrow"] | None = None
     collect: bool = False
-    """Let go of the tokens once the samples have been sent."""
+    """Release the tokens once the samples have been sent."""
 
 
 class _ListQuery(msgspec.Struct):
@@ -49,7 +49,7 @@ class _ListQuery(msgspec.Struct):
 
 
 _ANTHROPIC = AnthropicAdapter()
-_DEEPEST = 64
+_MAX_METADATA_DEPTH = 64
 
 
 def session_routes(service: SessionService, access: AdminAccess) -> APIRouter:
@@ -60,22 +60,24 @@ def session_routes(service: SessionService, access: AdminAccess) -> APIRouter:
     @router.post("/sessions", status_code=201)
     async def make_session(request: Request) -> dict[str, Any]:
         """A new session; the first call to an unknown one makes it too."""
-        asked = await decode_body(request, _CreateSessionBody, b"{}")
-        if _nests_deeper(asked.metadata, _DEEPEST):
-            raise BadRequest(f"metadata: is nested more than {_DEEPEST} levels deep", param="metadata")
-        session = await service.create_session(asked.session_id or asked.id, asked.model, asked.metadata)
+        body = await decode_body(request, _CreateSessionBody, b"{}")
+        if _nests_deeper(body.metadata, _MAX_METADATA_DEPTH):
+            raise BadRequest(
+                f"metadata: is nested more than {_MAX_METADATA_DEPTH} levels deep", param="metadata"
+            )
+        session = await service.create_session(body.session_id or body.id, body.model, body.metadata)
         base = str(request.base_url).rstrip("/")
         return {**_session_object(session), "base_url": f"{base}/sessions/{session.id}/v1"}
 
     @router.get("/sessions")
     async def list_sessions(request: Request) -> dict[str, Any]:
         """List the sessions, the newest last."""
-        asked = decode_query(request.query_params, _ListQuery)
+        query = decode_query(request.query_params, _ListQuery)
         await service.finish_idle_sessions()
-        found = [session for session in service.book if asked.state in (None, session.state)]
+        found = [session for session in service.book if query.state in (None, session.state)]
         return {
             "count": len(found),
-            "sessions": [_session_object(session) for session in found[-asked.limit :]],
+            "sessions": [_session_object(session) for session in found[-query.limit :]],
         }
 
     @router.get("/sessions/{session_id}")
@@ -98,20 +100,20 @@ def session_routes(service: SessionService, access: AdminAccess) -> APIRouter:
     @router.post("/sessions/{session_id}/reward")
     async def set_reward(session: Session, request: Request) -> dict[str, Any]:
         """Set the reward of `session_id`, or of one of its calls; null removes it."""
-        asked = await decode_body(request, _RewardBody)
-        call = _find_named_call(session, asked.call) if asked.call is not None else None
-        await service.set_reward(session, asked.reward, call)
-        return {"session_id": session.id, "call": call.id if call else None, "reward": asked.reward}
+        body = await decode_body(request, _RewardBody)
+        call = _find_named_call(session, body.call) if body.call is not None else None
+        await service.set_reward(session, body.reward, call)
+        return {"session_id": session.id, "call": call.id if call else None, "reward": body.reward}
 
     @router.get("/sessions/{session_id}/samples")
     async def session_samples(session: Session, request: Request) -> Response:
         """Return the training samples of `session_id`, one for each leaf."""
-        asked = decode_query(request.query_params, _FetchQuery)
-        if asked.format in ("jsonl", "arrow"):
-            return _export_response(service, [session], asked)
+        query = decode_query(request.query_params, _FetchQuery)
+        if query.format in ("jsonl", "arrow"):
+            return _export_response(service, [session], query)
         samples = await service.training_samples(session)
         body = msgspec.json.encode({**_session_object(session), "samples": samples})
-        if not asked.collect:
+        if not query.collect:
             return Response(body, media_type="application/json")
         if session.state != "collected":
             service.check_collectable(session)
@@ -121,13 +123,13 @@ def session_routes(service: SessionService, access: AdminAccess) -> APIRouter:
 
     @router.get("/samples")
     async def all_samples(request: Request) -> Response:
-        """The samples of all finished sessions that nobody has collected yet."""
-        asked = decode_query(request.query_params, _FetchQuery)
-        if asked.format == "json":
+        """The samples of all finished sessions that have not been collected."""
+        query = decode_query(request.query_params, _FetchQuery)
+        if query.format == "json":
             raise BadRequest("format: jsonl or arrow, for all sessions", param="format")
         await service.finish_idle_sessions()
         finished = [session for session in service.book if session.state == "finished" and not session.turns]
-        return _export_response(service, finished, asked)
+        return _export_response(service, finished, query)
 
     return router
 
@@ -154,19 +156,19 @@ def count_routes(service: SessionService, gate: PathAuthorization) -> APIRouter:
 
 
 def _export_response(
-    service: SessionService, sessions: list[AgentSession], asked: _FetchQuery
+    service: SessionService, sessions: list[AgentSession], query: _FetchQuery
 ) -> StreamingResponse:
     for session in sessions:
         service.check_readable(session)
-        if asked.collect and session.state != "collected":
+        if query.collect and session.state != "collected":
             service.check_collectable(session)
-    if asked.format == "arrow":
+    if query.format == "arrow":
         require_arrow()
-    write = stream_arrow if asked.format == "arrow" else stream_json_lines
+    write = stream_arrow if query.format == "arrow" else stream_json_lines
     body = write(service, sessions)
-    if asked.collect:
+    if query.collect:
         body = _collected_after(body, service, sessions)
-    return StreamingResponse(body, media_type=ARROW if asked.format == "arrow" else NDJSON)
+    return StreamingResponse(body, media_type=ARROW if query.format == "arrow" else NDJSON)
 
 
 async def _single_chunk(body: bytes) -> AsyncIterator[bytes]:
@@ -187,8 +189,8 @@ async def _collected_after(
 def _nests_deeper(value: Any, levels: int) -> bool:
     below = [value]
     for _ in range(levels):
-        containers = [each for each in below if isinstance(each, dict | list)]
-        below = [part for each in containers for part in (each.values() if isinstance(each, dict) else each)]
+        containers = [node for node in below if isinstance(node, dict | list)]
+        below = [part for node in containers for part in (node.values() if isinstance(node, dict) else node)]
     return bool(below)
 
 

@@ -87,7 +87,7 @@ class SessionService(Component):
         """
 
     async def start(self) -> None:
-        """Find what the file has, if there is one. Raises ConfigError for one that cannot be used."""
+        """Open the archive, if one is configured, and load its sessions. Raises ConfigError."""
         path = self._section.path
         if path is None:
             return
@@ -185,8 +185,7 @@ class SessionService(Component):
         """The session that an agent calls, made if need be. Raises SessionNotFoundError,
         SessionConflictError …
 
-        `tenant`: whose it is from then on; to another's agents there is no such session. `user`: who of the
-        tenant calls it.
+        `tenant`: owns the session from then on; other tenants' agents do not see it. `user`: the caller's id.
         """
         owned = {} if tenant is None else {"tenant": tenant}
         if self.book.find_session(session_id) is None and self._section.on_first_use:
@@ -205,7 +204,7 @@ class SessionService(Component):
         return session
 
     async def finish_idle_sessions(self) -> None:
-        """Finish what nobody used for long."""
+        """Finish the sessions that have been idle too long."""
         for session in self.book.finish_idle(self.clock()):
             await self.save_session(session)
 
@@ -237,9 +236,9 @@ class SessionService(Component):
     async def begin_turn(
         self, session: AgentSession, wanted: CallRequest, codec: ModelCodec
     ) -> tuple[SessionPrompt, PendingCall]:
-        """Find where a request goes on, make its prompt, hold it. Raises TemplateError, ValueError …
+        """Match the request to the history, build its prompt and lock it. Raises TemplateError, ValueError …
 
-        The turn ends with `end` or `drop`. Raises SessionConflictError if the session was finished meanwhile.
+        `record_call` or `drop_call` ends the turn. Raises SessionConflictError if the session was finished.
         """
         known = match_history(session, wanted)
         reply_ids: list[int] = []
@@ -290,7 +289,7 @@ class SessionService(Component):
         try:
             await self._with_archive(lambda archive: archive.write_call(session, call, added))
         except SessionArchiveError:
-            # What is not in the file must have nothing in the file behind it.
+            # A call that is not in the file must have no followers in it.
             has_followers = call.children or any(turn.parent is call for turn in session.turns)
             if call.hold is not None and not has_followers:
                 session.undo_call(call)
@@ -368,7 +367,7 @@ class SessionService(Component):
             await self._with_archive(lambda archive: archive.write_session(session))
 
     async def _with_archive(self, work: Callable[[SessionArchive], T]) -> T | None:
-        """Return what `work` gives, in the file's thread and to its end even if nobody waits; None: no file.
+        """Return the result of `work`, run to its end in the archive's thread; None without an archive.
 
         Raises SessionArchiveError.
         """

@@ -327,8 +327,8 @@ async def test_what_the_worker_refuses_is_an_exception_and_leaves_nothing(
     with pytest.raises(openai.BadRequestError) as refused:
         await client.responses.create(model="m", input="?", stream=stream)
     assert refused.value.code == "context_length_exceeded"
-    assert gateway.gateway.chats is not None and gateway.gateway.chats.room is not None
-    async with gateway.gateway.chats.room.database.read_connection() as read:
+    assert gateway.gateway.chats is not None and gateway.gateway.chats.service is not None
+    async with gateway.gateway.chats.service.database.read_connection() as read:
         counted = await read.exec_driver_sql("SELECT count(*) FROM messages")
         assert counted.scalar_one() == 0
 
@@ -391,8 +391,8 @@ async def test_a_deleted_response_is_gone_and_its_texts_with_the_last_that_needs
     assert engine.asked[2]["messages"][0] == {"role": "user", "content": "One?"}
     await client.responses.delete(second.id)
     await client.responses.delete(third.id)
-    assert gateway.gateway.chats is not None and gateway.gateway.chats.room is not None
-    async with gateway.gateway.chats.room.database.read_connection() as read:
+    assert gateway.gateway.chats is not None and gateway.gateway.chats.service is not None
+    async with gateway.gateway.chats.service.database.read_connection() as read:
         for table in ("messages", "chats", "responses", "question_items"):
             assert (await read.exec_driver_sql(f"SELECT count(*) FROM {table}")).scalar_one() == 0
 
@@ -427,8 +427,8 @@ async def test_a_model_that_only_workers_who_fetch_serve_is_refused_at_once(
     gateway: RunningGateway, client: AsyncOpenAI
 ) -> None:
     await client.responses.create(model="m", input="?")
-    assert gateway.gateway.chats is not None and gateway.gateway.chats.room is not None
-    gateway.gateway.chats.room.models.pulled = lambda: [ServedModelConfig("theirs", "org/theirs", 8, 16)]
+    assert gateway.gateway.chats is not None and gateway.gateway.chats.service is not None
+    gateway.gateway.chats.service.models.pulled = lambda: [ServedModelConfig("theirs", "org/theirs", 8, 16)]
     for model in ("theirs", "org/theirs"):
         with pytest.raises(openai.BadRequestError, match="fetch") as refused:
             await client.responses.create(model=model, input="?")

@@ -92,8 +92,8 @@ async def test_a_response_is_told_again_when_its_log_is_forgotten(engine: Engine
     async with running_gateway(engine.worker.url, chat=CHAT) as gateway, client_of(gateway) as client:
         made = await client.responses.create(model="m", input="What?")
         before = await events_of(client, made.id)
-        assert gateway.gateway.chats is not None and gateway.gateway.chats.room is not None
-        await gateway.gateway.chats.room.answers.drop_answers([internal_id(RESPONSE, made.id)])
+        assert gateway.gateway.chats is not None and gateway.gateway.chats.service is not None
+        await gateway.gateway.chats.service.answers.drop_answers([internal_id(RESPONSE, made.id)])
         again = await events_of(client, made.id)
         assert [event.type for event in again] == [event.type for event in before]
         [end] = await events_of(client, made.id, after=3)

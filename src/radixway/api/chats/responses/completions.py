@@ -49,20 +49,20 @@ class CompletionParser:
             raise unreadable_answer_error() from None
         return parts
 
-    def _parse_event(self, event: dict[str, Any], within: str) -> list[ReadPart]:
+    def _parse_event(self, event: dict[str, Any], key: str) -> list[ReadPart]:
         if event.get("error"):
             raise worker_error(502, event)
         self.usage = event.get("usage") or self.usage
         parts: list[ReadPart] = []
         for choice in event.get("choices") or ():
             self.finish_reason = choice.get("finish_reason") or self.finish_reason
-            said = choice.get(within) or {}
-            thought = said.get("reasoning_content") or said.get("reasoning")
+            content = choice.get(key) or {}
+            thought = content.get("reasoning_content") or content.get("reasoning")
             if thought:
                 parts.append(ThinkingPart(str(thought)))
-            if said.get("content"):
-                parts.append(TextPart(str(said["content"])))
-            for place, call in enumerate(said.get("tool_calls") or ()):
+            if content.get("content"):
+                parts.append(TextPart(str(content["content"])))
+            for place, call in enumerate(content.get("tool_calls") or ()):
                 parts.append(self._parse_tool_call(call.get("index", place), call))
         return parts
 
@@ -143,26 +143,26 @@ def conversation_messages(
 
 def question_messages(items: ResponseItems, opening: str) -> list[dict[str, Any]]:
     """Convert `items` to messages, with the safety prefix `opening` before the last of them."""
-    said = convert_response_items(items)
-    if not opening or not said:
-        return said
-    content = said[-1].get("content") or ""
+    messages = convert_response_items(items)
+    if not opening or not messages:
+        return messages
+    content = messages[-1].get("content") or ""
     if isinstance(content, str):
-        return [*said[:-1], said[-1] | {"content": opening + content}]
-    return [*said[:-1], said[-1] | {"content": [{"type": "text", "text": opening}, *content]}]
+        return [*messages[:-1], messages[-1] | {"content": opening + content}]
+    return [*messages[:-1], messages[-1] | {"content": [{"type": "text", "text": opening}, *content]}]
 
 
 def build_worker_request(
-    request_id: str, user_id: str, model: str, asked: Mapping[str, Any], messages: Sequence[dict[str, Any]]
+    request_id: str, user_id: str, model: str, fields: Mapping[str, Any], messages: Sequence[dict[str, Any]]
 ) -> Request:
-    """Build the pipeline request for `messages`. `asked`: the fields of the response's request."""
-    system = [{"role": "system", "content": asked["instructions"]}] if asked.get("instructions") else []
+    """Build the pipeline request for `messages`. `fields`: the fields of the response's request."""
+    system = [{"role": "system", "content": fields["instructions"]}] if fields.get("instructions") else []
     body = {
         "model": model,
         "messages": [*system, *messages],
         "stream": True,
         "stream_options": {"include_usage": True},
-        **chat_completion_fields(asked),
+        **chat_completion_fields(fields),
     }
     return make_completion_request(request_id, user_id, body, surface="responses")
 
@@ -174,24 +174,26 @@ def _decode_json(body: bytes) -> Any:
         return None
 
 
-async def send_worker_request(road: PipelineCall, request: Request, tell: PartListener) -> CompletionParser:
-    """Send `request` down the pipeline; `tell` gets each part of the answer as it comes. Raises HttpError."""
-    hearing = CompletionParser()
+async def send_worker_request(
+    pipeline: PipelineCall, request: Request, on_part: PartListener
+) -> CompletionParser:
+    """Send `request` down the pipeline; `on_part` gets each part of the answer. Raises HttpError."""
+    parser = CompletionParser()
     try:
-        reply = await road(request)
+        reply = await pipeline(request)
         if reply.status != 200 or reply.chunks is None or not is_event_stream(reply):
             body = await read_whole_body(reply)
             if reply.status != 200:
                 raise worker_error(reply.status, _decode_json(body))
-            for part in hearing.parse_chunk(body) if is_event_stream(reply) else hearing.parse_reply(body):
-                await tell(part)
-            if hearing.finish_reason == BLOCKED["finish_reason"]:
-                hearing.usage = hearing.usage or BLOCKED["usage"]
-            return hearing
+            for part in parser.parse_chunk(body) if is_event_stream(reply) else parser.parse_reply(body):
+                await on_part(part)
+            if parser.finish_reason == BLOCKED["finish_reason"]:
+                parser.usage = parser.usage or BLOCKED["usage"]
+            return parser
         async for chunk in reply.chunks:
-            for part in hearing.parse_chunk(chunk):
-                await tell(part)
-        return hearing
+            for part in parser.parse_chunk(chunk):
+                await on_part(part)
+        return parser
     finally:
         for chunks in request.open_streams:
             await chunks.aclose()

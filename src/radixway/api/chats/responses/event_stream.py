@@ -40,37 +40,37 @@ _decode = msgspec.json.Decoder().decode
 
 
 async def stream_response_events(
-    room: ResponseService,
-    kept: StoredResponse,
+    service: ResponseService,
+    stored: StoredResponse,
     entries: AsyncIterator[TokenLogEntry] | None,
     after: int = -1,
-    ending: Callable[[], bool] = lambda: False,
+    is_stopping: Callable[[], bool] = lambda: False,
 ) -> AsyncGenerator[bytes, None]:
-    """Every event after number `after`, to the last, and pings in between.
+    """Yield every event after number `after`, to the last, and pings in between.
 
-    `entries`: the whole of its token log; None: it has ended and been forgotten. `ending`: whether the server
-    ends what is cancelled; the last event then says so, and the response itself goes on elsewhere.
+    `entries`: its complete token log; None: it has ended and its log is gone. `is_stopping`: whether the
+    server cancels the stream by stopping; the last event then says so, and the response goes on elsewhere.
 
-    Numbers follow from what was said. Where an answer began anew, or its log is not all there, whoever has
-    heard something of it already is told its end alone, which holds all of it.
+    Events are numbered by the text streamed. If an answer was restarted or its log is incomplete, a client
+    that already has some events gets only the last, which holds the complete response.
     """
-    writer = ResponsesEventWriter(stored_response_object(kept), after=after)
-    begun = writer.encode_start(queued=kept.background)
+    writer = ResponsesEventWriter(stored_response_object(stored), after=after)
+    begun = writer.encode_start(queued=stored.background)
     resumes = not begun and after >= writer.event_count
     if begun:
         yield begun
-    void, in_log = False, False
+    is_stale, in_log = False, False
     try:
-        pinged = _no_entries() if entries is None else _with_ping_gaps(entries, room.chats.config.ping_s)
+        pinged = _no_entries() if entries is None else _with_ping_gaps(entries, service.chats.config.ping_s)
         async for entry in pinged:
             if entry is None:
                 yield PING
                 continue
             event = _decode(entry.event)
-            if not in_log and await _is_complete_log(room.kept, kept, event):
+            if not in_log and await _is_complete_log(service.store, stored, event):
                 break
-            void = (
-                void
+            is_stale = (
+                is_stale
                 or entry.event == published_shapes.encode_restarted()
                 or (not in_log and resumes and ATTEMPT < entry.position < LAST)  # not the first attempt
             )
@@ -78,43 +78,42 @@ async def stream_response_events(
             if event["event_type"] in _ENDS:
                 break
             part = decode_part(event)
-            if part is not None and not void and (grown := writer.encode_delta(AnswerDelta((part,)))):
+            if part is not None and not is_stale and (grown := writer.encode_delta(AnswerDelta((part,)))):
                 yield grown
     except asyncio.CancelledError:
-        if not ending():
+        if not is_stopping():
             raise
         yield writer.encode_error_event(ServerStoppingError())
         return
-    ended = await _current_response(room.kept, kept) or kept
+    ended = await _current_response(service.store, stored) or stored
     if not in_log:
-        void = resumes
-        for known in _parts_of_answer(stored_answer(ended)) if not void else ():
+        is_stale = resumes
+        for known in _parts_of_answer(stored_answer(ended)) if not is_stale else ():
             if grown := writer.encode_delta(AnswerDelta((known,))):
                 yield grown
-    yield _final_events(writer, ended, void=void)
+    yield _final_events(writer, ended, is_stale=is_stale)
 
 
-async def _is_complete_log(responses: ResponseStore, kept: StoredResponse, first: dict[str, Any]) -> bool:
-    """Return whether the log's first event is the end or holds all words: those of an answer that ended in
-    another process, whose reasoning and calls the log does not have.
-    """
+async def _is_complete_log(responses: ResponseStore, stored: StoredResponse, first: dict[str, Any]) -> bool:
+    """Return whether the log's `first` event is the end or the complete text of an answer that ended in
+    another process, without its reasoning and calls."""
     if first["event_type"] in _ENDS:
         return True
     if first["event_type"] != "token":
         return False
-    now = await _current_response(responses, kept)
+    now = await _current_response(responses, stored)
     return now is not None and now.message.state.is_final and now.message.content == first["text"]
 
 
-async def _current_response(responses: ResponseStore, kept: StoredResponse) -> StoredResponse | None:
+async def _current_response(responses: ResponseStore, stored: StoredResponse) -> StoredResponse | None:
     """Return the response's present state once the database answers: streams outlive its outages."""
-    return await retry_through_outages(lambda: responses.get_response(kept.message.id), asyncio.Event())
+    return await retry_through_outages(lambda: responses.get_response(stored.message.id), asyncio.Event())
 
 
 async def _with_ping_gaps(
     entries: AsyncIterator[TokenLogEntry], ping_s: float
 ) -> AsyncGenerator[TokenLogEntry | None, None]:
-    """The entries, and None for every `ping_s` without one."""
+    """Yield the entries, and None for every `ping_s` seconds without one."""
     coming = asyncio.ensure_future(anext(entries, None))
     try:
         while True:
@@ -135,21 +134,21 @@ async def _with_ping_gaps(
             await closing()
 
 
-def _final_events(writer: ResponsesEventWriter, ended: StoredResponse, *, void: bool) -> bytes:
+def _final_events(writer: ResponsesEventWriter, ended: StoredResponse, *, is_stale: bool) -> bytes:
     """Yield the last events: the response as stored, or as streamed if it is not stored yet."""
     made, state = stored_response_object(ended), ended.message.state
-    answer = stored_answer(ended) if void or ended.output is not None else writer.answer
+    answer = stored_answer(ended) if is_stale or ended.output is not None else writer.answer
     if state is MessageState.COMPLETE:
-        ending = build_finish_info(ended.message.finish_reason, ended.message.usage)
-        kind, response = f"response.{made.last_status(ending)}", made.finished(answer, ending)
+        is_stopping = build_finish_info(ended.message.finish_reason, ended.message.usage)
+        kind, response = f"response.{made.last_status(is_stopping)}", made.finished(answer, is_stopping)
     elif state in (MessageState.ABORTED_BY_WORKER, MessageState.TIMEOUT):
-        if not void:
+        if not is_stale:
             return writer.encode_failure(stored_failure(ended))
         kind, response = "response.failed", made.failed(answer, stored_failure(ended))
     else:
         # No published event is called `cancelled`; this one ends a stream for every client.
         kind, response = "response.incomplete", made.cancelled(answer)
-    if void:
+    if is_stale:
         return writer.encode_single_event(kind, response)
     return writer.encode_close("completed" if kind == "response.completed" else "incomplete", kind, response)
 

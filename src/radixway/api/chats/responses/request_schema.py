@@ -15,17 +15,17 @@ from radixway.chat.stored_responses import ResponseItems
 
 _wire = ResponsesAdapter(stateful=True)
 
-_PASSED_OVER = frozenset(
+_IGNORED_FIELDS = frozenset(
     {"max_tool_calls", "prompt_cache_key", "prompt_cache_retention", "safety_identifier", "service_tier"}
 )
 """Published fields that change nothing here: the server has no tools of its own and one tier."""
-_ONLY: dict[str, tuple[Any, ...]] = {
+_SUPPORTED_VALUES: dict[str, tuple[Any, ...]] = {
     "service_tier": ("auto", "default"),
     "top_logprobs": (0,),
     "truncation": ("disabled",),
 }
 """Fields of which only these values, and null, are supported."""
-_HOW_TOLD = frozenset({"stream", "stream_options"})
+_DELIVERY_FIELDS = frozenset({"stream", "stream_options"})
 _INCLUDABLE = frozenset(
     {
         "code_interpreter_call.outputs",
@@ -60,9 +60,9 @@ class ResponseCreateParams:
         return bool(self.request.get("background"))
 
     def digest_request(self) -> str:
-        """Return what tells it from other requests; however it is to be told, it is the same one."""
-        asked = {name: value for name, value in self.ask.body.items() if name not in _HOW_TOLD}
-        return digest_request("responses", asked)
+        """Return a digest of the request, the same however its answer is delivered."""
+        fields = {name: value for name, value in self.ask.body.items() if name not in _DELIVERY_FIELDS}
+        return digest_request("responses", fields)
 
     @property
     def conversation_id(self) -> str | None:
@@ -76,11 +76,11 @@ def parse_create_params(raw: bytes) -> ResponseCreateParams:
     """Parse and check a `raw` body. Raises BadBodyError (400) naming the field at fault."""
     ask = _wire.parse_request(raw)
     for name, value in ask.extra.items():
-        if name not in _PASSED_OVER and name not in _ONLY:
+        if name not in _IGNORED_FIELDS and name not in _SUPPORTED_VALUES:
             raise field_error(name, "is not known here", code="unknown_parameter")
         if name == "safety_identifier" and not isinstance(value, str | None):
             raise field_error(name, "must be a string")
-    for name, supported in _ONLY.items():
+    for name, supported in _SUPPORTED_VALUES.items():
         value = ask.body.get(name)
         if value is not None and value not in supported:
             choices = " or ".join(map(str, supported))
@@ -153,9 +153,7 @@ def _check_literal_fields(body: Mapping[str, Any]) -> None:
     reasoning, text = body.get("reasoning") or {}, body.get("text") or {}
     for name in ("summary", "generate_summary"):
         if reasoning.get(name) not in (None, "auto"):
-            raise field_error(
-                f"reasoning.{name}", "thoughts are told whole, not summed up", code="unsupported"
-            )
+            raise field_error(f"reasoning.{name}", "reasoning is not summarized", code="unsupported")
     if text.get("verbosity") not in (None, "medium"):
         raise field_error("text.verbosity", "only medium is supported", code="unsupported")
 
@@ -165,10 +163,10 @@ def check_storable_text(value: Any, place: str = "") -> None:
     if isinstance(value, str) and "\x00" in value:
         raise field_error(place, "text cannot hold U+0000")
     if isinstance(value, dict):
-        for name, each in value.items():
+        for name, item in value.items():
             at = f"{place}.{name}" if place else name
             check_storable_text(name, at.replace("\x00", ""))
-            check_storable_text(each, at)
+            check_storable_text(item, at)
     elif isinstance(value, list):
-        for index, each in enumerate(value):
-            check_storable_text(each, f"{place}[{index}]")
+        for index, item in enumerate(value):
+            check_storable_text(item, f"{place}[{index}]")

@@ -70,15 +70,15 @@ class ResponseQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     include_obfuscation: bool = False
 
 
-def response_routes(room: ResponseService, owners: ResponseOwners) -> APIRouter:
-    """Build the routes that create, read, stream, cancel and delete responses in `room`."""
+def response_routes(service: ResponseService, owners: ResponseOwners) -> APIRouter:
+    """Build the routes that create, read, stream, cancel and delete responses in `service`."""
     router = APIRouter(prefix="/v1/responses", tags=["responses"])
-    creating, passing = StoredResponseHandler(room), StatelessResponseHandler(room)
+    stored_handler, stateless_handler = StoredResponseHandler(service), StatelessResponseHandler(service)
     Whose = Annotated[ResponseOwner, Depends(owners.owner_of_request)]
 
     async def find(owner: Whose, response_id: str) -> store.StoredResponse:
         try:
-            return await room.kept.find_response(owner.user_id, internal_id(RESPONSE, response_id))
+            return await service.store.find_response(owner.user_id, internal_id(RESPONSE, response_id))
         except ChatNotFoundError:
             raise not_found_error("Response", response_id, "response_id") from None
 
@@ -87,42 +87,44 @@ def response_routes(room: ResponseService, owners: ResponseOwners) -> APIRouter:
     @router.post("", openapi_extra=request_body(ResponsesBody))
     async def create(request: Request, owner: Whose) -> Response:
         """Create a response: whole, streamed, or, in the background, later."""
-        asked = request_schema.parse_create_params(await request.body())
-        return await (creating if asked.is_stored else passing).create_response(request, owner, asked)
+        params = request_schema.parse_create_params(await request.body())
+        return await (stored_handler if params.is_stored else stateless_handler).create_response(
+            request, owner, params
+        )
 
     @router.get("/{response_id}")
-    async def read(kept: Found, request: Request) -> Response:
+    async def read(stored: Found, request: Request) -> Response:
         """Return `response_id` as it stands, or its events after number `starting_after`."""
         wanted = decode_query(query_fields(request), ResponseQuery)
         if wanted.stream:
             after = -1 if wanted.starting_after is None else wanted.starting_after
-            return await creating.stream_response(request, kept, after)
+            return await stored_handler.stream_response(request, stored, after)
         if wanted.starting_after is not None:
             raise field_error("starting_after", "is for streams only: give stream=true, or leave it out")
-        return JSONResponse(render_response(kept))
+        return JSONResponse(render_response(stored))
 
     @router.post("/{response_id}/cancel")
-    async def cancel(kept: Found, response_id: str, owner: Whose) -> Response:
+    async def cancel(stored: Found, response_id: str, owner: Whose) -> Response:
         """End a response under way; what it has said so far stays. One that was cancelled stays as it is."""
-        await room.chats.answers.cancel_answer(owner.user_id, kept.message.id)
+        await service.chats.answers.cancel_answer(owner.user_id, stored.message.id)
         response = render_response(await find(owner, response_id))
         if response["status"] != "cancelled":
             raise field_error("response_id", f"the response is {response['status']} and cannot be cancelled")
         return JSONResponse(response)
 
     @router.delete("/{response_id}")
-    async def delete(kept: Found, response_id: str, owner: Whose) -> Response:
+    async def delete(stored: Found, response_id: str, owner: Whose) -> Response:
         """Delete `response_id`; one under way ends first."""
-        await room.chats.answers.cancel_answer(owner.user_id, kept.message.id)
-        await room.kept.delete_response(owner.user_id, kept.message.id)
+        await service.chats.answers.cancel_answer(owner.user_id, stored.message.id)
+        await service.store.delete_response(owner.user_id, stored.message.id)
         return JSONResponse({"id": response_id, "object": "response", "deleted": True})
 
     @router.get("/{response_id}/input_items")
-    async def input_items(kept: Found, request: Request) -> Response:
+    async def input_items(stored: Found, request: Request) -> Response:
         """List the items that a response was asked with."""
-        asked_in = kept.message.parent_id or ""
-        questions, _ = await room.kept.load_items([asked_in])
-        return JSONResponse(page_items(questions.get(asked_in, []), query_fields(request)))
+        question_id = stored.message.parent_id or ""
+        questions, _ = await service.store.load_items([question_id])
+        return JSONResponse(page_items(questions.get(question_id, []), query_fields(request)))
 
     return router
 
@@ -132,10 +134,10 @@ def query_fields(request: Request) -> Mapping[str, str]:
     return {name.removesuffix("[]"): value for name, value in request.query_params.items()}
 
 
-def conversation_routes(room: ResponseService, owners: ResponseOwners) -> APIRouter:
-    """Build the routes of conversations and their items in `room`."""
+def conversation_routes(service: ResponseService, owners: ResponseOwners) -> APIRouter:
+    """Build the routes of conversations and their items in `service`."""
     router = APIRouter(prefix="/v1/conversations", tags=["conversations"])
-    conversations = ConversationStore(room.chats.database, room.chats.clock)
+    conversations = ConversationStore(service.chats.database, service.chats.clock)
     Whose = Annotated[ResponseOwner, Depends(owners.owner_of_request)]
 
     async def find(owner: Whose, conversation_id: str) -> ConversationRecord:
@@ -150,19 +152,19 @@ def conversation_routes(room: ResponseService, owners: ResponseOwners) -> APIRou
 
     async def add(owner: ResponseOwner, found: ConversationRecord, given: ResponseItems) -> None:
         text = items_text(given)
-        await conversations.add_items(owner.user_id, found.chat.id, text, given, room.messages_for(owner))
+        await conversations.add_items(owner.user_id, found.chat.id, text, given, service.messages_for(owner))
 
     async def items_by_message(found: ConversationRecord) -> list[tuple[str, ResponseItems]]:
         """The items of `found` by message, the oldest first."""
         tail = found.chat.active_thread_tail_message_id
-        thread = [] if tail is None else await room.chats.messages.load_thread(tail)
-        questions, _ = await room.kept.load_items([message.id for message in thread])
+        thread = [] if tail is None else await service.chats.messages.load_thread(tail)
+        questions, _ = await service.store.load_items([message.id for message in thread])
         listed = []
         for message in thread:
             if message.role is Role.PROMPTER:
                 listed.append((message.id, questions.get(message.id, [])))
-            elif (kept := await room.kept.get_response(message.id)) is not None:
-                listed.append((message.id, render_output_items(kept)))
+            elif (stored := await service.store.get_response(message.id)) is not None:
+                listed.append((message.id, render_output_items(stored)))
         return listed
 
     @router.post("", openapi_extra=request_body(NewConversation))
@@ -190,7 +192,7 @@ def conversation_routes(room: ResponseService, owners: ResponseOwners) -> APIRou
     @router.delete("/{conversation_id}")
     async def remove(found: Found, conversation_id: str, owner: Whose) -> Response:
         """Delete a conversation with its responses; those under way end first."""
-        await room.chats.answers.cancel_chat(owner.user_id, found.chat.id)
+        await service.chats.answers.cancel_chat(owner.user_id, found.chat.id)
         await conversations.delete_conversation(owner.user_id, found.chat.id)
         return JSONResponse({"id": conversation_id, "object": "conversation.deleted", "deleted": True})
 
@@ -226,7 +228,7 @@ def conversation_routes(room: ResponseService, owners: ResponseOwners) -> APIRou
             left = [item for item in some if item["id"] != item_id]
             if len(left) == len(some):
                 continue
-            questions, _ = await room.kept.load_items([message_id])
+            questions, _ = await service.store.load_items([message_id])
             if message_id not in questions:
                 raise field_error("item_id", "is part of an answer: delete its response", code="unsupported")
             await conversations.replace_items(message_id, left)

@@ -49,14 +49,13 @@ class ResponseOwner:
 
 
 class ResponseOwners:
-    """Finds them by what their requests bring."""
+    """Finds the owner of a request by its credentials."""
 
-    def __init__(self, room: ChatService, who: ChatAuthenticator, *, keys_are_needed: bool) -> None:
-        """`keys_are_needed`: tenants have keys. Otherwise any key will do, as for chat completions, and
-        whoever brings none of chats' own is one and the same local user.
-        """
-        self._room = room
-        self._who = who
+    def __init__(self, service: ChatService, auth: ChatAuthenticator, *, keys_are_needed: bool) -> None:
+        """`keys_are_needed`: tenants have keys. Otherwise any key will do, as for chat completions, and all
+        requests without credentials of chats belong to one local user."""
+        self._service = service
+        self._auth = auth
         self._keys_are_needed = keys_are_needed
 
     async def owner_of_request(self, request: Request) -> ResponseOwner:
@@ -64,14 +63,14 @@ class ResponseOwners:
         if not self._keys_are_needed and not _brings_chat_credentials(request):
             return ResponseOwner(await self._local_user(), is_person=False)
         try:
-            user = await self._room.accounts.find_user(await self._who.require_user(request))
+            user = await self._service.accounts.find_user(await self._auth.require_user(request))
         except (HTTPException, InvalidTokenError, ChatNotFoundError) as error:
             message = str(error.detail if isinstance(error, HTTPException) else error)
             raise UnauthorizedError(message, code="invalid_api_key") from None
         return ResponseOwner(user.id, user.provider not in _PROGRAMS)
 
     async def _local_user(self) -> str:
-        accounts = self._room.accounts
+        accounts = self._service.accounts
         known = await accounts.find_provider_user(DEFAULT_TENANT, _LOCAL, _LOCAL)
         if known is None:
             known = await accounts.enroll_user(
@@ -81,8 +80,7 @@ class ResponseOwners:
 
 
 def _brings_chat_credentials(request: Request) -> bool:
-    """Return whether the request has chat credentials, valid or not: a key, or a token, which has four
-    dots."""
+    """Return whether the request has a chat key or a token (with four dots), valid or not."""
     if "trustedclient" in request.headers:
         return True
     given = request.headers.get("authorization", "").partition(" ")[2] or request.headers.get("x-api-key", "")
@@ -94,12 +92,12 @@ _ANY = "*"
 
 
 class ResponseService:
-    """Works while `running()`, within which the chats run."""
+    """Answers responses while `running()`, inside the time that chats run."""
 
-    def __init__(self, chats: ChatService, road: PipelineCall, registry: WorkerRegistry) -> None:
+    def __init__(self, chats: ChatService, pipeline: PipelineCall, registry: WorkerRegistry) -> None:
         self.chats = chats
-        self.road = road
-        self.kept = ResponseStore(chats.database, chats.answers, chats.clock)
+        self.pipeline = pipeline
+        self.store = ResponseStore(chats.database, chats.answers, chats.clock)
         self._unmetered = chats.messages.without_limits()
         self._registry = registry
         self._workers = LocalWorkers(
@@ -126,29 +124,29 @@ class ResponseService:
         """Return the store for questions of `owner`: limits are of persons alone."""
         return self.chats.messages if owner.is_person else self._unmetered
 
-    def resolve_model(self, asked: str | None) -> str:
-        """Return the model for a request that names `asked`, or none. Raises BadBodyError (400)."""
+    def resolve_model(self, model: str | None) -> str:
+        """Return the model for a request that names `model`, or none. Raises BadBodyError (400)."""
         served = self._registry.known_models()
-        if asked:
+        if model:
             pulled = self.chats.models.pulled()
-            if asked not in served and any(asked in (each.name, each.model_id) for each in pulled):
-                why = "only workers that fetch their jobs serve it, and they answer no responses"
-                raise field_error("model", why, code="unsupported")
-            return asked
+            if model not in served and any(model in (config.name, config.model_id) for config in pulled):
+                reason = "only workers that fetch their jobs serve it, and they answer no responses"
+                raise field_error("model", reason, code="unsupported")
+            return model
         if len(served) != 1:
             raise field_error("model", "which model is to answer?", code="missing_field")
         return next(iter(served))
 
     async def _complete_attempt(self, attempt: AnswerAttempt) -> dict[str, Any]:
-        kept = await self.kept.get_response(attempt.answer.id)
-        if kept is None:
+        stored = await self.store.get_response(attempt.answer.id)
+        if stored is None:
             raise CompletionRefusedError("the response was deleted", again=False)
         thread = attempt.thread[:-1]
-        questions, answers = await self.kept.load_items([message.id for message in thread])
+        questions, answers = await self.store.load_items([message.id for message in thread])
         messages = conversation_messages(thread, questions, answers)
         job = attempt.job
         request = build_worker_request(
-            job.attempt_id, job.user_id, kept.message.model or "", kept.request, messages
+            job.attempt_id, job.user_id, stored.message.model or "", stored.request, messages
         )
         answer = GeneratedAnswer()
 
@@ -160,13 +158,13 @@ class ResponseService:
                 await attempt.send_event(encode_part(part))
 
         try:
-            completion = await send_worker_request(self.road, request, pass_on)
+            completion = await send_worker_request(self.pipeline, request, pass_on)
         except HttpError as error:
-            await self.kept.save_failure(job.message_id, failure_fields(error))
-            # Whoever waits for an answer is told at once; what goes on in the background is tried again.
-            again = error.status >= 500 or (error.status == 429 and kept.background)
+            await self.store.save_failure(job.message_id, failure_fields(error))
+            # A waiting client gets the error at once; a background response is retried.
+            again = error.status >= 500 or (error.status == 429 and stored.background)
             raise CompletionRefusedError(error.client_message, again=again) from error
         finally:
             if answer.blocks:
-                await self.kept.save_output(job.message_id, job.attempt_id, answer_to_blocks(answer))
+                await self.store.save_output(job.message_id, job.attempt_id, answer_to_blocks(answer))
         return {"usage": completion.usage, "finish_reason": completion.finish_reason}

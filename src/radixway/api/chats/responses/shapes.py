@@ -100,18 +100,18 @@ def _index_of_item(items: ResponseItems, item_id: str, param: str) -> int:
 
 def _build_item(item: dict[str, Any]) -> dict[str, Any]:
     kind = item.get("type", "message")
-    whole = {"id": new_item_id(kind), "type": kind, "status": "completed"}
-    whole |= {name: value for name, value in item.items() if value is not None}
+    complete = {"id": new_item_id(kind), "type": kind, "status": "completed"}
+    complete |= {name: value for name, value in item.items() if value is not None}
     if kind == "message" and isinstance(item.get("content"), str):
         if item["role"] == "assistant":
             part = {"type": "output_text", "text": item["content"], "annotations": []}
         else:
             part = {"type": "input_text", "text": item["content"]}
-        whole["content"] = [part]
-    return whole
+        complete["content"] = [part]
+    return complete
 
 
-_MORE: dict[str, Any] = {
+_DEFAULTS: dict[str, Any] = {
     "max_tool_calls": None,
     "prompt_cache_key": None,
     "safety_identifier": None,
@@ -119,62 +119,62 @@ _MORE: dict[str, Any] = {
     "top_logprobs": 0,
 }
 """Published fields that sessions' responses do not have."""
-_ENDS = {
+_FAILURE_MESSAGES = {
     MessageState.TIMEOUT: "no worker was free in time",
     MessageState.ABORTED_BY_WORKER: "the worker broke off",
 }
 
 
-def stored_response_object(kept: StoredResponse) -> ResponseObject:
-    """Build the object writer of a stored response `kept`."""
-    message = kept.message
-    conversation = {"id": external_id(CONVERSATION, message.chat_id)} if kept.is_conversation else None
+def stored_response_object(stored: StoredResponse) -> ResponseObject:
+    """Build the object writer of a stored response `stored`."""
+    message = stored.message
+    conversation = {"id": external_id(CONVERSATION, message.chat_id)} if stored.is_conversation else None
     return build_response_object(
         message.id,
         message.model or "",
         message.created_at,
-        kept.request,
-        background=kept.background,
+        stored.request,
+        background=stored.background,
         conversation=conversation,
         completed_at=message.work_end_at if message.state is MessageState.COMPLETE else None,
     )
 
 
 def build_response_object(
-    message_id: str, model: str, created_at: float, request: dict[str, Any], **more: Any
+    message_id: str, model: str, created_at: float, request: dict[str, Any], **extra: Any
 ) -> ResponseObject:
     """Build the object writer of a response for the message `message_id`, stored or not."""
     head = ReplyMetadata(message_id.replace("-", ""), model, int(created_at))
-    published = {name: request.get(name, default) for name, default in _MORE.items()}
+    published = {name: request.get(name, default) for name, default in _DEFAULTS.items()}
     ask = NormalizedRequest(model=model, body=request)
-    return ResponseObject(ask, head, published | more)
+    return ResponseObject(ask, head, published | extra)
 
 
-def render_response(kept: StoredResponse) -> dict[str, Any]:
-    """Render the response `kept` as it stands."""
-    made, state = stored_response_object(kept), kept.message.state
+def render_response(stored: StoredResponse) -> dict[str, Any]:
+    """Render the response `stored` as it stands."""
+    made, state = stored_response_object(stored), stored.message.state
     if state is MessageState.COMPLETE:
         return made.finished(
-            stored_answer(kept), build_finish_info(kept.message.finish_reason, kept.message.usage)
+            stored_answer(stored), build_finish_info(stored.message.finish_reason, stored.message.usage)
         )
     if state is MessageState.CANCELLED:
-        return made.cancelled(stored_answer(kept))
+        return made.cancelled(stored_answer(stored))
     if state.is_final:
-        return made.failed(stored_answer(kept), stored_failure(kept))
+        return made.failed(stored_answer(stored), stored_failure(stored))
     return made.started() | {"status": "queued" if state is MessageState.PENDING else "in_progress"}
 
 
-def render_output_items(kept: StoredResponse) -> ResponseItems:
-    """Render the items of the answer of `kept` so far."""
-    output: ResponseItems = render_response(kept)["output"]
+def render_output_items(stored: StoredResponse) -> ResponseItems:
+    """Render the items of the answer of `stored` so far."""
+    output: ResponseItems = render_response(stored)["output"]
     return output
 
 
-def stored_answer(kept: StoredResponse) -> GeneratedAnswer:
-    """Return the answer of `kept` as far as it has been stored."""
-    if kept.output is not None:
-        return answer_from_blocks(kept.output)
-    content = kept.message.content
+def stored_answer(stored: StoredResponse) -> GeneratedAnswer:
+    """Return the answer of `stored` as far as it has been stored."""
+    if stored.output is not None:
+        return answer_from_blocks(stored.output)
+    content = stored.message.content
     return answer_from_blocks([{"kind": "text", "text": content}] if content else [])
 
 
@@ -207,8 +207,8 @@ def build_finish_info(finish_reason: str | None, usage: dict[str, Any] | None) -
     """Build it from a worker's `finish_reason` and `usage`; what was not counted is 0."""
     counts = usage or {}
 
-    def count(within: Any, name: str) -> int:
-        value = within.get(name) if isinstance(within, dict) else None
+    def count(counters: Any, name: str) -> int:
+        value = counters.get(name) if isinstance(counters, dict) else None
         return value if isinstance(value, int) else 0
 
     return FinishInfo(
@@ -220,13 +220,15 @@ def build_finish_info(finish_reason: str | None, usage: dict[str, Any] | None) -
     )
 
 
-def stored_failure(kept: StoredResponse) -> HttpError:
-    """Return the error by which `kept` failed."""
-    if kept.failure is not None:
-        return HttpError(**kept.failure)
-    state = kept.message.state
+def stored_failure(stored: StoredResponse) -> HttpError:
+    """Return the error by which `stored` failed."""
+    if stored.failure is not None:
+        return HttpError(**stored.failure)
+    state = stored.message.state
     status, code = (503, "timeout") if state is MessageState.TIMEOUT else (502, "worker_failed")
-    return HttpError(kept.message.error or _ENDS.get(state, "it failed"), status=status, code=code)
+    return HttpError(
+        stored.message.error or _FAILURE_MESSAGES.get(state, "it failed"), status=status, code=code
+    )
 
 
 def failure_fields(error: HttpError) -> dict[str, Any]:

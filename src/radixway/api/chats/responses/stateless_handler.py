@@ -50,51 +50,51 @@ CompletionOutcome = ReadPart | CompletionParser | HttpError
 class StatelessResponseHandler:
     """Sends requests through the pipeline, and passes the answers on."""
 
-    def __init__(self, room: ResponseService) -> None:
-        self._room = room
+    def __init__(self, service: ResponseService) -> None:
+        self._service = service
 
     async def create_response(
-        self, request: Request, owner: ResponseOwner, asked: ResponseCreateParams
+        self, request: Request, owner: ResponseOwner, params: ResponseCreateParams
     ) -> Response:
-        """Answer `asked`. Raises HttpError, ChatLimitExceededError, ClientDisconnectedError."""
+        """Answer `params`. Raises HttpError, ChatLimitExceededError, ClientDisconnectedError."""
         if owner.is_person:
-            await self._room.chats.messages.count_answer(owner.user_id)
-        to_worker = await self._build_request(owner, asked)
+            await self._service.chats.messages.count_answer(owner.user_id)
+        to_worker = await self._build_request(owner, params)
         made = build_response_object(
-            to_worker.id, to_worker.model or "", time.time(), asked.request, background=False
+            to_worker.id, to_worker.model or "", time.time(), params.request, background=False
         )
         outcomes = self._run_request(to_worker, owner)
-        if not asked.ask.stream:
+        if not params.ask.stream:
             return JSONResponse(await run_while_connected(request, _collect_response(made, outcomes)))
         first = await run_while_connected(request, anext(outcomes))
         if isinstance(first, HttpError):
             raise first
         return sse_response(_stream_events(made, first, outcomes, partial(is_server_stopping, request.scope)))
 
-    async def _build_request(self, owner: ResponseOwner, asked: ResponseCreateParams) -> pipeline.Request:
-        model = self._room.resolve_model(asked.ask.model)
-        thread = await self._previous_thread(owner, asked.ask.previous_response_id)
+    async def _build_request(self, owner: ResponseOwner, params: ResponseCreateParams) -> pipeline.Request:
+        model = self._service.resolve_model(params.ask.model)
+        thread = await self._previous_thread(owner, params.ask.previous_response_id)
         turns = [message.content or "" for message in thread if message.role is Role.PROMPTER]
-        opening = await self._screen_turns([*turns, items_text(asked.items)], model)
-        questions, answers = await self._room.kept.load_items([message.id for message in thread])
+        opening = await self._screen_turns([*turns, items_text(params.items)], model)
+        questions, answers = await self._service.store.load_items([message.id for message in thread])
         before = conversation_messages(to_shown_thread(thread), questions, answers)
-        messages = [*before, *question_messages(asked.items, opening)]
-        return build_worker_request(new_id(), owner.user_id, model, asked.request, messages)
+        messages = [*before, *question_messages(params.items, opening)]
+        return build_worker_request(new_id(), owner.user_id, model, params.request, messages)
 
     async def _previous_thread(self, owner: ResponseOwner, previous: str | None) -> list[Message]:
         if previous is None:
             return []
         try:
-            before = await self._room.kept.find_response(owner.user_id, internal_id(RESPONSE, previous))
+            before = await self._service.store.find_response(owner.user_id, internal_id(RESPONSE, previous))
         except ChatNotFoundError:
             raise previous_not_found_error(previous) from None
-        thread = await self._room.chats.messages.load_thread(before.message.id)
-        to_be = replace(before.message, id="")  # what is answered now counts for nothing yet
+        thread = await self._service.chats.messages.load_thread(before.message.id)
+        to_be = replace(before.message, id="")  # the pending answer is not stored
         return list(drop_withheld([*thread, to_be])[:-1])
 
     async def _screen_turns(self, turns: list[str], model: str) -> str:
         """The words that make the last of `turns` safe, if any."""
-        screen = self._room.chats.safety_screen
+        screen = self._service.chats.safety_screen
         if screen is None:
             return ""
         try:
@@ -110,15 +110,15 @@ class StatelessResponseHandler:
 
         async def read_answer() -> None:
             try:
-                whole = await send_worker_request(self._room.road, to_worker, outcomes.put)
+                parser = await send_worker_request(self._service.pipeline, to_worker, outcomes.put)
             except HttpError as error:
                 await outcomes.put(error)
                 return
             if owner.is_person:
-                used = build_finish_info(whole.finish_reason, whole.usage)
+                used = build_finish_info(parser.finish_reason, parser.usage)
                 tokens = used.prompt_tokens + used.completion_tokens
-                await self._room.chats.messages.charge_tokens(owner.user_id, tokens)
-            await outcomes.put(whole)
+                await self._service.chats.messages.charge_tokens(owner.user_id, tokens)
+            await outcomes.put(parser)
 
         reading = asyncio.create_task(read_answer())
         try:
@@ -127,10 +127,10 @@ class StatelessResponseHandler:
                 await asyncio.wait([upcoming, reading], return_when=asyncio.FIRST_COMPLETED)
                 if not upcoming.done() and outcomes.empty():
                     upcoming.cancel()
-                    reading.result()  # a defect of ours
-                each = await upcoming
-                yield each
-                if isinstance(each, CompletionParser | HttpError):
+                    reading.result()  # raises an unexpected error
+                outcome = await upcoming
+                yield outcome
+                if isinstance(outcome, CompletionParser | HttpError):
                     return
         finally:
             reading.cancel()
@@ -142,14 +142,14 @@ async def _collect_response(
 ) -> dict[str, Any]:
     answer = GeneratedAnswer()
     try:
-        async for each in outcomes:
-            match each:
+        async for outcome in outcomes:
+            match outcome:
                 case HttpError():
-                    raise each
+                    raise outcome
                 case CompletionParser(finish_reason=reason, usage=usage):
                     return made.finished(answer, build_finish_info(reason, usage))
                 case _:
-                    answer.add_part(each)
+                    answer.add_part(outcome)
     finally:
         await outcomes.aclose()
     raise AssertionError("an answer ends with its end")
@@ -165,8 +165,8 @@ async def _stream_events(
     try:
         yield writer.encode_start()
         yield _encode_outcome(writer, first)
-        async for each in outcomes:
-            yield _encode_outcome(writer, each)
+        async for outcome in outcomes:
+            yield _encode_outcome(writer, outcome)
     except asyncio.CancelledError:
         if not ending():
             raise

@@ -9,9 +9,9 @@ from radixway.api.chats.v1.webhooks import webhook_routes
 from radixway.chat.service import ChatService
 
 _BUILDERS = (search_routes, export_import_routes, share_routes, chat_routes, message_routes, webhook_routes)
-"""Fixed names come before those in whose place a chat's id stands."""
+"""Routes with fixed names come before `{chat_id}`."""
 
 
-def v1_routes(room: ChatService, who: ChatAuthenticator) -> list[APIRouter]:
-    """Build the routers of `room`, for the users that `who` authenticates."""
-    return [build(room, who) for build in _BUILDERS]
+def v1_routes(service: ChatService, auth: ChatAuthenticator) -> list[APIRouter]:
+    """Build the routers of `service`, for the users that `auth` authenticates."""
+    return [build(service, auth) for build in _BUILDERS]

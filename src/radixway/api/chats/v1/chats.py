@@ -1,11 +1,4 @@
-"""`/v1/chats`: chats, listed and changed.
-
-`/v1/chats/search` and `/v1/chats/tags`.
-
-`/v1/chats/export` and `/v1/chats/import`: chats as JSON lines.
-
-`/v1/chats/{chat}/shares`, and `/v1/chats/shared/{token}` for whoever has a link.
-"""
+"""`/v1/chats`: lists and changes of chats, search, tags, export and import as JSON lines, and share links."""
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
@@ -41,18 +34,19 @@ Id = Annotated[str, Path(max_length=64, pattern=r"^[^\x00]*$")]
 QueryId = Annotated[str | None, Query(max_length=64, pattern=r"^[^\x00]*$")]
 
 
-def chat_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
-    """Build lists of chats, and single ones, of `room`."""
+def chat_routes(service: ChatService, auth: ChatAuthenticator) -> APIRouter:
+    """Build lists of chats, and single ones, of `service`."""
     router = APIRouter(prefix="/v1/chats", tags=["v1 chats"])
-    User = Annotated[str, Depends(who.require_user)]
+    User = Annotated[str, Depends(auth.require_user)]
 
     async def changed(user: str, chat_id: str, given: dict[str, Any]) -> ChatRead:
         tags = given.pop("tags", None)
         if tags is not None:
-            await room.tags.set_tags(user, chat_id, tags)
-        await room.chats.update_chat(user, chat_id, **given)
+            await service.tags.set_tags(user, chat_id, tags)
+        await service.chats.update_chat(user, chat_id, **given)
         return ChatRead.from_record(
-            await room.chats.find_chat(user, chat_id), (await room.tags.tags_of_chats([chat_id]))[chat_id]
+            await service.chats.find_chat(user, chat_id),
+            (await service.tags.tags_of_chats([chat_id]))[chat_id],
         )
 
     @router.get("")
@@ -68,25 +62,25 @@ def chat_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
         """A page of the user's chats, newest first: those in the archive for `archived=true` alone."""
         if after is not None and before is not None:
             raise HTTPException(400, "Only one of after and before can be given")
-        page = await room.chats.list_chats(
+        page = await service.chats.list_chats(
             user, limit=limit, after=after, before=before, hidden=hidden, archived=archived, tag=tag
         )
-        tags = await room.tags.tags_of_chats([chat.id for chat in page.chats])
+        tags = await service.tags.tags_of_chats([chat.id for chat in page.chats])
         read = [ChatRead.from_record(chat, tags[chat.id]) for chat in page.chats]
         return ChatPage(chats=read, next=page.next, previous=page.prev)
 
     @router.post("", status_code=201)
     async def create(user: User, body: ChatFields) -> ChatRead:
         """Create a chat."""
-        chat = await room.chats.create_chat(user)
+        chat = await service.chats.create_chat(user)
         return await changed(user, chat.id, body.model_dump(exclude_none=True))
 
     @router.get("/{chat_id}")
     async def chat(chat_id: Id, user: User) -> ChatWithMessages:
         """Return `chat_id` with all its messages."""
-        found = await room.chats.find_chat(user, chat_id)
-        tags = (await room.tags.tags_of_chats([chat_id]))[chat_id]
-        messages = await room.messages.list_messages(user, chat_id)
+        found = await service.chats.find_chat(user, chat_id)
+        tags = (await service.tags.tags_of_chats([chat_id]))[chat_id]
+        messages = await service.messages.list_messages(user, chat_id)
         families = threads.find_siblings(messages)
         read = [MessageRead.from_record(message, families[message.id]) for message in messages]
         return ChatWithMessages.from_record(found, tags, messages=read)
@@ -97,7 +91,7 @@ def chat_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
         given = body.model_dump(exclude_none=True)
         tail = given.pop("tail_id", None)
         if tail is not None:
-            if (await room.messages.find_message(user, tail)).chat_id != chat_id:
+            if (await service.messages.find_message(user, tail)).chat_id != chat_id:
                 raise HTTPException(404, "Message not found")
             given["active_thread_tail_message_id"] = tail
         return await changed(user, chat_id, given)
@@ -105,31 +99,31 @@ def chat_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
     @router.delete("/{chat_id}", status_code=204)
     async def delete(chat_id: Id, user: User) -> Response:
         """Delete `chat_id` with all that belongs to it; answers under way end."""
-        await room.answers.cancel_chat(user, chat_id)
-        await room.chats.delete_chat(user, chat_id)
+        await service.answers.cancel_chat(user, chat_id)
+        await service.chats.delete_chat(user, chat_id)
         return Response(status_code=204)
 
     @router.get("/{chat_id}/thread")
     async def thread(chat_id: Id, user: User, through: QueryId = None) -> ThreadRead:
         """The thread that is open, or the newest one through a message."""
-        found = await room.chats.find_chat(user, chat_id)
-        messages = await room.messages.list_messages(user, chat_id)
+        found = await service.chats.find_chat(user, chat_id)
+        messages = await service.messages.list_messages(user, chat_id)
         tail = found.active_thread_tail_message_id
         if through is not None:
             tail = threads.find_newest_tail(messages, through)
-        if tail is None or not (way := threads.build_thread(messages, tail)):
+        if tail is None or not (thread := threads.build_thread(messages, tail)):
             raise HTTPException(404, "Message not found")
         families = threads.find_siblings(messages)
-        read = [MessageRead.from_record(message, families[message.id]) for message in way]
+        read = [MessageRead.from_record(message, families[message.id]) for message in thread]
         return ThreadRead(tail_id=tail, messages=read)
 
     return router
 
 
-def search_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
-    """Build search and tags of `room`."""
+def search_routes(service: ChatService, auth: ChatAuthenticator) -> APIRouter:
+    """Build search and tags of `service`."""
     router = APIRouter(prefix="/v1/chats", tags=["v1 chats"])
-    User = Annotated[str, Depends(who.require_user)]
+    User = Annotated[str, Depends(auth.require_user)]
 
     @router.get("/search")
     async def search(
@@ -140,7 +134,7 @@ def search_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
         chat: QueryId = None,
     ) -> SearchResultsRead:
         """Messages that contain every word of `q`, newest first."""
-        hits = await room.search.search_messages(user, q, limit=limit, before=before, chat_id=chat)
+        hits = await service.search.search_messages(user, q, limit=limit, before=before, chat_id=chat)
         read = [
             SearchHitRead(
                 message=MessageRead.from_record(hit.message), chat_title=hit.chat_title, snippet=hit.snippet
@@ -152,7 +146,9 @@ def search_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
     @router.get("/tags")
     async def tags(user: User) -> list[TagCount]:
         """The user's tags, and how many chats have each."""
-        return [TagCount(tag=tag, chats=count) for tag, count in (await room.tags.count_tags(user)).items()]
+        return [
+            TagCount(tag=tag, chats=count) for tag, count in (await service.tags.count_tags(user)).items()
+        ]
 
     return router
 
@@ -161,16 +157,16 @@ _TEXT = NDJSON_RESPONSES[200]
 _CHATS_PER_PAGE = 100
 
 
-def export_import_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
-    """Build export to and import from JSON lines for `room`."""
+def export_import_routes(service: ChatService, auth: ChatAuthenticator) -> APIRouter:
+    """Build export to and import from JSON lines for `service`."""
     router = APIRouter(prefix="/v1/chats", tags=["v1 moving"])
-    User = Annotated[str, Depends(who.require_user)]
+    User = Annotated[str, Depends(auth.require_user)]
 
     async def lines(user: str, chats: list[Chat]) -> bytes:
-        tags = await room.tags.tags_of_chats([chat.id for chat in chats])
+        tags = await service.tags.tags_of_chats([chat.id for chat in chats])
         parts = [
             encode_chat(
-                to_portable_chat(chat, tags[chat.id], await room.messages.list_messages(user, chat.id))
+                to_portable_chat(chat, tags[chat.id], await service.messages.list_messages(user, chat.id))
             )
             for chat in chats
         ]
@@ -179,7 +175,7 @@ def export_import_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter
     async def everything(user: str) -> AsyncIterator[bytes]:
         after: str | None = None
         while True:
-            page = await room.chats.list_chats(user, limit=_CHATS_PER_PAGE, after=after, hidden=True)
+            page = await service.chats.list_chats(user, limit=_CHATS_PER_PAGE, after=after, hidden=True)
             yield await lines(user, page.chats)
             if page.next is None:
                 return
@@ -193,13 +189,13 @@ def export_import_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter
     @router.post("/import", status_code=201, openapi_extra={"requestBody": _TEXT | {"required": True}})
     async def take_in(user: User, request: Request) -> ImportedChats:
         """Import the chats of a file, all of them or none, under new ids."""
-        await room.accounts.find_user(user)
-        return ImportedChats(chats=await room.importer.import_chats(user, await request.body()))
+        await service.accounts.find_user(user)
+        return ImportedChats(chats=await service.importer.import_chats(user, await request.body()))
 
     @router.get("/{chat_id}/export", responses=NDJSON_RESPONSES, response_class=Response)
     async def export_one(chat_id: Id, user: User) -> Response:
         """Export `chat_id`, with all its branches."""
-        chat = await room.chats.find_chat(user, chat_id)
+        chat = await service.chats.find_chat(user, chat_id)
         return Response(await lines(user, [chat]), media_type=NDJSON)
 
     return router
@@ -208,17 +204,17 @@ def export_import_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter
 _PRIVATE = {"cache-control": "no-store", "referrer-policy": "no-referrer", "x-robots-tag": "noindex"}
 
 
-def share_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
-    """Build share links of `room`, and the threads that they open."""
+def share_routes(service: ChatService, auth: ChatAuthenticator) -> APIRouter:
+    """Build share links of `service`, and the threads that they open."""
     router = APIRouter(prefix="/v1/chats", tags=["v1 shares"])
-    User = Annotated[str, Depends(who.require_user)]
+    User = Annotated[str, Depends(auth.require_user)]
 
     @router.get("/shared/{token}")
     async def shared(token: Annotated[str, Path(max_length=64)], response: Response) -> SharedThread:
         """Return the thread that `token` opens, as it was shared. Needs no login."""
         response.headers.update(_PRIVATE)
-        link, messages = await room.share_links.open_link(token)
-        read = [SharedMessage.model_validate(each) for each in messages]
+        link, messages = await service.share_links.open_link(token)
+        read = [SharedMessage.model_validate(record) for record in messages]
         return SharedThread(
             title=link.title, shared_at=datetime.fromtimestamp(link.created_at, UTC), messages=read
         )
@@ -226,19 +222,23 @@ def share_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
     @router.post("/{chat_id}/shares", status_code=201)
     async def share(chat_id: Id, user: User, body: NewShareLink) -> ShareWithToken:
         """Create a link to a thread of `chat_id`; its token is shown once."""
-        made, token = await room.share_links.create_link(user, chat_id, body.message_id, body.expires_in_s)
-        link = dict(ShareRead.model_validate(made))
+        record, token = await service.share_links.create_link(
+            user, chat_id, body.message_id, body.expires_in_s
+        )
+        link = dict(ShareRead.model_validate(record))
         return ShareWithToken(**link, token=token, path=f"/v1/chats/shared/{token}")
 
     @router.get("/{chat_id}/shares")
     async def shares(chat_id: Id, user: User) -> list[ShareRead]:
         """List the links of `chat_id` that still open something."""
-        return [ShareRead.model_validate(each) for each in await room.share_links.list_links(user, chat_id)]
+        return [
+            ShareRead.model_validate(record) for record in await service.share_links.list_links(user, chat_id)
+        ]
 
     @router.delete("/{chat_id}/shares/{share_id}", status_code=204)
     async def revoke(chat_id: Id, share_id: Id, user: User) -> Response:
         """Revoke the link `share_id`."""
-        await room.share_links.revoke_link(user, chat_id, share_id)
+        await service.share_links.revoke_link(user, chat_id, share_id)
         return Response(status_code=204)
 
     return router

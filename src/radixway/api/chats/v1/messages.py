@@ -21,14 +21,14 @@ _STREAMS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def message_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
-    """Build messages and their answers for `room`."""
+def message_routes(service: ChatService, auth: ChatAuthenticator) -> APIRouter:
+    """Build messages and their answers for `service`."""
     router = APIRouter(prefix="/v1/chats/{chat_id}/messages", tags=["v1 messages"])
-    User = Annotated[str, Depends(who.require_user)]
+    User = Annotated[str, Depends(auth.require_user)]
     Key = Annotated[str | None, Header(alias="idempotency-key", max_length=250, pattern=r"^[^\x00]*$")]
 
     async def find(user: User, chat_id: Id, message_id: Id) -> records.Message:
-        message = await room.messages.find_message(user, message_id)
+        message = await service.messages.find_message(user, message_id)
         if message.chat_id != chat_id:
             raise HTTPException(404, "Message not found")
         return message
@@ -38,10 +38,10 @@ def message_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
     async def build_spec(
         request: Request, body: AnswerOptions, key: str | None, digest: str | None
     ) -> AnswerSpec:
-        while_busy, parameters = body.while_busy or room.config.while_busy, body.given_parameters()
+        while_busy, parameters = body.while_busy or service.config.while_busy, body.given_parameters()
         if "plugins" in parameters:
             base = str(request.base_url)
-            parameters["plugins"] = await room.plugins.prepare_entries(parameters["plugins"], base)
+            parameters["plugins"] = await service.plugins.prepare_entries(parameters["plugins"], base)
         return AnswerSpec(
             body.model, parameters, while_busy, None if key is None else f"{key}:answer", digest
         )
@@ -54,18 +54,18 @@ def message_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
             assert question is not None
             return TurnRead(message=MessageRead.from_record(question), answer=None)
         if body.reply == "stream":
-            entries = await room.answers.follow_answer(answer)
+            entries = await service.answers.follow_answer(answer)
             if entries is None:
                 raise HTTPException(409, "This answer ended too long ago to be streamed; read the message")
-            stream = ChatEventStream(room, answer, entries)
+            stream = ChatEventStream(service, answer, entries)
             stream.headers["x-message-id"] = answer.id
             return stream
         if body.reply == "whole":
-            entries = await room.answers.follow_answer(answer)
+            entries = await service.answers.follow_answer(answer)
             if entries is not None:
                 async for _ in entries:
                     pass
-            answer = await room.messages.find_message(user, answer.id)
+            answer = await service.messages.find_message(user, answer.id)
         read = MessageRead.from_record(answer)
         if question is None:
             return read
@@ -78,7 +78,7 @@ def message_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
         """Add a user's message, and ask for its answer."""
         key, digest = idempotency_key, digest_body("say", body, idempotency_key, "reply")
         spec = await build_spec(request, body, key, digest) if body.answer else None
-        question, answer = await room.turns.write_turn(
+        question, answer = await service.turns.write_turn(
             user, chat_id, body.content, body.parent_id, spec, idempotency_key=key, request_digest=digest
         )
         return await reply(user, body, question, answer)
@@ -86,7 +86,7 @@ def message_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
     @router.get("/{message_id}")
     async def message(found: Found) -> MessageRead:
         """Return `message_id`; of a pending answer, with its position in its queue."""
-        place = await room.queue_pace.estimate_wait(found)
+        place = await service.queue_pace.estimate_wait(found)
         read = MessageRead.from_record(found)
         read.queue = None if place is None else QueuePlaceRead(**asdict(place))
         return read
@@ -98,14 +98,14 @@ def message_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
         """Stream an answer: all of it, or what came after `last_event_id`; 204 long after its end."""
         if answer.role is not Role.ASSISTANT:
             raise HTTPException(400, "Only answers can be streamed")
-        entries = await room.answers.follow_answer(answer, parse_last_event_id(last_event_id))
-        return Response(status_code=204) if entries is None else ChatEventStream(room, answer, entries)
+        entries = await service.answers.follow_answer(answer, parse_last_event_id(last_event_id))
+        return Response(status_code=204) if entries is None else ChatEventStream(service, answer, entries)
 
     @router.post("/{message_id}/stop")
     async def stop(found: Found, user: User) -> MessageRead:
         """End the answer `message_id`; its words so far stay. One that has ended stays as it is."""
-        await room.answers.cancel_answer(user, found.id)
-        return MessageRead.from_record(await room.messages.find_message(user, found.id))
+        await service.answers.cancel_answer(user, found.id)
+        return MessageRead.from_record(await service.messages.find_message(user, found.id))
 
     @router.post("/{message_id}/regenerate", responses=_STREAMS, response_model=MessageRead)
     async def regenerate(
@@ -114,7 +114,7 @@ def message_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
         """Ask for another answer, beside `message_id`."""
         digest = digest_body(f"regenerate {found.id}", body, idempotency_key, "reply")
         spec = await build_spec(request, body, idempotency_key, digest)
-        return await reply(user, body, None, await room.turns.regenerate_answer(user, found.id, spec))
+        return await reply(user, body, None, await service.turns.regenerate_answer(user, found.id, spec))
 
     @router.post("/{message_id}/continue", responses=_STREAMS, response_model=MessageRead)
     async def resume(
@@ -123,7 +123,7 @@ def message_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
         """Continue `message_id`, an answer that ended too soon, beside the one there is."""
         digest = digest_body(f"continue {found.id}", body, idempotency_key, "reply")
         spec = await build_spec(request, body, idempotency_key, digest)
-        return await reply(user, body, None, await room.turns.resume_answer(user, found.id, spec))
+        return await reply(user, body, None, await service.turns.resume_answer(user, found.id, spec))
 
     @router.post("/{message_id}/edit", responses=_STREAMS, response_model=TurnRead)
     async def edit(
@@ -132,7 +132,7 @@ def message_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
         """Replace a user's words in `message_id` as a branch of its own, and ask for their answer."""
         key, digest = idempotency_key, digest_body(f"edit {found.id}", body, idempotency_key, "reply")
         spec = await build_spec(request, body, key, digest) if body.answer else None
-        question, answer = await room.turns.edit_question(
+        question, answer = await service.turns.edit_question(
             user, found.id, body.content, spec, idempotency_key=key, request_digest=digest
         )
         return await reply(user, body, question, answer)

@@ -104,8 +104,8 @@ class ChatRead(BaseModel):
     """The end of the thread that is open."""
 
     @classmethod
-    def from_record(cls, chat: records.Chat, tags: list[str], **more: Any) -> Self:
-        """Build it from `chat` and its `tags`; `more`: further fields."""
+    def from_record(cls, chat: records.Chat, tags: list[str], **extra: Any) -> Self:
+        """Build it from `chat` and its `tags`; `extra`: further fields."""
         return cls(
             id=chat.id,
             title=chat.title,
@@ -116,7 +116,7 @@ class ChatRead(BaseModel):
             allow_data_use=chat.allow_data_use,
             tags=tags,
             tail_id=chat.active_thread_tail_message_id,
-            **more,
+            **extra,
         )
 
 

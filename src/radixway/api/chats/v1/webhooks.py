@@ -85,11 +85,11 @@ class WebhookDeliveryRead(BaseModel):
         )
 
 
-def webhook_routes(room: ChatService, who: ChatAuthenticator) -> APIRouter:
-    """Build webhooks of `room`, and their failed deliveries."""
+def webhook_routes(service: ChatService, auth: ChatAuthenticator) -> APIRouter:
+    """Build webhooks of `service`, and their failed deliveries."""
     router = APIRouter(prefix="/v1/webhooks", tags=["v1 webhooks"])
-    User = Annotated[str, Depends(who.require_user)]
-    hooks = room.webhook_service.webhooks
+    User = Annotated[str, Depends(auth.require_user)]
+    hooks = service.webhook_service.webhooks
 
     @router.post("", status_code=201)
     async def add(user: User, body: NewWebhook) -> WebhookWithSecret:
