@@ -70,8 +70,8 @@ class RequestQueue(Generic[W]):
 
     def clamp_priority(self, given: int) -> int:
         """A request's `priority` in our sense, higher first, and within bounds."""
-        most = self._config.most_priority
-        return max(-most, min(most, -given if self._config.lower_priority_first else given))
+        limit = self._config.most_priority
+        return max(-limit, min(limit, -given if self._config.lower_priority_first else given))
 
     def count_ahead(self, waiting: W) -> int:
         """Return the number of requests ahead of `waiting`."""

@@ -142,15 +142,15 @@ class WeightVersionTracker(Component):
 
         Where a limit is given and versions are known, a worker that says none is not among them.
         """
-        most, least = request.max_staleness, request.min_weight_version
-        if most is None and least is None:
+        max_staleness, min_version = request.max_staleness, request.min_weight_version
+        if max_staleness is None and min_version is None:
             return workers
-        current = self.current_version() if most is not None else None
+        current = self.current_version() if max_staleness is not None else None
         return tuple(
             worker
             for worker in workers
-            if (least is None or self._lag_of(worker, least) <= 0)
-            and (most is None or current is None or self._lag_of(worker, current) <= most)
+            if (min_version is None or self._lag_of(worker, min_version) <= 0)
+            and (max_staleness is None or current is None or self._lag_of(worker, current) <= max_staleness)
         )
 
     def current_version(self) -> str | None:

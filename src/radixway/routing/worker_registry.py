@@ -180,8 +180,8 @@ class WorkerLimits:
         load = worker.load
         if not load.all_requests:
             return True
-        most = self.max_requests(worker)
-        if most is not None and load.all_requests >= most:
+        max_requests = self.max_requests(worker)
+        if max_requests is not None and load.all_requests >= max_requests:
             return False
         if self._kv_share is None or worker.kv_tokens is None:
             return True

@@ -23,7 +23,7 @@ _RETIRE_EVERY_S = 0.5
 @dataclass(slots=True)
 class _FollowedSource:
     source: DiscoverySource
-    told: bool = False
+    has_reported: bool = False
     problem: str | None = None
     """Why it cannot be followed at the moment."""
     pause_s: float = _PAUSES_S[0]
@@ -79,38 +79,38 @@ class WorkerDiscovery(Component):
         counts = self._membership.count_members()
         return {
             each.source.name: {
-                "state": "down" if each.problem else "ok" if each.told else "starting",
+                "state": "down" if each.problem else "ok" if each.has_reported else "starting",
                 "problem": each.problem,
                 "workers": counts.get(each.source.name, 0),
             }
             for each in self._followed
         }
 
-    async def _back_off(self, each: _FollowedSource, least_s: float) -> None:
-        await asyncio.sleep(min(max(each.pause_s, least_s), _PAUSES_S[1]))
+    async def _back_off(self, each: _FollowedSource, min_pause_s: float) -> None:
+        await asyncio.sleep(min(max(each.pause_s, min_pause_s), _PAUSES_S[1]))
         each.pause_s = min(each.pause_s * 2, _PAUSES_S[1])
 
     async def _follow_forever(self, each: _FollowedSource) -> None:
         def tell(found: Iterable[DiscoveredWorker]) -> None:
             if each.problem is not None:
                 log.info("discovery: %s works again", each.source.name)
-            each.told, each.problem, each.pause_s = True, None, _PAUSES_S[0]
+            each.has_reported, each.problem, each.pause_s = True, None, _PAUSES_S[0]
             self._membership.set_members(each.source.name, found)
 
         while True:
-            least_s = 0.0
+            min_pause_s = 0.0
             try:
                 await each.source.follow_workers(tell)
                 return
             except DiscoverySourceError as failure:
-                problem, least_s = str(failure), failure.retry_after_s or 0.0
+                problem, min_pause_s = str(failure), failure.retry_after_s or 0.0
                 if each.problem is None:
                     log.warning("discovery: %s: %s", each.source.name, problem)
             except Exception as error:
                 problem = f"a defect of the gateway: {error}"
                 log.exception("discovery: following %s met a defect of the gateway", each.source.name)
             each.problem = problem
-            await self._back_off(each, least_s)
+            await self._back_off(each, min_pause_s)
 
     async def _retire_forever(self) -> None:
         while True:

@@ -80,10 +80,10 @@ class DnsLookup:
         self, target: dns.name.Name, answer: dns.resolver.Answer
     ) -> tuple[list[str], float]:
         """Return the addresses of an SRV target and their TTL; none if it is gone."""
-        told = [rrset for rrset in answer.response.additional if rrset.name == target]
-        addresses = [host for rrset in told for host in _record_hosts(rrset, self._types)]
+        additional = [rrset for rrset in answer.response.additional if rrset.name == target]
+        addresses = [host for rrset in additional for host in _record_hosts(rrset, self._types)]
         if addresses:
-            return addresses, min(rrset.ttl for rrset in told)
+            return addresses, min(rrset.ttl for rrset in additional)
         async with self._at_a_time:
             try:
                 return await self._resolve_addresses(target.to_text())
@@ -164,7 +164,7 @@ class DnsSource:
             await self._sleep(min(max(ttl_s, self._config.least_s), self._config.most_s))
 
     def _drop_expired(self, tell: ReportWorkers) -> None:
-        kept_since = self._answered_at
-        if kept_since is not None and self._clock() - kept_since >= self._config.keep_s:
+        answered_at = self._answered_at
+        if answered_at is not None and self._clock() - answered_at >= self._config.keep_s:
             self._answered_at = None
             tell(())

@@ -58,7 +58,7 @@ class LoadSync(Component):
         self._next_beat: asyncio.TimerHandle | None = None
         self._beaten_at = ledger.clock()
         self._sent = metrics.counter("radixway_load_sync_sent", "Messages sent to the other gateways")
-        self._heard = metrics.counter("radixway_load_sync_heard", "Messages heard from other gateways")
+        self._received = metrics.counter("radixway_load_sync_heard", "Messages heard from other gateways")
         self._bad = metrics.counter(
             "radixway_load_sync_bad", "Messages that no gateway of our version and key can have sent"
         )
@@ -104,7 +104,7 @@ class LoadSync(Component):
             return
         if message.gateway == self.id:
             return
-        self._heard().inc()
+        self._received().inc()
         is_new = message.gateway not in self.peers
         changed = self.peers.receive_message(message, self._ledger.clock())
         self._apply_peer_loads(changed)
@@ -131,7 +131,7 @@ class LoadSync(Component):
                 {
                     "gateway": peer.id,
                     "name": peer.name,
-                    "heard_s_ago": round(now - peer.heard_at, 3),
+                    "heard_s_ago": round(now - peer.received_at, 3),
                     "messages": peer.messages,
                     "missed": peer.missed,
                     "in_flight": peer.inflight_requests,

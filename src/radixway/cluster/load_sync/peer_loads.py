@@ -24,7 +24,7 @@ class PeerGateway:
 
     id: str
     name: str
-    heard_at: float = 0.0
+    received_at: float = 0.0
     """Monotonic seconds of this gateway."""
     messages: int = 0
     missed: int = 0
@@ -37,7 +37,7 @@ class PeerGateway:
 
     def apply_message(self, message: SyncMessage, now: float) -> set[str]:
         """Take a message in; returns the URLs of the workers for which something else holds now."""
-        self.heard_at, self.name = now, message.name
+        self.received_at, self.name = now, message.name
         self.messages += 1
         if self.sequence >= 0 and message.sequence > self.sequence + 1:
             self.missed += message.sequence - self.sequence - 1
@@ -105,7 +105,7 @@ class PeerLoads:
 
     def drop_silent(self, now: float) -> set[str]:
         """Forget gateways not heard for long; returns the URLs of the workers where they had something."""
-        gone = [peer for peer in self if now - peer.heard_at >= self._forget_after_s]
+        gone = [peer for peer in self if now - peer.received_at >= self._forget_after_s]
         for peer in gone:
             del self._peers[peer.id]
         return {url for peer in gone for url, (_, share) in peer.shares.items() if share != NOTHING}

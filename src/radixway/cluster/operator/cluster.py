@@ -105,8 +105,8 @@ class Cluster:
                 ) as response,
             ):
                 if response.status < 400:
-                    told: KubernetesObject = await response.json(content_type=None)
-                    return told
+                    answer: KubernetesObject = await response.json(content_type=None)
+                    return answer
                 raise _refusal(response.status, await response.text())
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise Unreachable(f"{account.server}: {error or type(error).__name__}") from None

@@ -56,8 +56,8 @@ class LoadMode:
         if pressure > self._config.most_utilization:
             more = min(_FASTEST_GROWTH, pressure / self._config.most_utilization)
             return max(ceil(ready * more), ready + 1), pressure
-        kept = ready if pressure > self._config.least_utilization else 1
-        return kept, pressure
+        fewest = ready if pressure > self._config.least_utilization else 1
+        return fewest, pressure
 
     def _load_pressure(
         self, fleet: RoleReplicas, ready: int, role: PlannedRole, usual: TrafficDemand | None
@@ -143,20 +143,20 @@ class ThroughputMode:
 class ScaleDownStabilizer:
     """Up at once, down once nothing has asked for more for long enough (Kubernetes' stabilization window)."""
 
-    def __init__(self, patience_s: float) -> None:
-        self._patience_s = patience_s
-        self._asked: deque[tuple[float, int]] = deque()
+    def __init__(self, window_s: float) -> None:
+        self._window_s = window_s
+        self._wanted: deque[tuple[float, int]] = deque()
         """Falling counts, each with the time until which it is kept."""
 
     def stabilize(self, now: float, replicas: int) -> int:
         """The most that was asked for within the patience."""
-        asked = self._asked
-        while asked and asked[-1][1] <= replicas:
-            asked.pop()
-        asked.append((now + self._patience_s, replicas))
-        while len(asked) > 1 and asked[0][0] <= now:
-            asked.popleft()
-        return asked[0][1]
+        wanted = self._wanted
+        while wanted and wanted[-1][1] <= replicas:
+            wanted.pop()
+        wanted.append((now + self._window_s, replicas))
+        while len(wanted) > 1 and wanted[0][0] <= now:
+            wanted.popleft()
+        return wanted[0][1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,10 +198,10 @@ class ModelPlan:
 
 
 class _RoleState:
-    def __init__(self, role: PlannedRole, load: LoadMode, patience: ScaleDownStabilizer) -> None:
+    def __init__(self, role: PlannedRole, load: LoadMode, stabilizer: ScaleDownStabilizer) -> None:
         self.role = role
         self.load = load
-        self.patience = patience
+        self.stabilizer = stabilizer
         self.need: ReplicaNeed | None = None
 
 
@@ -258,7 +258,7 @@ class ModelPlanner:
         floor = need.replicas if need is not None else fleet.ready + fleet.starting
         wanted = min(model.max_replicas, max(model.min_replicas, floor, by_load))
         return RolePlan(
-            replicas=each.patience.stabilize(now, wanted),
+            replicas=each.stabilizer.stabilize(now, wanted),
             ready=fleet.ready,
             by_load=by_load,
             by_forecast=None if need is None else need.replicas,

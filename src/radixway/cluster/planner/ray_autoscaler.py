@@ -46,11 +46,11 @@ class RayPolicy:
         keys.setdefault("forecast", _default_forecast())
         self._config = config = PlannerConfig.model_validate(keys)
         self._forecast = find_forecast(config.forecast)
-        self._most = config.max_replicas if "max_replicas" in keys else None
+        self._max_replicas = config.max_replicas if "max_replicas" in keys else None
         self._each: int | None = None
         if context_tokens is not None:
             self._each = CapacityModel(config.profile, config.objective).max_concurrency(context_tokens)
-        self._patience = ScaleDownStabilizer(config.scale_down_patience_s)
+        self._stabilizer = ScaleDownStabilizer(config.scale_down_patience_s)
         self._seen: deque[float] = deque(maxlen=config.history)
         """Mean requests in flight of each interval."""
         self._interval: list[float] = []
@@ -66,8 +66,8 @@ class RayPolicy:
         self._record_sample(now, in_hand)
         each = self._each or context.config.target_ongoing_requests
         wanted = max(ceil(in_hand / each), ceil(self._floor / each), self._config.min_replicas)
-        most = self._most or context.config.max_replicas
-        return min(most, self._patience.stabilize(now, wanted)), {}
+        max_replicas = self._max_replicas or context.config.max_replicas
+        return min(max_replicas, self._stabilizer.stabilize(now, wanted)), {}
 
     @staticmethod
     def _count_inflight(context: PlannerAutoscalingContext) -> float | None:

@@ -51,7 +51,7 @@ class PlannerService(Component):
         self._planners: dict[str, ModelPlanner] = {}
         self.gateways: Callable[[], Collection[object]] = tuple
         """The other gateways, as far as they are heard."""
-        self._heard: Collection[object] = ()
+        self._known_gateways: Collection[object] = ()
         self._sent: dict[str, dict[Worker, tuple[int, int]]] = {}
         """Requests sent to a model's workers by this gateway and by peers, at the last reading."""
         self._others: dict[str, float] = {}
@@ -114,11 +114,11 @@ class PlannerService(Component):
             self.plans.pop(gone, None)
             self._sent.pop(gone, None)
             self._others.pop(gone, None)
-        before, self._heard = self._heard, self.gateways()
+        before, self._known_gateways = self._known_gateways, self.gateways()
         for model, workers in models.items():
             fleets = self._replicas_by_role(model, workers)
             planner = self._planner(model, split="any" not in fleets)
-            traffic = self._take_traffic(model, workers, span_s, steady=before == self._heard)
+            traffic = self._take_traffic(model, workers, span_s, steady=before == self._known_gateways)
             self.plans[model] = await asyncio.to_thread(planner.update_plan, now, traffic, fleets)
 
     def _planner(self, model: str, *, split: bool) -> ModelPlanner:
@@ -159,7 +159,7 @@ class PlannerService(Component):
         now = {worker: (worker.load.total, worker.load.elsewhere.total) for worker in workers}
         before, self._sent[model] = self._sent.get(model, {}), now
         both = now.keys() & before.keys()
-        ours, theirs = (sum(now[worker][who] - before[worker][who] for worker in both) for who in (0, 1))
+        ours, theirs = (sum(now[worker][at] - before[worker][at] for worker in both) for at in (0, 1))
         if steady and ours > 0:
             self._others[model] = max(0, theirs) / ours
         traffic.requests += round(traffic.requests * self._others.get(model, 0.0))
@@ -168,8 +168,8 @@ class PlannerService(Component):
     def _role_values(self, value: Callable[[RolePlan], float]) -> Iterable[tuple[tuple[str, str], float]]:
         return [
             ((role, model), value(plan))
-            for model, whole in self.plans.items()
-            for role, plan in whole.roles.items()
+            for model, model_plan in self.plans.items()
+            for role, plan in model_plan.roles.items()
         ]
 
 
@@ -206,15 +206,15 @@ def _has_silent_prefills(load: WorkerLoad) -> bool:
     return load.silent + load.elsewhere.silent > 0
 
 
-def build_plan_routes(room: PlannerService | None) -> APIRouter:
+def build_plan_routes(planner: PlannerService | None) -> APIRouter:
     """`GET /plan`."""
     router = APIRouter(tags=["gateway"])
 
     @router.get("/plan")
     async def plan() -> dict[str, Any]:
         """Return the wanted replicas of each model, by role, and why."""
-        if room is None:
+        if planner is None:
             raise PlannerDisabledError("nothing is planned: configure scale.planner")
-        return room.explain()
+        return planner.explain()
 
     return router

@@ -41,9 +41,9 @@ class PrefixActor:
         """Other limits from now on."""
         self._record.apply_settings(settings)
 
-    async def tell(self, told: RouterReport) -> None:
+    async def tell(self, report: RouterReport) -> None:
         """A router tells something."""
-        self._record.apply_report(told)
+        self._record.apply_report(report)
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 
@@ -172,21 +172,21 @@ class PrefixActorClient:
             await self._work.wait()
             await asyncio.sleep(_BATCH_S)
             self._work.clear()
-            told = RouterReport(self._name, list(self._untold), self._gone, self._replicas)
+            report = RouterReport(self._name, list(self._untold), self._gone, self._replicas)
             self._untold.clear()
             self._untold_blocks, self._gone, self._replicas = 0, [], None
             try:
-                await actor.tell.remote(told)
+                await actor.tell.remote(report)
             except BaseException:  # the same again when it is back: told twice is told
-                self._requeue_report(told)
+                self._requeue_report(report)
                 raise
 
-    def _requeue_report(self, told: RouterReport) -> None:
-        self._untold.extendleft(reversed(told.uses))
-        self._untold_blocks += sum(len(packed) // 8 for _, packed in told.uses)
-        self._gone = told.gone + self._gone
+    def _requeue_report(self, report: RouterReport) -> None:
+        self._untold.extendleft(reversed(report.uses))
+        self._untold_blocks += sum(len(packed) // 8 for _, packed in report.uses)
+        self._gone = report.gone + self._gone
         if self._replicas is None:
-            self._replicas = told.replicas
+            self._replicas = report.replicas
         self._work.set()
 
     async def _poll_updates(self, actor: ActorHandle[PrefixActor]) -> None:

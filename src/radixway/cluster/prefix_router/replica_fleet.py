@@ -62,9 +62,9 @@ class ReplicaFleet:
             for key in [key for key in self._leases if key[0] == replica]:
                 self._leases.pop(key)[1].release()
 
-    def update_stats(self, replica: str, said: Mapping[str, Any]) -> None:
-        """Set the prefill rate of `replica` from its `record_routing_stats`, if `said` has one."""
-        per_s, overhead_s = said.get("prefill_tokens_per_s"), said.get("prefill_overhead_s", 0.0)
+    def update_stats(self, replica: str, stats: Mapping[str, Any]) -> None:
+        """Set the prefill rate of `replica` from its `record_routing_stats`, if `stats` has one."""
+        per_s, overhead_s = stats.get("prefill_tokens_per_s"), stats.get("prefill_overhead_s", 0.0)
         if _is_number(per_s) and per_s > 0 and _is_number(overhead_s) and overhead_s >= 0:
             load = self._workers[replica].load
             load.own_rate.seconds_per_token, load.own_rate.overhead_s = 1 / per_s, overhead_s
@@ -98,16 +98,16 @@ class ReplicaFleet:
 
     def end_request(self, replica: str, name: str) -> None:
         """The request is over, or went elsewhere; one that is not known is passed over."""
-        if (held := self._leases.pop((replica, name), None)) is not None:
-            held[1].release()
+        if (entry := self._leases.pop((replica, name), None)) is not None:
+            entry[1].release()
 
     def check(self) -> None:
         """Recompute what can be. Raises AssertionError in words."""
         self.seen.check()
         assert set(self.seen.replicas) == set(self._workers), "somebody is known in one place only"
         for replica, worker in self._workers.items():
-            held = sum(where == replica for where, _ in self._leases)
-            assert worker.load.requests == held, f"{replica} has {worker.load.requests} in hand, not {held}"
+            leases, requests = sum(where == replica for where, _ in self._leases), worker.load.requests
+            assert requests == leases, f"{replica} has {requests} requests and {leases} leases"
 
     def _release_forgotten(self, now: float) -> None:
         while (oldest := next(iter(self._leases.items())))[1][0] < now - FORGOTTEN_AFTER_S:

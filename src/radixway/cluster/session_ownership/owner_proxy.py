@@ -226,24 +226,24 @@ class OwnerProxy(Component):
 
     async def _find_journal(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Find a journal: it is where its request was, so other gateways are asked."""
-        said: list[Message] = []
+        messages: list[Message] = []
 
-        async def keep(message: Message) -> None:
-            said.append(message)
+        async def collect(message: Message) -> None:
+            messages.append(message)
 
-        await self._app(scope, receive, keep)
-        if said[0]["status"] == 404:
+        await self._app(scope, receive, collect)
+        if messages[0]["status"] == 404:
             for other in self._fleet.other_gateways:
                 with suppress(aiohttp.ClientError, TimeoutError, OSError):
                     async with (
-                        asyncio.timeout(_EXPLAIN_S) as patience,
+                        asyncio.timeout(_EXPLAIN_S) as timeout,
                         self._open_request(other, scope, b"") as answer,
                     ):
                         if answer.status != 404:
-                            patience.reschedule(None)
+                            timeout.reschedule(None)
                             await self._relay_answer(answer, other, scope, send)
                             return
-        for message in said:
+        for message in messages:
             await send(message)
 
     @asynccontextmanager
@@ -251,8 +251,8 @@ class OwnerProxy(Component):
         self, url: str, scope: Scope, raw: bytes
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         assert self._session is not None
-        kept = [(name, value) for name, value in scope["headers"] if name not in _NOT_PASSED]
-        headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in kept]
+        passed = [(name, value) for name, value in scope["headers"] if name not in _NOT_PASSED]
+        headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in passed]
         headers.append((HEADER.decode(), self._seals.sign_hop(scope)))
         query = scope["query_string"].decode("latin-1")
         target = URL(f"{url}{quote(scope['path'])}{f'?{query}' if query else ''}", encoded=True)

@@ -59,7 +59,7 @@ class _OrphanedBlocks:
 
 
 class EngineBlockTracker:
-    """An engine's blocks, by its events. Updates the index while `told` is set."""
+    """An engine's blocks, by its events. Updates the index while `updates_index` is set."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class EngineBlockTracker:
         on_clear: Callable[[EngineBlockTracker], None],
     ) -> None:
         """`on_clear`: called when all of it is gone; the index is for the caller to clear."""
-        self.told = False
+        self.updates_index = False
         self._index = index
         self._slot = slot
         self._width = block_size * _TOKEN_BYTES
@@ -237,7 +237,7 @@ class EngineBlockTracker:
             if not self._drop_copy(name, tier):
                 continue
             lost.extend(_index_names(names))
-        if self.told and lost:
+        if self.updates_index and lost:
             self._index.remove_blocks(self._slot, lost, tier)
 
     # Copies.
@@ -289,7 +289,7 @@ class EngineBlockTracker:
     # The index.
 
     def _index_blocks(self, hashes: Iterable[int], tier: StorageTier) -> None:
-        if self.told:
+        if self.updates_index:
             names = chain.from_iterable(_index_names(self._names[name]) for name in hashes)
             self._index.add_blocks(self._slot, names, tier)
 

@@ -70,7 +70,7 @@ class WorkerKvFeed:
             self._followed = exact
             self._index.set_followed(self._slot, exact)
             for follower in self.sequencers:
-                follower.blocks.told = exact
+                follower.blocks.updates_index = exact
                 if exact:
                     follower.blocks.index_all()
         worst = min(self.sequencers, key=lambda follower: _WORST_FIRST.index(follower.state))
@@ -90,7 +90,7 @@ class WorkerKvFeed:
 
     def _on_rank_cleared(self, which: EngineBlockTracker) -> None:
         """Clear the worker once all of its ranks are cleared: the index knows no ranks."""
-        if not which.told:
+        if not which.updates_index:
             return
         self._index.clear_slot(self._slot)
         for follower in self.sequencers:

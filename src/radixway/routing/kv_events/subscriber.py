@@ -21,7 +21,7 @@ _TURN_S = 0.002
 _UNREAD_BATCHES = 100_000
 _MAX_MESSAGE_BYTES = 256 * 2**20  # whoever sends more is cut off, and what it said is asked for again
 _HEARTBEAT_MS = 5_000
-_RECONNECT_MS, _RECONNECT_MOST_MS = 100, 2_000
+_RECONNECT_MS, _MAX_RECONNECT_MS = 100, 2_000
 _MAX_RETRY_S = 60.0
 
 
@@ -86,7 +86,7 @@ class KvEventSubscriber:
         socket.linger = 0
         socket.rcvhwm, socket.maxmsgsize = _UNREAD_BATCHES, _MAX_MESSAGE_BYTES
         socket.ipv6 = "[" in self._address.endpoint
-        socket.reconnect_ivl, socket.reconnect_ivl_max = _RECONNECT_MS, _RECONNECT_MOST_MS
+        socket.reconnect_ivl, socket.reconnect_ivl_max = _RECONNECT_MS, _MAX_RECONNECT_MS
         socket.heartbeat_ivl, socket.heartbeat_timeout = _HEARTBEAT_MS, 3 * _HEARTBEAT_MS
         socket.subscribe(self._address.topic)
 
@@ -133,16 +133,16 @@ class KvEventSubscriber:
         if tell is not None:
             tell()
         self._settle()
-        if self._follower.asked is not None and (self._replaying is None or self._replaying.done()):
+        if self._follower.replay_from is not None and (self._replaying is None or self._replaying.done()):
             replay = self._replay_until_settled()
             self._replaying = asyncio.get_running_loop().create_task(replay, name="KV events replay")
 
     async def _replay_until_settled(self) -> None:
         follower, pause_s = self._follower, self._timing.retry_s
-        while (start := follower.asked) is not None:
+        while (start := follower.replay_from) is not None:
             await self._request_replay(start, follower.attempt)
             self._settle()
-            if follower.worth_retrying and follower.asked is None:
+            if follower.worth_retrying and follower.replay_from is None:
                 await asyncio.sleep(pause_s)
                 pause_s = min(pause_s * 2, _MAX_RETRY_S)
                 follower.retry_replay()
@@ -159,14 +159,14 @@ class KvEventSubscriber:
                 socket.maxmsgsize = _MAX_MESSAGE_BYTES
                 try:
                     socket.connect(endpoint)
-                    async with asyncio.timeout(timing.silent_s) as patience:
+                    async with asyncio.timeout(timing.silent_s) as timeout:
                         await socket.send_multipart((b"", start.to_bytes(8, "big")))
                         turn_ends = clock() + _TURN_S
                         while follower.attempt == attempt:
                             answer = await socket.recv_multipart()
                             if self._handle_replay_frames(attempt, answer):
                                 return
-                            patience.reschedule(min(clock() + timing.silent_s, last_moment))
+                            timeout.reschedule(min(clock() + timing.silent_s, last_moment))
                             if clock() >= turn_ends:
                                 await asyncio.sleep(0)
                                 turn_ends = clock() + _TURN_S

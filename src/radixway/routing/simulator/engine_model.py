@@ -49,9 +49,9 @@ class EngineConstants:
         """Raises ValueError for an engine that cannot be."""
         for constant in fields(self):
             value = getattr(self, constant.name)
-            least = 1 if constant.name in ("step_tokens", "max_running") else 0
-            if not least <= value < inf:
-                raise ValueError(f"{constant.name} must be at least {least}, not {value}")
+            minimum = 1 if constant.name in ("step_tokens", "max_running") else 0
+            if not minimum <= value < inf:
+                raise ValueError(f"{constant.name} must be at least {minimum}, not {value}")
         if not self.step_s + self.prefill_s + self.decode_s:
             raise ValueError("an engine whose steps take no time cannot be simulated")
 
@@ -157,14 +157,14 @@ class BlockCache:
         """
         uses: Counter[int] = Counter()
         reserved = 0
-        for blocks, room in running:
+        for blocks, blocks_reserved in running:
             uses.update(blocks)
-            reserved += room
+            reserved += blocks_reserved
         assert uses == self._uses, "the blocks in use are not those of the running requests"
         assert reserved == self._reserved, "the room reserved is not what the running requests were promised"
         assert not self._uses.keys() & self._idle.keys(), "a block is both in use and idle"
-        held = len(self._uses) + len(self._idle) + self._reserved
-        assert held <= self._capacity, f"{held} blocks are held or promised, of {self._capacity}"
+        total = len(self._uses) + len(self._idle) + self._reserved
+        assert total <= self._capacity, f"{total} blocks are held or promised, of {self._capacity}"
 
     def _evict_blocks(self) -> None:
         gone = []
@@ -249,9 +249,9 @@ class EngineModel:
             self.now = now
             self._plan_step()
         elif self._step.times > 1:
-            whole = min(int((now - self.now) / self._step.seconds), self._step.times - 1)
-            if whole:
-                self._advance_steps(self._step, whole)
+            full_steps = min(int((now - self.now) / self._step.seconds), self._step.times - 1)
+            if full_steps:
+                self._advance_steps(self._step, full_steps)
             self._step.times = 1
 
     def run_until(self, now: float) -> Iterator[tuple[float, SimulatedRequest]]:
@@ -313,10 +313,10 @@ class EngineModel:
 
     def _admit_request(self, job: SimulatedRequest) -> bool:
         depth = self.cache.match_prefix(job.blocks)
-        beside = -(-(job.input_tokens + job.output_tokens) // self._block_tokens) - len(job.blocks)
-        if not self.cache.allocate_blocks(job.blocks, depth, beside):
+        extra = -(-(job.input_tokens + job.output_tokens) // self._block_tokens) - len(job.blocks)
+        if not self.cache.allocate_blocks(job.blocks, depth, extra):
             return False
-        job.reserved_blocks, job.filled = beside, depth
+        job.reserved_blocks, job.filled = extra, depth
         job.cached_tokens = min(depth * self._block_tokens, job.input_tokens - 1)
         job.left_to_prefill = job.input_tokens - job.cached_tokens
         return True

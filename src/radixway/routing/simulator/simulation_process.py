@@ -57,8 +57,8 @@ def run_task(task: SimulationTask) -> SimulationMessage:
     )
 
 
-def _write_message(said: SimulationMessage) -> None:
-    sys.stdout.buffer.write(msgspec.json.encode(said) + b"\n")
+def _write_message(message: SimulationMessage) -> None:
+    sys.stdout.buffer.write(msgspec.json.encode(message) + b"\n")
     sys.stdout.buffer.flush()
 
 

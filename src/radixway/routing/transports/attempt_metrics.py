@@ -85,10 +85,10 @@ class _AttemptEnd(NamedTuple):
         self.answers.record_outcome(outcome)
         if used is None:
             return
-        asked = self.choice.request
+        prompt = self.choice.request
         predicted = None
-        if asked.blocks and outcome == "answered":
-            predicted = UsagePrediction(asked.tokens, self.choice.cached_tokens)
+        if prompt.blocks and outcome == "answered":
+            predicted = UsagePrediction(prompt.tokens, self.choice.cached_tokens)
         cached = used.cached_tokens if used.tells_cached else None
         self.answers.record_usage(AttemptUsage(used.prompt_tokens, used.completion_tokens, cached), predicted)
 

@@ -136,10 +136,10 @@ class DisaggregatedDispatch:
     def _drain_prefill(self, prefilling: asyncio.Task[Reply], lease: WorkerLease) -> None:
         """Discard the rest of a prefill's reply, if it comes soon."""
         self._ending.add(prefilling)
-        patience = asyncio.get_running_loop().call_later(_PREFILL_GRACE_S, prefilling.cancel)
+        grace_timer = asyncio.get_running_loop().call_later(_PREFILL_GRACE_S, prefilling.cancel)
 
         def ended(prefilling: asyncio.Task[Reply]) -> None:
-            patience.cancel()
+            grace_timer.cancel()
             lease.release()
             self._ending.discard(prefilling)
             if not prefilling.cancelled() and (error := prefilling.exception()) is not None:

@@ -36,7 +36,7 @@ class WorkerEventStream(Chunks):
         worker: str,
         lease: WorkerLease,
         end: StreamEndDetector,
-        on_end: Callable[[bool], None] = lambda is_whole: None,
+        on_end: Callable[[bool], None] = lambda is_complete: None,
     ) -> None:
         self._answer = answer
         self._worker = worker

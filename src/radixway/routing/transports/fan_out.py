@@ -40,8 +40,8 @@ class FanOutResult:
     @property
     def is_done(self) -> bool:
         """The worker did it, by its status and by its own word."""
-        said = self.answer.get("success") if isinstance(self.answer, dict) else None
-        return self.status is not None and 200 <= self.status < 300 and said is not False
+        success = self.answer.get("success") if isinstance(self.answer, dict) else None
+        return self.status is not None and 200 <= self.status < 300 and success is not False
 
     @property
     def is_refused(self) -> bool:

@@ -111,9 +111,9 @@ class WorkerClient:
             except ValueError:
                 return None
         question: dict[str, Any] = {"prompt": text} | ({"model": model} if model else {})
-        for asked in self._askable_workers(worker, model):
+        for candidate in self._askable_workers(worker, model):
             try:
-                return _read_tokens(await self._post_json(asked, "/tokenize", question)).tokens
+                return _read_tokens(await self._post_json(candidate, "/tokenize", question)).tokens
             except (msgspec.DecodeError, UnicodeDecodeError):
                 continue
         return None
@@ -130,8 +130,8 @@ class WorkerClient:
                 return None
         question = {"tokens": ids, "skip_special_tokens": skip_special_tokens}
         question |= {"model": model} if model else {}
-        for asked in self._askable_workers(worker, model):
-            raw = await self._post_json(asked, "/detokenize", question)
+        for candidate in self._askable_workers(worker, model):
+            raw = await self._post_json(candidate, "/detokenize", question)
             try:
                 answer = _read_text(raw)
             except (msgspec.DecodeError, UnicodeDecodeError):
