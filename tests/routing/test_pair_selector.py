@@ -177,7 +177,7 @@ def test_a_request_that_cannot_be_split_is_not_split():
 def test_sglangs_decode_workers_never_prefill():
     fleet = Fleet(dialect="sglang")
     choice = fleet.pick(prompt(1, model="m"), alone_reason="it asks for several answers")
-    assert choice.prefills is not None and choice.reason == "nobody answers alone"
+    assert choice.prefills is not None and choice.reason == "no worker answers alone"
     assert choice.weighed.alone_s is None
 
 

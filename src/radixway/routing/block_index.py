@@ -92,7 +92,7 @@ class _IndexedWorker:
     capacity: int
     """Blocks that it is assumed to hold where its events do not tell."""
     followed: bool = False
-    """Its events are heard, all of them."""
+    """The index follows all of its KV events."""
     assumed: RecentBlocks = field(default_factory=RecentBlocks)
     predicted: RecentBlocks = field(default_factory=RecentBlocks)
 
@@ -240,11 +240,11 @@ class BlockIndex:
         return {block for block, mask in self._tiers[tier].items() if mask & bit}
 
     def check(self) -> None:
-        """Recompute what can be. Raises AssertionError in words."""
+        """Recompute all counts. Raises AssertionError with the difference."""
         enrolled = sum(1 << slot for slot in self._workers)
         for layer in (*self._tiers, self._guessed):
             for mask in layer.values():
-                assert mask, "a block that nobody holds is in the index"
+                assert mask, "a block without a holder is in the index"
                 assert not mask & ~enrolled, "a block is held by a worker that is not enrolled"
         for slot, worker in self._workers.items():
             supposed = {block for block, mask in self._guessed.items() if mask >> slot & 1}

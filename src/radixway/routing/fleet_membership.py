@@ -109,7 +109,7 @@ class FleetMembership:
             if worker is not None and worker.state is WorkerState.DRAINING:
                 self.changes["returned"] += 1
             self._register_worker(now.section)
-        elif worker is not None:  # one that drains as it is first heard of has nothing for us
+        elif worker is not None:  # a worker that drains when first reported is not added
             self._leaving.discard(worker)
             self._note_sources(worker)
             if self._is_drained_by_all(url):
@@ -122,7 +122,7 @@ class FleetMembership:
         self._note_sources(worker)
         if known is None:
             self.changes["appeared"] += 1
-            log.info("worker %s is there, as %s says", worker.name, ", ".join(worker.sources))
+            log.info("worker %s joined: reported by %s", worker.name, ", ".join(worker.sources))
         return worker
 
     def _apply_absence(self, url: str) -> None:
@@ -143,12 +143,12 @@ class FleetMembership:
     def _drain_unnamed(self, worker: Worker) -> None:
         if worker.state is not WorkerState.DRAINING:
             self.changes["drained"] += 1
-            log.info("worker %s drains with %d requests in hand", worker.name, worker.load.requests)
+            log.info("worker %s drains with %d requests in flight", worker.name, worker.load.requests)
             self._registry.set_state(worker, WorkerState.DRAINING)
 
     def _remove_worker(self, worker: Worker) -> None:
         self.changes["vanished"] += 1
-        log.info("worker %s is gone", worker.name)
+        log.info("worker %s was removed", worker.name)
         self._registry.remove_worker(worker.url)
 
     def _on_worker_removed(self, worker: Worker) -> None:

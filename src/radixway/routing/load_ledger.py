@@ -1,4 +1,4 @@
-"""The load ledger: requests in flight at each worker, exact however they end; and leases held over HTTP."""
+"""The load ledger: requests in flight at each worker, however they end, and leases held over HTTP."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class LoadLedger:
         """Set `elsewhere`, the load of all other gateways together at `worker`. No lease of ours is touched.
 
         What they sent since the last time joins the queue of prefills, in which there is never more than what
-        all gateways have in hand. That also settles what was missed, and what a gateway that is gone left.
+        all gateways have in flight. That also corrects what was missed, and what a stopped gateway left.
         """
         load, now = worker.load, self.clock()
         queue_s, per_token = load.queue_s(now), load.rate.seconds_per_token
@@ -174,7 +174,7 @@ class TooManyReservationsError(Exception):
 
 
 class LeaseReservations:
-    """Leases by request id, the one that was heard of longest ago first out."""
+    """Leases by request id, the least recently used first out."""
 
     def __init__(self, ttl_s: float, max_reservations: int, clock: Callable[[], float]) -> None:
         """Hold up to `max_reservations`, each for `ttl_s` seconds after its last use.
@@ -202,7 +202,7 @@ class LeaseReservations:
         self._leases[request_id] = (self._clock() + self._ttl_s, lease)
 
     def find_lease(self, request_id: str) -> WorkerLease | None:
-        """The lease of that id, which thereby lives on; None if there is none, or not any more."""
+        """Return the lease of `request_id` and extend it; None if there is none, or it has expired."""
         entry = self._leases.get(request_id)
         if entry is None:
             return None
@@ -219,7 +219,7 @@ class LeaseReservations:
         return True
 
     def sweep_expired(self) -> float | None:
-        """Free those whose time is over; seconds until the next one's is, None if none is left."""
+        """Release expired leases; return the seconds until the next one expires, None without any."""
         now = self._clock()
         while self._leases:
             request_id, (until, lease) = next(iter(self._leases.items()))

@@ -18,7 +18,7 @@ from radixway.routing.worker import Worker
 
 @dataclass(slots=True)
 class PairCosts:
-    """A prefill by the worker that answers against one elsewhere. None where nobody can."""
+    """Expected costs of a prefill by the worker that answers and of one elsewhere; None where impossible."""
 
     uncached_tokens: int | None = None
     """Tokens to prefill at the best worker that answers alone."""
@@ -102,7 +102,7 @@ class PairSelector:
             assert alone is not None, "no candidate answers alone, and none has a prefill worker"
             choice = PairChoice(alone, None, alone_reason or "no prefill worker has room", weighed)
         elif alone is None:
-            choice = PairChoice(*pair, "nobody answers alone", weighed, pair[1])
+            choice = PairChoice(*pair, "no worker answers alone", weighed, pair[1])
         elif (reason := self._why_alone(request, weighed)) is not None:
             choice = PairChoice(alone, None, reason, weighed, pair[1])
         else:

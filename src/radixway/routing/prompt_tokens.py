@@ -1,4 +1,4 @@
-"""Prompts as token ids: made here where a tokenizer is at hand, else asked of a worker."""
+"""Prompts as token ids: made here where a tokenizer is loaded, else by a worker."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ TokenizeCall = Callable[[Worker, bytes], Awaitable[Sequence[int]]]
 
 
 class WorkerTokenizer:
-    """Asks workers for tokens and remembers what they said."""
+    """Requests tokens from workers and caches their answers."""
 
     def __init__(self, ask: TokenizeCall, cache: TokenCache, clock: Callable[[], float]) -> None:
         self._ask = ask
@@ -145,7 +145,7 @@ class WorkerTokenizer:
     def request_tokens(
         self, endpoint: str, question: bytes, candidates: Sequence[Worker]
     ) -> bytes | Awaitable[bytes] | None:
-        """The tokens as little-endian uint32, or a wait for them; None where nobody can be asked.
+        """The tokens as little-endian uint32, or a wait for them; None where no worker can be asked.
 
         The wait raises TokenizationError.
         """

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 
 _SLACK = 4096
-"""Superseded blocks that may be kept beside as many current ones."""
+"""Superseded blocks that may be kept besides as many current ones."""
 
 
 class RecentBlocks:
@@ -67,7 +67,7 @@ class RecentBlocks:
         return gone
 
     def check(self) -> None:
-        """Recompute what can be. Raises AssertionError in words."""
+        """Recompute all counts. Raises AssertionError with the difference."""
         assert self._written == sum(len(blocks) for _, _, blocks in self._uses), "uses are miscounted"
         latest = {block: stamp for stamp, _, blocks in self._uses for block in blocks}
         assert latest.items() >= self._stamps.items(), "a block counts from a use that is not its latest"

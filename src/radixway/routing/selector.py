@@ -1,4 +1,4 @@
-"""The selector: from candidates to one worker, with every candidate's cost kept for the explanation."""
+"""The selector: from candidates to one worker, with every candidate's cost for the explanation."""
 
 import random
 import time
@@ -181,7 +181,7 @@ class Selector:
     def reserve(self, choice: WorkerChoice, *, count_blocks: bool = False) -> WorkerLease:
         """Take a place at the chosen worker, and expect the prompt's prefix to be there from now on.
 
-        `count_blocks`: whether somebody else than the policy looks at the blocks in use there.
+        `count_blocks`: whether anything but the policy reads the blocks in use there.
         """
         request, worker = choice.request, choice.worker
         policy = self.policy_for_model(request.model)
@@ -193,7 +193,7 @@ class Selector:
         return self.ledger.reserve(worker, request, uncached, count_blocks=counted)
 
     def assume_cached(self, choice: WorkerChoice) -> None:
-        """The chosen worker will hold the prompt's blocks."""
+        """Record that the chosen worker will hold the prompt's blocks."""
         request, worker = choice.request, choice.worker
         if request.blocks and worker.slot >= 0:
             known, now = choice.matches.device.get(worker.slot, 0), self.ledger.clock()

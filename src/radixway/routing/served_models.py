@@ -64,7 +64,7 @@ class ModelWorkers:
         return len(self.candidates)
 
     def expected_ttft_s(self, prompt_tokens: int) -> float:
-        """The queue of prefills and one's own, at the worker where both together are shortest; 0 for none."""
+        """Return the shortest wait at any worker: its queued prefills and this one; 0 without workers."""
         return min(
             (
                 worker.load.queue_s(self.now) + worker.load.rate.prefill_s(prompt_tokens)

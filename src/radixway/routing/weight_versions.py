@@ -91,9 +91,9 @@ class WeightVersionTracker(Component):
             self._request_refresh(worker)
 
     def record_probe(self, worker: Worker, version: str | None, *, since: int) -> None:
-        """The worker itself said its version, or none, when asked at its `weight_revision` `since`."""
+        """Set the version that the worker reported, or none, when probed at its `weight_revision` `since`."""
         if worker.weight_revision != since:
-            return  # an update has answered meanwhile
+            return  # an update came in between
         if version is not None:
             self._set_version(worker, version)
         elif worker.state in (WorkerState.JOINING, WorkerState.DOWN):
@@ -211,7 +211,7 @@ class WeightVersionTracker(Component):
         """Read the version of a worker that was added again: it may have restarted."""
         if self.expected is not None and self._config.gate and worker.state is WorkerState.READY:
             self._registry.set_state(worker, WorkerState.JOINING)
-            self._request_refresh(worker)  # a probe may be under way that asked whoever was there before
+            self._request_refresh(worker)  # a running probe may have asked the server before it
 
 
 def parse_version(value: object) -> str | None:

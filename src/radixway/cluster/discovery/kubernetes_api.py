@@ -31,7 +31,7 @@ _T = TypeVar("_T")
 
 
 class Expired(Exception):
-    """The server does not remember that resource version any more (410 Gone): list anew."""
+    """The server no longer knows that resource version (410 Gone): list again."""
 
 
 class _Status(msgspec.Struct):

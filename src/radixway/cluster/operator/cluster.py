@@ -54,7 +54,7 @@ class Cluster:
         return items
 
     async def apply(self, wanted: KubernetesObject, manager: str = MANAGER) -> KubernetesObject:
-        """Make the object have these fields, whoever else had set them (server-side apply)."""
+        """Set these fields of the object, also those that others had set (server-side apply)."""
         metadata = wanted["metadata"]
         path = _path(wanted["kind"], metadata["namespace"], metadata["name"])
         query = {"fieldManager": manager, "force": "true"}

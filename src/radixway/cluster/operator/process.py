@@ -1,4 +1,4 @@
-"""The operator as a process: kopf with our handlers, until it is told to stop."""
+"""The operator as a process: kopf with our handlers, until `stop` is set."""
 
 import asyncio
 from collections.abc import Callable

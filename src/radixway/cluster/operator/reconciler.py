@@ -171,7 +171,7 @@ class Reconciler:
         return await self._cluster.get("StatefulSet", namespace, name)
 
     async def reconcile_policy(self, namespace: str, name: str) -> None:
-        """A `RouterPolicy`: its rules are written for gateways, if they can be used and nobody came first."""
+        """Reconcile a `RouterPolicy`: write its rules for gateways if valid and no other came first."""
         subject = await self._cluster.get("RouterPolicy", namespace, name)
         if subject is None or "deletionTimestamp" in subject["metadata"]:
             return

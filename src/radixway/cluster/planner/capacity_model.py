@@ -88,7 +88,7 @@ class CapacityModel:
         return ReplicaNeed(high, best, reachable)
 
     def estimate_backlog_s(self, tokens: float, decoding: float, context_tokens: float) -> float:
-        """Seconds that one replica needs to prefill `tokens` beside so many decoding requests."""
+        """Return the seconds that a replica needs to prefill `tokens` while decoding other requests."""
         profile = self._profile
         chunk_s = profile.step_s + decoding * (profile.decode_s + profile.context_s * context_tokens)
         return tokens * (profile.prefill_s + chunk_s / profile.step_tokens)

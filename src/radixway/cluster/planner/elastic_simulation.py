@@ -40,7 +40,7 @@ class ElasticOutcome:
     served: list[ServedRequest] = field(default_factory=list)
     decisions: list[tuple[float, int]] = field(default_factory=list)
     replica_s: float = 0.0
-    """Seconds of replicas, from being asked for to being gone, until the last request arrived."""
+    """Replica seconds, from request to removal, until the last request arrived."""
     max_replicas: int = 0
     """Replicas at a time, starting and draining ones counted."""
 

@@ -141,15 +141,15 @@ class ThroughputMode:
 
 
 class ScaleDownStabilizer:
-    """Up at once, down once nothing has asked for more for long enough (Kubernetes' stabilization window)."""
+    """Scales up at once, and down to the most replicas wanted within Kubernetes' stabilization window."""
 
     def __init__(self, window_s: float) -> None:
         self._window_s = window_s
         self._wanted: deque[tuple[float, int]] = deque()
-        """Falling counts, each with the time until which it is kept."""
+        """Falling counts, each with the time until which it holds."""
 
     def stabilize(self, now: float, replicas: int) -> int:
-        """The most that was asked for within the patience."""
+        """Return the most `replicas` wanted within the window that ends `now`."""
         wanted = self._wanted
         while wanted and wanted[-1][1] <= replicas:
             wanted.pop()
@@ -254,7 +254,7 @@ class ModelPlanner:
     def _plan_role(self, now: float, each: _RoleState, fleet: RoleReplicas) -> RolePlan:
         model, demand, need = self._model, self._throughput.demand, each.need
         by_load, pressure = each.load.plan_replicas(fleet, each.role, demand)
-        # Before the first forecast nobody knows what may be let go.
+        # Before the first forecast it is unknown which replicas may be removed.
         floor = need.replicas if need is not None else fleet.ready + fleet.starting
         wanted = min(model.max_replicas, max(model.min_replicas, floor, by_load))
         return RolePlan(

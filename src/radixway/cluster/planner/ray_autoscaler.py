@@ -2,8 +2,8 @@
 
     AutoscalingConfig(policy=AutoscalingPolicy(policy_function="radixway.cluster.planner.ray_policy"), …)
 
-Ray tells a policy how many requests a deployment has in hand, and no lengths. So replicas are counted by what
-each may have in hand: `target_ongoing_requests`, or as many as keep the objective by the profile where
+Ray tells a policy how many requests a deployment has in flight, and no lengths. So replicas are counted by
+what each may have in flight: `target_ongoing_requests`, or as many as keep the objective by the profile where
 `context_tokens` are given. The present is the least, a forecast the floor; Ray applies its limits and delays.
 """
 
@@ -58,7 +58,7 @@ class RayPolicy:
         self._floor = 0.0
 
     def __call__(self, context: PlannerAutoscalingContext) -> tuple[int, dict[str, Any]]:
-        """Return the wanted number of replicas for `context`, and no state: it is kept here."""
+        """Return the wanted number of replicas for `context`, and no state: this object has it."""
         now = context.current_time
         in_hand = self._count_inflight(context)
         if in_hand is None or now is None:

@@ -50,7 +50,7 @@ class PlannerService(Component):
         self._looking: asyncio.Task[None]
         self._planners: dict[str, ModelPlanner] = {}
         self.gateways: Callable[[], Collection[object]] = tuple
-        """The other gateways, as far as they are heard."""
+        """The other gateways whose messages arrive."""
         self._known_gateways: Collection[object] = ()
         self._sent: dict[str, dict[Worker, tuple[int, int]]] = {}
         """Requests sent to a model's workers by this gateway and by peers, at the last reading."""
@@ -100,11 +100,11 @@ class PlannerService(Component):
             try:
                 await self.update_plans(now, now - before)
             except Exception:
-                log.exception("planning met a defect of the gateway; what was proposed last stands")
+                log.exception("planning failed unexpectedly; the last plans stay in force")
             before = now
 
     async def update_plans(self, now: float, span_s: float) -> None:
-        """Plan every model anew, `span_s` after the last time. A forecast is made in a thread."""
+        """Update every model's plan, `span_s` after the last time. Forecasts run in a thread."""
         models: dict[str, list[Worker]] = {}
         for worker in self._registry:
             for model in dict.fromkeys(worker.models or (OTHER,)):
@@ -150,10 +150,10 @@ class PlannerService(Component):
     def _take_traffic(
         self, model: str, workers: Sequence[Worker], span_s: float, *, steady: bool
     ) -> TrafficWindow:
-        """This gateway's, its arrivals raised by what others sent to the same workers meanwhile.
+        """Return this gateway's traffic, its arrivals raised by what others sent to the same workers.
 
-        Not `steady`: others have come or gone. One that is first heard tells what it ever sent, which is no
-        news, nor is it of a worker that is new here: what they sent before is taken to go on.
+        Not `steady`: others have come or gone. A new one reports all it ever
+        sent, and so does a new worker: neither is recent traffic, so the last ratio is used.
         """
         traffic = TrafficWindow(span_s) if self._watch is None else self._watch.take_window(model, span_s)
         now = {worker: (worker.load.total, worker.load.elsewhere.total) for worker in workers}

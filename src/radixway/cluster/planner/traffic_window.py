@@ -102,7 +102,7 @@ class TrafficWindow:
         self.ttft_s.add_value(ttft_s)
 
     def on_finished(self, output_tokens: int, decode_s: float | None) -> None:
-        """An answer of so many tokens ended so long after its first; None where nobody saw that one."""
+        """Record an answer of so many tokens that ended so long after its first; None if that is unknown."""
         self.answers += 1
         self.output_tokens += output_tokens
         if decode_s is not None and output_tokens > 1:

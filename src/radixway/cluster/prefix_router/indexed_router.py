@@ -2,7 +2,7 @@
 gateway's.
 
 A choice reads what this process knows and asks no actor. Replicas whose queue it does not know (new ones, and
-those that Ray's cache forgot after ten seconds) are asked first, once for all requests that are being routed.
+those that Ray's cache dropped after ten seconds) are queried first, once for all requests being routed.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ class _RoutedRequest:
 
 
 class IndexedRouter(LocalityMixin, MultiplexMixin, RequestRouter):  # type: ignore[misc]
-    """Routes by what replicas have seen and have in hand; subclasses say how.
+    """Routes by replicas' cached prefixes and requests in flight; subclasses say how.
 
     Requests go out of order, each to the replica chosen for it. `FIFOMixin` in front of a subclass keeps
     their order instead, and gives the oldest request the replica that was chosen for another.
@@ -79,7 +79,7 @@ class IndexedRouter(LocalityMixin, MultiplexMixin, RequestRouter):  # type: igno
     async def choose_replicas(
         self, candidate_replicas: list[RunningReplica], pending_request: PendingRequest | None = None
     ) -> list[list[RunningReplica]]:
-        """The chosen one, then all others that have room, then those that are full."""
+        """Return the chosen one, then all others with capacity, then those that are full."""
         allowed = self._filter_allowed(candidate_replicas, pending_request)
         await self._ask_queues(allowed)
         free, full = self._split_by_capacity(allowed)
@@ -116,7 +116,7 @@ class IndexedRouter(LocalityMixin, MultiplexMixin, RequestRouter):  # type: igno
         return replica
 
     def on_request_routed(self, pending_request: PendingRequest, replica_id: ReplicaID, result: Any) -> None:
-        """A replica has taken the request: other routers should know what it has seen."""
+        """Report the prompt to other routers: a replica has accepted the request."""
         super().on_request_routed(pending_request, replica_id, result)
         routed = self._routed_request(pending_request)
         if self._actor_client is not None and routed.request.blocks:
@@ -140,7 +140,7 @@ class IndexedRouter(LocalityMixin, MultiplexMixin, RequestRouter):  # type: igno
         self._doubted.add(replica_id)
 
     def update_replicas(self, replicas: list[RunningReplica]) -> None:
-        """These are all replicas there are."""
+        """Replace the known replicas by `replicas`."""
         super().update_replicas(replicas)
         self._doubted.intersection_update(self._replica_id_set)
         names = [replica.replica_id.unique_id for replica in replicas]
@@ -186,7 +186,7 @@ class IndexedRouter(LocalityMixin, MultiplexMixin, RequestRouter):  # type: igno
     async def _ask_queues(self, replicas: list[RunningReplica]) -> None:
         """Wait for the queue lengths of `replicas` that are unknown.
 
-        Doubted ones are asked, too, but not awaited.
+        Replicas with a doubtful length are queried too, but not awaited.
         """
         waited_for = []
         for replica in replicas:
@@ -219,7 +219,7 @@ class IndexedRouter(LocalityMixin, MultiplexMixin, RequestRouter):  # type: igno
         for replica in replicas:
             replica_id = replica.replica_id
             if replica_id.unique_id not in self._fleet:
-                continue  # it died while it was asked
+                continue  # it died while it was queried
             worker = self._fleet.find_worker(replica_id.unique_id)
             queue = self._replica_queue_len_cache.get(replica_id)
             if queue is not None:
@@ -261,5 +261,5 @@ def _find_prompt_safely(pending: PendingRequest) -> CallPrompt:
         return find_prompt(pending.args, pending.kwargs)
     except Exception as error:  # noqa: BLE001 - a stranger's argument: Ray would let the request wait for ever
         kind = type(error).__name__  # its words may be the prompt's
-        log.warning("a prompt could not be read, %s: its request goes by load", kind)
+        log.warning("a prompt could not be read (%s): routing its request by load", kind)
         return NO_PROMPT

@@ -69,7 +69,7 @@ class ReplicaPrefixes:
                 yield replica, blocks
 
     def check(self) -> None:
-        """Recompute what can be. Raises AssertionError in words."""
+        """Recompute what can be. Raises AssertionError with the difference."""
         self.index.check()
         assert len(self) <= self.settings.most_blocks, "more is remembered than there is room for"
 
@@ -92,7 +92,7 @@ PrefixUse = tuple[str, bytes]
 """A replica, and the names of a prompt's blocks that it has seen (`pack`)."""
 
 UNKNOWN_AFTER_S = 60.0
-"""Replicas that routers see are all there are, but for those that were told of more recently than this."""
+"""A replica that routers do not list is dropped unless it was reported more recently than this."""
 _MAX_LATEST_USES = 2**16
 _MAX_GONE_REPLICAS = 1024
 
@@ -153,7 +153,7 @@ class PrefixRecord:
             self.seen.apply_settings(settings)
 
     def apply_report(self, report: RouterReport) -> None:
-        """A router tells something."""
+        """Apply a router's `report`."""
         now = self._clock()
         for replica in report.gone:
             self._drop_replica(replica)
@@ -183,11 +183,11 @@ class PrefixRecord:
         return PrefixUpdate(self.life, self.last_number, uses[::-1]) if uses else None
 
     def check(self) -> None:
-        """Recompute what can be. Raises AssertionError in words."""
+        """Recompute what can be. Raises AssertionError with the difference."""
         self.seen.check()
         blocks = sum(len(use[1]) // 8 for _, _, use in self._latest)
         assert blocks == self._latest_blocks, "the latest blocks are miscounted"
-        assert not set(self._gone) & set(self.seen.replicas), "something is known of who is gone"
+        assert not set(self._gone) & set(self.seen.replicas), "a removed replica has prefixes"
 
     def _record_use(self, router: str, use: PrefixUse, now: float) -> None:
         replica, packed = use

@@ -50,7 +50,7 @@ class ReplicaFleet:
         """A new replica."""
         worker = self._workers[replica] = Worker(WorkerSettings(url=f"http://{replica}"))
         worker.slot = self.seen.add_replica(replica)
-        # Of those that were never chosen none is first, else every new router would begin with the same one.
+        # Replicas never chosen are in random order, or every new router would begin with the same one.
         worker.picked = -self._rng.getrandbits(32)
         self._selector.ledger.rates.add_load(worker.load)
 
@@ -71,7 +71,7 @@ class ReplicaFleet:
             load.rate = load.own_rate
 
     def set_queue_length(self, worker: Worker, queue: int) -> None:
-        """The replica has so many requests in hand, ours among them."""
+        """Set the replica's number of requests in flight, ours included."""
         elsewhere = max(0, queue - worker.load.requests)
         if elsewhere != worker.load.elsewhere.requests:
             self._selector.ledger.set_remote_load(worker, LoadShare(requests=elsewhere))
@@ -97,14 +97,14 @@ class ReplicaFleet:
         self._release_forgotten(now)
 
     def end_request(self, replica: str, name: str) -> None:
-        """The request is over, or went elsewhere; one that is not known is passed over."""
+        """Release the request, which ended or went elsewhere; ignores unknown ones."""
         if (entry := self._leases.pop((replica, name), None)) is not None:
             entry[1].release()
 
     def check(self) -> None:
-        """Recompute what can be. Raises AssertionError in words."""
+        """Recompute all counts. Raises AssertionError with the difference."""
         self.seen.check()
-        assert set(self.seen.replicas) == set(self._workers), "somebody is known in one place only"
+        assert set(self.seen.replicas) == set(self._workers), "the record has other replicas than the fleet"
         for replica, worker in self._workers.items():
             leases, requests = sum(where == replica for where, _ in self._leases), worker.load.requests
             assert requests == leases, f"{replica} has {requests} requests and {leases} leases"

@@ -29,7 +29,7 @@ class EngineReplica:
             yield piece
 
     def record_replica_metadata(self) -> dict[str, Any]:
-        """Travels with the replica to whoever follows Ray's controller."""
+        """Return the worker's settings, which Ray's controller hands to followers of the deployment."""
         worker = self._server.worker
         metadata = worker.model_dump(mode="json", exclude_unset=True)
         if worker.api_key is not None:

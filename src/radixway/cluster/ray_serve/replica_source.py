@@ -1,7 +1,7 @@
 """Engines' replicas as Serve's controller knows them: a source of workers.
 
-`listen_for_change` answers when the set of running replicas is another than the one that was heard last, so
-that nothing is asked in vain. Ray keeps it for its own handles and proxies: it is not public, but the same in
+`listen_for_change` answers when the set of running replicas differs from the last one received, so that
+no call is wasted. Ray keeps it for its own handles and proxies: it is not public, but the same in
 all versions that the extra `ray` admits.
 """
 
@@ -53,7 +53,7 @@ async def follow_metadata(deployments: Collection[DeploymentID]) -> AsyncIterato
     running: dict[Any, list[dict[str, Any]]] = {}
     while True:
         try:
-            # In a thread: Ray's directory is asked, and while it is away nobody is answered for a minute.
+            # In a thread: this calls Ray's directory, which blocks for a minute while it is unreachable.
             controller = await asyncio.to_thread(
                 ray.get_actor, SERVE_CONTROLLER_NAME, namespace=SERVE_NAMESPACE
             )

@@ -208,7 +208,7 @@ class ServerProcess:
         await process.wait()
 
     async def _wait_until_idle(self, process: asyncio.subprocess.Process) -> None:
-        """Wait until no requests are in flight: not every server finishes them when asked to end."""
+        """Wait until no requests are in flight: not every server finishes them before it exits."""
         while process.returncode is None:
             try:
                 if not await self.count_inflight():

@@ -43,7 +43,7 @@ _EVERY_S = 2.0
 class GatewayHeartbeat:
     """Probes one gateway: a frozen or cut-off process keeps its connections, and answers nothing on them.
 
-    Belongs to one event loop. Nobody is asked while nobody waits, unless the last one who was did not answer.
+    Belongs to one event loop. Gateways are probed only while a request waits or the last probe failed.
     """
 
     def __init__(self, url: str, ask: Callable[[], Awaitable[None]], every_s: float = _EVERY_S) -> None:
@@ -225,7 +225,7 @@ class OwnerProxy(Component):
             watch.stop_watching()
 
     async def _find_journal(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Find a journal: it is where its request was, so other gateways are asked."""
+        """Find a journal: it is where its request was, so other gateways are queried."""
         messages: list[Message] = []
 
         async def collect(message: Message) -> None:
@@ -285,7 +285,7 @@ class OwnerProxy(Component):
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             log.warning("the gateway %s broke off: %s", owner, error or type(error).__name__)
             if answer.content_type != "text/event-stream":
-                return  # the server ends the connection: the answer is shorter than was said
+                return  # the server closes the connection: the answer is shorter than announced
             end = StreamBrokenError(owner, "the gateway that answered is gone").event()
         except asyncio.CancelledError:
             if not is_server_stopping(scope) or answer.content_type != "text/event-stream":

@@ -3,14 +3,14 @@
 A publisher numbers its batches from 0 and keeps the latest for replay. What becomes of a batch::
 
     live, next in order           applied
-    live, later than that         kept, while those in between are asked for
-    live, a number heard before   the publisher was restarted: all that was known is forgotten
-    replayed, known already       passed over, if it is the same; if not, see above
-    replayed, next in order       applied, and what was kept behind it
+    live, later than that         buffered, while those in between are requested
+    live, a number seen before    the publisher was restarted: all known blocks are dropped
+    replayed, known already       skipped if it is the same; if not, see above
+    replayed, next in order       applied, then the buffered ones that follow
 
-A replay is asked to begin with the last batch applied, not the one after: only if that one comes back as it
-was is it still the same run of the publisher. A publisher that can replay is asked on every connect, because
-what it sent before is not sent again.
+A replay is requested from the last applied batch, not the one after: if it comes back unchanged, it is still
+the same run of the publisher. A replay is requested on every connect, because a publisher does not send
+earlier batches again.
 """
 
 from radixway.routing.kv_events.engine_blocks import EngineBlockTracker
@@ -23,11 +23,11 @@ from radixway.routing.kv_events.event_decoder import (
 from radixway.routing.worker import KvEventsState
 
 MAX_BUFFERED_BATCHES = 20_000
-"""Batches kept while others are asked for; what comes beyond them is asked for in its turn."""
+"""Batches buffered while others are requested; later ones are requested in a further replay."""
 
 
 class BatchSequencer:
-    """Synchronous and free of I/O: the caller brings what it hears and carries what is `replay_from`."""
+    """Synchronous and free of I/O: the caller passes batches in and requests a replay of `replay_from`."""
 
     def __init__(self, blocks: EngineBlockTracker, counts: KvEventCounts, *, can_replay: bool) -> None:
         self.blocks = blocks
@@ -37,7 +37,7 @@ class BatchSequencer:
         self.exact = False
         """The known state equals the engine's at the last applied batch."""
         self.replay_from: int | None = None
-        """A replay is wanted that begins with this batch."""
+        """First batch of the wanted replay; None if no replay is wanted."""
         self.attempt = 0
         """Number of the present replay; answers to earlier ones are ignored."""
         self.worth_retrying = False
@@ -53,7 +53,7 @@ class BatchSequencer:
         """Fingerprints of the last applied batch and of replayed ones ahead of the live stream."""
         self._buffered: dict[int, bytes] = {}
         self._buffered_to = -1
-        """The latest kept batch when the replay was requested."""
+        """The latest buffered batch when the replay was requested."""
         self._replayed_to = -1
         """The latest replayed batch."""
         self._joined = False
@@ -61,16 +61,14 @@ class BatchSequencer:
         self._must = False
         """Without the replay the state is uncertain."""
 
-    # What is heard.
+    # Input.
 
     def on_connected(self) -> None:
-        """The publisher can be heard, for the first time or again; what it sent meanwhile is lost."""
+        """The publisher is connected, for the first time or again; batches sent before are lost."""
         if self._can_replay:
             self._request_replay(must=True)
         elif self.exact:
-            self._mark_degraded(
-                "its publisher was away, and there is no replay to tell what it sent meanwhile"
-            )
+            self._mark_degraded("the publisher was disconnected and offers no replay of what it sent")
 
     def verify_position(self) -> None:
         """Verify the position after silence, which a lost message explains as well as an idle engine."""
@@ -78,12 +76,12 @@ class BatchSequencer:
             self._request_replay(must=False)
 
     def retry_replay(self) -> None:
-        """Ask again for what an earlier replay did not bring."""
+        """Request what an earlier replay did not return."""
         if self.state is KvEventsState.DEGRADED and self._can_replay and self.replay_from is None:
             self._request_replay(must=True)
 
     def on_disconnected(self, reason: str) -> None:
-        """The publisher cannot be heard any more."""
+        """The publisher is disconnected."""
         self._mark_degraded(reason)
 
     def on_live_batch(self, number: int, payload: bytes) -> None:

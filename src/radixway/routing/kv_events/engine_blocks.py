@@ -52,7 +52,7 @@ _BlockNames: TypeAlias = int | _UnalignedBlock
 
 @dataclass(slots=True, eq=False)
 class _OrphanedBlocks:
-    """Blocks of an unknown parent, and those removed meanwhile."""
+    """Blocks of an unknown parent, and those removed while waiting for it."""
 
     event: BlocksStored
     gone: list[int] = field(default_factory=list)
@@ -69,7 +69,7 @@ class EngineBlockTracker:
         counts: KvEventCounts,
         on_clear: Callable[[EngineBlockTracker], None],
     ) -> None:
-        """`on_clear`: called when all of it is gone; the index is for the caller to clear."""
+        """`on_clear`: called when all blocks are gone; the caller clears the index."""
         self.updates_index = False
         self._index = index
         self._slot = slot
@@ -115,7 +115,7 @@ class EngineBlockTracker:
                 self.clear_blocks()
 
     def clear_blocks(self) -> None:
-        """Clear all blocks: none is held, or what is held is unknown."""
+        """Clear all blocks: the engine holds none, or none that are known."""
         if self._names or self._orphaned:
             self._reset()
         self._on_clear(self)
@@ -130,13 +130,13 @@ class EngineBlockTracker:
         return set(self._names_in(tier))
 
     def check(self) -> None:
-        """Recompute what can be. Raises AssertionError in words."""
+        """Recompute all counts. Raises AssertionError with the difference."""
         assert self._seeds.keys() <= self._names.keys(), "a seed of a block that is not held"
         assert self._copies.keys() <= self._names.keys(), "copies of a block that is not held"
         assert all(self._copies.values()), "a block without a copy is held"
         assert len(self._orphaned) <= MAX_ORPHANS, "too many orphans"
         waiting = [orphan for orphans in self._orphans.values() for orphan in orphans]
-        assert all(orphan in waiting for orphan in self._orphaned.values()), "an orphan waits for nobody"
+        assert all(orphan in waiting for orphan in self._orphaned.values()), "an orphan waits for no parent"
 
     # What is stored.
 

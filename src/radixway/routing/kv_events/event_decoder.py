@@ -40,8 +40,8 @@ NumberOrBytes: TypeAlias = int | bytes
 class BlocksStored:
     """Consecutive blocks that the engine holds now.
 
-    `tokens` are those of all of them, packed (4 bytes each); empty where the engine only says that blocks it
-    has told of before are now in another tier too.
+    `tokens` are those of all of them, packed (4 bytes each); empty where the engine reports blocks again
+    because they are now in another tier too.
     """
 
     hashes: list[int]
@@ -210,7 +210,7 @@ def _to_stored_event(
 
 
 def _read_extra_keys(event: BlocksStored, extra_keys: list[list[Any] | None]) -> None:
-    """Return, by block, what its hash covers beside tokens and parent: adapter, salt, and so on."""
+    """Return, by block, what its hash covers besides tokens and parent: adapter, salt, and so on."""
     for at, keys in enumerate(extra_keys):
         others = [key for key in keys or () if key != event.lora]
         if at == 0 and event.parent is None:

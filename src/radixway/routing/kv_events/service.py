@@ -36,8 +36,8 @@ _WORST_FIRST = (
 class WorkerKvFeed:
     """A worker's followers, a data-parallel rank each, and its slot in the index.
 
-    While any of them is in doubt the index is told that the worker is not followed, knows none of its blocks,
-    and goes by our own decisions; the others go on, and the index hears of all they know when it is over.
+    While any of them is in doubt, the index treats the worker as not followed: it drops its blocks and goes
+    by our own decisions. The others continue, and the index gets all their blocks when that is over.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class WorkerKvFeed:
         )
 
     def stop_feed(self) -> None:
-        """The worker's events are heard no more."""
+        """Stop following the worker's events."""
         if self._followed:
             self._followed = False
             self._index.set_followed(self._slot, False)

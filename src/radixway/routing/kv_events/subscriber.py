@@ -19,7 +19,7 @@ _END = b"\xff" * 8
 _TURN_S = 0.002
 """Time for batches before the loop yields: sockets with data never block."""
 _UNREAD_BATCHES = 100_000
-_MAX_MESSAGE_BYTES = 256 * 2**20  # whoever sends more is cut off, and what it said is asked for again
+_MAX_MESSAGE_BYTES = 256 * 2**20  # larger messages close the connection; a replay follows
 _HEARTBEAT_MS = 5_000
 _RECONNECT_MS, _MAX_RECONNECT_MS = 100, 2_000
 _MAX_RETRY_S = 60.0
@@ -37,7 +37,7 @@ class KvEventSubscriber:
         replays: asyncio.Semaphore,
         timing: SubscriptionTimeouts,
     ) -> None:
-        """`settle`: called after the follower was told something. `replays`: how many may run at a time."""
+        """`settle`: called after the follower's state changed. `replays`: how many may run at a time."""
         self._address = address
         self._follower = follower
         self._settle = settle
@@ -56,7 +56,7 @@ class KvEventSubscriber:
             what = zmq.strerror(error.errno or 0)
             self._on_disconnected(f"cannot listen at {self._address.endpoint}: {what}")
         except Exception as error:
-            log.exception("following %s met a defect of the gateway", self._address.endpoint)
+            log.exception("following %s failed unexpectedly", self._address.endpoint)
             self._on_disconnected(f"following it failed: {error}")
         finally:
             if self._away is not None:
@@ -66,7 +66,7 @@ class KvEventSubscriber:
                 await asyncio.gather(self._replaying, return_exceptions=True)
 
     def verify_position(self) -> None:
-        """Ask whether what was heard is all there is, or again for what could not be had."""
+        """Check that no batch was missed, or request again what an earlier replay did not return."""
         self._notify_sequencer(self._follower.retry_replay)
         self._notify_sequencer(self._follower.verify_position)
 
@@ -125,7 +125,7 @@ class KvEventSubscriber:
     def _handle_frames(self, frames: list[bytes]) -> None:
         """Handle `[topic][number, 8 bytes big-endian][payload]`."""
         if len(frames) < 2 or len(frames[-2]) != 8:
-            log.warning("a message at %s is no batch of KV events", self._address.endpoint)
+            log.warning("a message from %s is not a batch of KV events", self._address.endpoint)
             return
         self._follower.on_live_batch(int.from_bytes(frames[-2], "big"), frames[-1])
 
@@ -180,7 +180,7 @@ class KvEventSubscriber:
         """Handle `[envelope …][number][payload]`, with or without a topic before the number; return True at
         the end."""
         if len(answer) < 2 or len(answer[-2]) != 8:
-            log.warning("an answer from %s is no batch of KV events", self._address.replay_endpoint)
+            log.warning("a replay from %s is not a batch of KV events", self._address.replay_endpoint)
             return False
         number, payload = answer[-2:]
         if number == _END:

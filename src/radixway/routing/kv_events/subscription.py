@@ -40,11 +40,11 @@ def publisher_addresses(section: KvEventsConfig) -> list[PublisherAddress]:
 
 
 class PublisherUnreachableError(ValueError):
-    """The worker publishes, but not where it could be heard from here; the message says why."""
+    """The worker publishes at an address that cannot be reached from here; the message says why."""
 
 
 def read_publisher_config(info: Mapping[str, Any], worker_url: str) -> KvEventsConfig | None:
-    """The publisher that a worker's `/server_info` tells of, as seen from here; None if of none.
+    """The publisher that a worker's `/server_info` names, as reachable from here; None if it names none.
 
     Raises PublisherUnreachableError.
     """
@@ -127,7 +127,7 @@ class SubscriptionTimeouts:
     """Seconds."""
 
     quiet_s: float = 5.0
-    """After so long without a message the publisher is asked whether that was all."""
+    """Silence after which a replay checks that no message was lost."""
     away_s: float = 5.0
     """A publisher that is away for longer may have lost everything."""
     silent_s: float = 5.0

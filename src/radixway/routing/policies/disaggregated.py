@@ -38,7 +38,7 @@ class PrefillSoonest(Policy):
 class LeastKvInUse(Policy):
     """Chooses the worker with the fewest tokens held and queued, this prompt's included::
 
-    held_tokens     KV of the requests in hand, their last blocks taken as full
+    held_tokens     KV of the requests in flight, their last blocks counted as full
     queued_tokens   prefills of its own that it has before it
     cost            held_tokens + queued_tokens + the prompt, of the worker's KV where everybody's is known
     """

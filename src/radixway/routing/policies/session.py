@@ -37,7 +37,7 @@ class SessionBindings:
         return self._sessions[worker]
 
     def bind_session(self, session: str, worker: Worker, now: float) -> None:
-        """The session is at `worker` from now on. Whatever has had its time, or is too much, goes."""
+        """Bind `session` to `worker` from `now` on. Drops expired sessions, and the oldest over the limit."""
         key = session_key(session)
         self._release(key)
         self._bound[key] = (worker, now + self._ttl_s)

@@ -46,7 +46,7 @@ class EngineConstants:
     """Requests in prefill or decode at most."""
 
     def __post_init__(self) -> None:
-        """Raises ValueError for an engine that cannot be."""
+        """Raises ValueError for impossible constants."""
         for constant in fields(self):
             value = getattr(self, constant.name)
             minimum = 1 if constant.name in ("step_tokens", "max_running") else 0
@@ -124,7 +124,7 @@ class BlockCache:
         return True
 
     def insert_blocks(self, blocks: Sequence[int]) -> None:
-        """`blocks`, for which there is room, have been computed."""
+        """Insert computed `blocks`, whose space is reserved."""
         new = []
         for block in blocks:
             self._reserved -= 1
@@ -151,9 +151,9 @@ class BlockCache:
                 uses[block] -= 1
 
     def check(self, running: Iterable[tuple[Sequence[int], int]]) -> None:
-        """Recompute every account from the running requests' blocks in use and the room kept for them.
+        """Recompute every count from the running requests' blocks in use and those reserved for them.
 
-        Raises AssertionError in words.
+        Raises AssertionError with the difference.
         """
         uses: Counter[int] = Counter()
         reserved = 0
@@ -161,10 +161,10 @@ class BlockCache:
             uses.update(blocks)
             reserved += blocks_reserved
         assert uses == self._uses, "the blocks in use are not those of the running requests"
-        assert reserved == self._reserved, "the room reserved is not what the running requests were promised"
+        assert reserved == self._reserved, "the reserved blocks are not those of the running requests"
         assert not self._uses.keys() & self._idle.keys(), "a block is both in use and idle"
         total = len(self._uses) + len(self._idle) + self._reserved
-        assert total <= self._capacity, f"{total} blocks are held or promised, of {self._capacity}"
+        assert total <= self._capacity, f"{total} blocks are used or reserved, of {self._capacity}"
 
     def _evict_blocks(self) -> None:
         gone = []
@@ -185,7 +185,7 @@ class SimulatedRequest:
     cached_tokens: int = 0
     left_to_prefill: int = 0
     reserved_blocks: int = 0
-    """Blocks beside those of its prompt: the last, partial one and the answer's."""
+    """Blocks besides those of its prompt: the last, partial one and the answer's."""
     filled: int = 0
     first_token: float = 0.0
     finished: float = 0.0
@@ -268,7 +268,7 @@ class EngineModel:
             self._plan_step()
 
     def check(self) -> None:
-        """Recompute every account. Raises AssertionError in words."""
+        """Recompute every count. Raises AssertionError with the difference."""
         decoding = [job for _, _, job in self._decoding]
         for job in self._prefilling:
             assert job.left_to_prefill > 0, "a request whose prefill is over is still in prefill"

@@ -36,7 +36,7 @@ class SimulationTask(msgspec.Struct, kw_only=True):
     block_tokens: int
     """A block, where the trace does not say."""
     limit: int | None
-    """Only so many requests, the first ones."""
+    """Replay only this many requests, the first ones."""
     most_requests: int
     """A trace with more is refused."""
     memory_bytes: int
@@ -74,7 +74,7 @@ class SimulationQueueFullError(Exception):
 
 @dataclass(slots=True, eq=False)
 class SimulationJob:
-    """A simulation: asked for, under way, or over."""
+    """A simulation: queued, running or finished."""
 
     id: str
     name: str

@@ -54,7 +54,7 @@ class LoadExchange:
         self._on_the_way: deque[tuple[float, int, int, LoadShare]] = deque()
         """Arrival time, gateway, worker, load."""
         self._last_shares = [[LoadShare()] * len(gateway.workers) for gateway in gateways]
-        """By gateway and worker: the last load heard."""
+        """By gateway and worker: the last load received."""
         for number, gateway in enumerate(gateways):
             gateway.selector.ledger.on_step = self._listener(number, gateway)
 
@@ -86,7 +86,7 @@ _TEXT_OFFSET = 0xE000
 
 @dataclass(frozen=True, slots=True)
 class SimulationSettings:
-    """Parameters of a simulation beside the trace and the policy."""
+    """Parameters of a simulation besides the trace and the policy."""
 
     workers: int = 8
     kv_tokens: int = 2_000_000
@@ -218,14 +218,14 @@ class TraceSimulation:
         return self._outcome
 
     def check(self) -> None:
-        """Check every count, here and in the parts. Raises AssertionError in words."""
+        """Check every count, here and in the parts. Raises AssertionError with the difference."""
         for gateway in self._gateways:
             gateway.selector.index.check()
         for number, feed in enumerate(self._feeds):
             feed.engine.check()
             in_hand = sum(gateway.workers[number].load.requests for gateway in self._gateways)
             running = feed.engine.running
-            assert in_hand == running, f"{in_hand} in hand for {running} running"
+            assert in_hand == running, f"{in_hand} requests in flight, {running} running"
 
     def _add_engine(self) -> None:
         setting = self._setting

@@ -1,4 +1,4 @@
-"""Traces in Mooncake's format: what was asked when, with the prompts' blocks by number and no text.
+"""Traces in Mooncake's format: requests by time, with the prompts' blocks by number and no text.
 
 One JSON object a line (the file may be gzipped)::
 

@@ -50,7 +50,7 @@ _KINDS: Mapping[ErrorKind, str] = {
     "unreachable": "a network error",
     "unwell": "a health check that fails",
 }
-"""Error kinds in words for clients, without addresses."""
+"""Error kinds as clients see them, without addresses."""
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -111,7 +111,7 @@ class AdmissionController:
         prompt = self._read_prompt(request, candidates)
         if not isinstance(prompt, RoutingRequest):
             prompt = await prompt
-            candidates = self._ready_workers(request)  # much may have happened meanwhile
+            candidates = self._ready_workers(request)  # workers may have changed while it waited
             if not candidates:
                 raise self._no_candidate_error(request)
         if prompt.source in _COUNTED:
@@ -136,7 +136,7 @@ class AdmissionController:
         return tuple(worker for worker in found if tenancy.may_use_worker(worker.pools, worker.models))
 
     def assign_copy(self, request: Request, first: WorkerAssignment) -> WorkerAssignment | None:
-        """A place for a copy of `request` at another healthy worker, if one has room at once."""
+        """Return an assignment for a copy of `request` at another healthy worker with capacity, or None."""
         prompt, models = first.choice.request, first.worker.models[:1]
         others = [
             worker
@@ -145,7 +145,7 @@ class AdmissionController:
             and worker.answers_alone
             and worker.name not in request.routing.failed_workers
             and not worker.breaker.tripped
-            and worker.models[:1] == models  # the body names one of them where it asked for any
+            and worker.models[:1] == models  # the body names one of them if it named none
         ]
         free = self._with_capacity(others, prompt) if self._limits.on else others
         return self._assign_from(request, prompt, free) if free else None

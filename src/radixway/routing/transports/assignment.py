@@ -67,7 +67,7 @@ class PairAssigner:
     ) -> Sequence[Worker]:
         """Return the `candidates` that need no pair, or for which a ready worker can prefill.
 
-        With `prompt`: somebody who has room for it. With `tenancy`: somebody that the tenant may use.
+        With `prompt`: prefill workers with capacity for it. With `tenancy`: those that the tenant may use.
         """
         if not self._registry.has_decode_only() or all(worker.answers_alone for worker in candidates):
             return candidates

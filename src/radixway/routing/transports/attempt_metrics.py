@@ -132,7 +132,7 @@ class MeasuredStream(MeteredChunks):
 
     async def aclose(self) -> None:
         if self._outcome == "left" and self._last and b"[DONE]" in self._last[-1]:
-            self._outcome = "answered"  # whoever read it knew that nothing would follow
+            self._outcome = "answered"  # its reader knew that nothing would follow
         await super().aclose()
 
     def _note_chunk(self, chunk: bytes) -> None:

@@ -129,7 +129,7 @@ class RequestDispatcher:
         return reply
 
     def _settle_model(self, request: Request, worker: Worker) -> None:
-        """Set the model that the worker is asked for, within the tenant's."""
+        """Set the model to request from the worker, among the tenant's."""
         tenancy, models = request.caller.policy, worker.models
         if tenancy is not None and tenancy.models is not None:
             models = tuple(model for model in models if tenancy.allows_model(model))
@@ -141,11 +141,11 @@ class RequestDispatcher:
             request.routing.resolved_model = request.model or first
 
     async def _assign_worker(self, request: Request) -> tuple[WorkerAssignment, GatewayError | None]:
-        """A place in the pool of the model asked for, or of the first fallback that has one.
+        """Return a worker of the requested model's pool, or of the first fallback with a free one.
 
-        With a fallback's place comes what the model's own pool said; the request asks for the fallback then.
+        With a fallback comes the error of the model's own pool; the request then names the fallback.
 
-        Raises what the model's own pool said when there is none.
+        Raises the error of the model's own pool if there is none.
         """
         requested = request.model
         refusal: ModelNotServedError | NoWorkersError | OverloadedError | None = None
@@ -172,7 +172,7 @@ class RequestDispatcher:
     async def _send_assigned(self, request: Request, place: WorkerAssignment) -> Reply:
         if place.prefill is not None:
             return await self._handover.send_to_pair(request, place.prefill, place)
-        if place.worker.dialect is not None:  # whatever its role: it may obey what it is told
+        if place.worker.dialect is not None:  # in any role: it may act on a client's transfer fields
             request = strip_transfer_fields(request)
         return await self._send_attempt(request, place.worker, place.lease)
 

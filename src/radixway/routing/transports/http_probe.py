@@ -22,7 +22,7 @@ from radixway.routing.worker import ServerInfo
 class HttpProbe:
     """`/health` where there is one, `/v1/models` otherwise; capacity, KV events from `/server_info`.
 
-    Where its tokenizer lies is said there too, and in vLLM's `root` of a model; adapters have a `parent`.
+    The tokenizer's path is there too, or in vLLM's `root` of a model; adapters have a `parent`.
     """
 
     def __init__(self, transport: HttpTransport, timeout_s: float) -> None:
@@ -66,7 +66,7 @@ class HttpProbe:
             tokenizer_path=_nonempty_text(info.get("tokenizer_path"))
             or _nonempty_text(info.get("model_path"))
             or _nonempty_text(root),
-            tokenizes=status == 405,  # it is there, for POST
+            tokenizes=status == 405,  # it exists, for POST
             engine=_nonempty_text(info.get("engine")),
             weight_version=await self._fetch_weight_version(worker, info),
             role=_engine_role(info),
@@ -135,7 +135,7 @@ class EngineMetricsPoller:
         self._asking = asyncio.Lock()
 
     async def poll_workers(self) -> None:
-        """Ask all that can answer, unless that was done a moment ago. One that is late tells nothing."""
+        """Read the metrics of all ready workers, unless they are recent. A late worker's are left out."""
         async with self._asking:
             if self._clock() < self._polled_at + _GOOD_FOR_S:
                 return

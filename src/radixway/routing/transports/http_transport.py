@@ -128,7 +128,7 @@ class HttpTransport:
                 packed = next((value for name, value in headers if name == b"content-encoding"), None)
                 detail = str(error)
                 if packed is not None:
-                    detail += f"; it is compressed ({packed.decode('latin-1')}), which was not asked for"
+                    detail += f"; it is compressed ({packed.decode('latin-1')}), which was not requested"
                 raise WorkerFailedError(worker.name, error.kind, detail) from error
             if isinstance(error, OSError):
                 detail = explain_connection_error(error, _CONNECT_S)[1]
@@ -244,7 +244,7 @@ def _check_complete(body: bytes) -> None:
 def _build_request(request: Request, worker: Worker, target: _WorkerTarget, via: bytes) -> bytes:
     headers = b"".join([b"%b: %b\r\n" % header for header in request.headers])
     trace = request.journal.trace
-    if trace is not None:  # called as soon as the worker is counted among those asked, so that is its number
+    if trace is not None:  # called once the worker is in `attempted_workers`, so its length is the number
         headers += trace.propagation_lines(len(request.routing.attempted_workers))
     if worker.api_key:
         headers += b"authorization: Bearer %b\r\n" % worker.api_key.encode()

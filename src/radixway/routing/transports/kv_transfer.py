@@ -67,7 +67,7 @@ _read_shape = msgspec.json.Decoder(_SplitFields).decode
 
 
 def strip_transfer_fields(request: Request) -> Request:
-    """The request for one worker alone, without what a client says of transfers: it would be obeyed."""
+    """Return the request for one worker alone, without a client's transfer fields, which it would act on."""
     try:
         transfer = _read_transfer(request.raw)
     except (msgspec.DecodeError, UnicodeDecodeError):

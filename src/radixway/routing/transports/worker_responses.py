@@ -1,4 +1,4 @@
-"""Read workers' answers: bounded bodies, headers for the client, weight versions, errors in words."""
+"""Read workers' answers: bounded bodies, headers for the client, weight versions, error messages."""
 
 import re
 import socket
