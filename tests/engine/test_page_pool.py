@@ -37,10 +37,10 @@ def test_the_check_finds_lost_doubled_and_foreign_pages() -> None:
 
 def test_a_request_goes_on_in_neighbouring_pages_while_others_do_too() -> None:
     pool = PagePool(100)
-    requests = [pool.allocate_pages(4, room=8) for _ in range(4)]
+    requests = [pool.allocate_pages(4, skip=8) for _ in range(4)]
     for _ in range(8):
         for pages in requests:
-            pages.extend(pool.allocate_pages(1, after=pages[-1], room=8))
+            pages.extend(pool.allocate_pages(1, after=pages[-1], skip=8))
     for pages in requests:
         assert pages.tolist() == list(range(pages[0], pages[0] + 12))
     pool.check(*requests)
@@ -50,13 +50,13 @@ def test_a_pool_without_neighbours_is_handed_out_to_the_last_page() -> None:
     pool = PagePool(20)
     everything = pool.allocate_pages(20)
     pool.free_pages(everything[::3])
-    scattered = pool.allocate_pages(7, after=everything[0], room=8)
+    scattered = pool.allocate_pages(7, after=everything[0], skip=8)
     assert sorted(scattered) == sorted(everything[::3])
     assert pool.num_free == 0
 
 
 def test_pages_that_are_held_from_the_start_are_not_handed_out() -> None:
-    pool = PagePool(6, held=[2, 5, 6])
+    pool = PagePool(6, allocated=[2, 5, 6])
     assert sorted(pool.allocate_pages(3)) == [1, 3, 4]
     pool.check([2, 5, 6], [1, 3, 4])
 

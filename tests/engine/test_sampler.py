@@ -284,7 +284,7 @@ def test_the_cut_is_right_however_wide_the_nucleus_is(
     generator = torch.Generator().manual_seed(seed)
     scores = torch.randn(len(cuts), 200, generator=generator) * spread
     requests = [request(top_k=k, top_p=p) for k, p in cuts]
-    lowest = sampler._lowest_kept(scores, requests, width=8)
+    lowest = sampler._cutoff_score(scores, requests, width=8)
     for row, (k, p) in enumerate(cuts):
         chances = scores[row].sort(descending=True).values.softmax(-1).cumsum(-1)
         if (chances - p).abs().min() < 1e-5:

@@ -77,11 +77,11 @@ def test_predictions_last_until_events_are_due_and_assumptions_until_the_cache_i
     followed, silent = index.add_slot(), index.add_slot()
     index.set_followed(followed, True)
     index.set_capacity(silent, 3)
-    index.predict_blocks(followed, [1, 2], 0.0, told=True)
-    index.predict_blocks(silent, [1, 2], 0.0, told=True)
+    index.predict_blocks(followed, [1, 2], 0.0, tokenized=True)
+    index.predict_blocks(silent, [1, 2], 0.0, tokenized=True)
     assert index.match_prefix([1, 2], 4.0).device == {followed: 2, silent: 2}
     assert index.match_prefix([1, 2], 6.0).device == {silent: 2}
-    index.predict_blocks(silent, [7, 8], 7.0, told=True)
+    index.predict_blocks(silent, [7, 8], 7.0, tokenized=True)
     assert index.match_prefix([1, 2], 7.0).device == {silent: 1}
     assert index.match_prefix([7, 8], 7.0).device == {silent: 2}
 
@@ -90,7 +90,7 @@ def test_a_followed_worker_is_assumed_to_hold_blocks_that_its_events_do_not_spea
     index = BlockIndex(predicted_s=5.0)
     slot = index.add_slot()
     index.set_followed(slot, True)
-    index.predict_blocks(slot, [1, 2], 0.0, told=False)
+    index.predict_blocks(slot, [1, 2], 0.0, tokenized=False)
     assert index.match_prefix([1, 2], 1e6).device == {slot: 2}
 
 
@@ -130,7 +130,7 @@ class IndexMachine(RuleBasedStateMachine):
 
     @rule(number=st.integers(0, WORKERS - 1), blocks=a_chain)
     def send(self, number, blocks):
-        self.index.predict_blocks(self.slots[number], blocks, self.now, told=True)
+        self.index.predict_blocks(self.slots[number], blocks, self.now, tokenized=True)
         self.sent[number].append((self.now, blocks))
 
     @rule(number=st.integers(0, WORKERS - 1))

@@ -103,7 +103,7 @@ def test_few_uncached_tokens_are_prefilled_where_they_are_decoded(cached_blocks,
     fleet = Fleet(decode=1, by_expected_time=False)
     cached = list(range(1, cached_blocks + 1))
     if cached:
-        fleet.selector.index.predict_blocks(fleet.decode[0].slot, cached, fleet.clock(), told=True)
+        fleet.selector.index.predict_blocks(fleet.decode[0].slot, cached, fleet.clock(), tokenized=True)
     request = prompt(*cached, *range(1000, 1000 + more_blocks), model="m")
     choice = fleet.pick(request)
     assert choice.weighed.uncached_tokens == request.tokens - 16 * cached_blocks
@@ -112,7 +112,7 @@ def test_few_uncached_tokens_are_prefilled_where_they_are_decoded(cached_blocks,
 
 def test_what_prefill_workers_hold_says_nothing_of_decode_workers():
     fleet = Fleet(prefill=2, decode=2, by_expected_time=False)
-    fleet.selector.index.predict_blocks(fleet.prefill[1].slot, list(LONG), fleet.clock(), told=True)
+    fleet.selector.index.predict_blocks(fleet.prefill[1].slot, list(LONG), fleet.clock(), tokenized=True)
     choice = fleet.pick(long_prompt())
     assert choice.weighed.uncached_tokens == 4804
     assert choice.prefills.worker is fleet.prefill[1]
@@ -136,7 +136,7 @@ def test_the_prefill_worker_is_chosen_by_queue_and_cached_prefix():
 def test_the_decode_worker_is_chosen_by_the_kv_in_use_and_not_by_its_cache():
     fleet = Fleet(decode=2, by_expected_time=False)
     holder, other = fleet.decode
-    fleet.selector.index.predict_blocks(holder.slot, list(range(1, 101)), fleet.clock(), told=True)
+    fleet.selector.index.predict_blocks(holder.slot, list(range(1, 101)), fleet.clock(), tokenized=True)
     fleet.selector.ledger.reserve(holder, prompt(*range(5000, 5010)), prefills=False)
     choice = fleet.pick(long_prompt())
     assert choice.answers.worker is other
@@ -170,21 +170,21 @@ def test_without_a_prefill_worker_decode_workers_do_it_themselves():
 
 
 def test_a_request_that_cannot_be_split_is_not_split():
-    choice = Fleet(by_expected_time=False).pick(long_prompt(), whole="it asks for several answers")
+    choice = Fleet(by_expected_time=False).pick(long_prompt(), alone_reason="it asks for several answers")
     assert choice.prefills is None and choice.reason == "it asks for several answers"
 
 
 def test_sglangs_decode_workers_never_prefill():
     fleet = Fleet(dialect="sglang")
-    choice = fleet.pick(prompt(1, model="m"), whole="it asks for several answers")
-    assert choice.prefills is not None and choice.reason == "nobody answers alone"
+    choice = fleet.pick(prompt(1, model="m"), alone_reason="it asks for several answers")
+    assert choice.prefills is not None and choice.reason == "no worker answers alone"
     assert choice.weighed.alone_s is None
 
 
 def test_workers_that_do_both_answer_alone_what_is_short():
     fleet = Fleet(dialect="sglang", both=1, by_expected_time=False)
     request = prompt(1, 2, 3, model="m")
-    fleet.selector.index.predict_blocks(fleet.both[0].slot, [1, 2], fleet.clock(), told=True)
+    fleet.selector.index.predict_blocks(fleet.both[0].slot, [1, 2], fleet.clock(), tokenized=True)
     assert names(fleet.pick(request)) == (None, "a0")
     assert names(fleet.pick(long_prompt()))[0] is not None
 

@@ -115,5 +115,5 @@ class Agents:
 
 
 def new_agents(store: TrajectoryStore | None = None, name: str = "s") -> Agents:
-    book = SessionRegistry(TrajectoryStore() if store is None else store, most=10, idle_s=60)
+    book = SessionRegistry(TrajectoryStore() if store is None else store, max_sessions=10, idle_s=60)
     return Agents(book.create_session(name, 0.0))

@@ -64,7 +64,7 @@ def test_replies_of_any_kind_are_read_joined_and_cut(one, two, count, with_logpr
 def test_events_of_any_kind_are_added_up(events):
     attempt, passed = GenerateAttempt(), None
     for event in events:
-        before = attempt.whole
+        before = attempt.reply
         whole = fuller_reply(before, attempt.add_event(event))
         if passed is not None:
             reply_delta(whole, passed)

@@ -21,7 +21,7 @@ def record(store: TrajectoryStore, session: str, prompt: list[int], made: list[i
 
 
 def ids(store: TrajectoryStore, text: str, session: str) -> list[int]:
-    found = store.match_prefix(text, session, whole=True)
+    found = store.match_prefix(text, session, hidden=True)
     assert not found.ambiguous
     return store.token_ids(found).tolist()
 

@@ -146,7 +146,7 @@ def test_a_session_finds_its_own_records(recordings):
         text = recorded.text(len(recorded.ids))
         if not text or not is_readable(text):
             continue
-        found = store.match_prefix(text.decode(), number, whole=True)
+        found = store.match_prefix(text.decode(), number, hidden=True)
         told = store.trajectory(found)
         assert not found.ambiguous or found.tokens != len(recorded.ids)
         if found.tokens == len(recorded.ids) and PIECES[recorded.ids[-1]]:
@@ -188,7 +188,7 @@ def test_a_text_may_leave_out_a_stop_token_or_spell_it():
     given_ = TokenSegment.from_labels([2, 0, SPECIAL], b"aba", [0, -1, -2], ((1, prompt), (3, made)))
     store.release_hold(store.insert(given_))
     assert list(store.token_ids(store.match_prefix("aba"))) == [2, 0], "a prefix to go on from"
-    assert list(store.token_ids(store.match_prefix("aba", whole=True))) == [2, 0, SPECIAL], (
+    assert list(store.token_ids(store.match_prefix("aba", hidden=True))) == [2, 0, SPECIAL], (
         "a whole trajectory"
     )
     assert list(store.token_ids(store.match_prefix("aba<s>"))) == [2, 0, SPECIAL]
@@ -202,7 +202,7 @@ def test_a_text_may_leave_out_a_stop_token_or_spell_it():
         ((1, prompt), (3, made), (4, prompt), (5, made)),
     )
     store.release_hold(store.insert(longer))
-    assert list(store.token_ids(store.match_prefix("abab", whole=True))) == longer.ids.tolist()
+    assert list(store.token_ids(store.match_prefix("abab", hidden=True))) == longer.ids.tolist()
     assert list(store.token_ids(store.match_prefix("aba<s>b<s>a"))) == longer.ids.tolist()
     store.check()
 

@@ -73,7 +73,7 @@ def trajectory_routes(tries: TrieRegistry | None, tokenizer_of: TokenizerOf) -> 
             message = "nothing is recorded: start with --trajectories or trajectories.enabled"
             raise GatewayError(message, status=404, code="trajectories_off")
         trie = await tries.trie_for(body.model)
-        found = trie.store.match_prefix(text, body.session_id, whole=True)
+        found = trie.store.match_prefix(text, body.session_id, hidden=True)
         trie.count_lookup(found)
         try:
             retrieval = TokenRetrieval(trie.store, text, found, trie.encoder)

@@ -15,10 +15,10 @@ def warn_unshared_state(config: Config, *, records: bool) -> list[str]:
     """
     scale = config.scale
     several = (scale.sync, scale.limits, scale.gateways) != (None, None, None)
-    told = list(_unshared_state(config, records=records)) if several else []
-    for sentence in told:
+    sentences = list(_unshared_state(config, records=records)) if several else []
+    for sentence in sentences:
         log.warning("several gateways: %s", sentence)
-    return told
+    return sentences
 
 
 def _unshared_state(config: Config, *, records: bool) -> Iterator[str]:

@@ -233,8 +233,8 @@ def _make_decode_group(
     width = -(-tails[-1].tokens // page_size)
     table = np.zeros((len(tails), width), dtype=np.int64)
     for row, (pages, tokens) in zip(table, tails, strict=True):
-        held = -(-tokens // page_size)
-        row[:held] = pages[:held]
+        num_pages = -(-tokens // page_size)
+        row[:num_pages] = pages[:num_pages]
     beyond = np.arange(width * page_size) >= np.array([tail.tokens for tail in tails])[:, None]
     mask = None
     if beyond.any():

@@ -18,7 +18,7 @@ class CommandQueue:
         self._tasks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._closed = False
-        self._asked: set[Future[object]] = set()
+        self._pending: set[Future[object]] = set()
 
     def __len__(self) -> int:
         return self._tasks.qsize()
@@ -51,18 +51,18 @@ class CommandQueue:
         with self._lock:
             if self._closed:
                 raise EngineStoppedError("the engine is not running")
-            self._asked.add(future)  # type: ignore[arg-type]
+            self._pending.add(future)  # type: ignore[arg-type]
             self._tasks.put(task)
         try:
             return future.result()
         finally:
             with self._lock:  # `close_queue` may be looking through them
-                self._asked.discard(future)
+                self._pending.discard(future)
 
     def close_queue(self) -> None:
         """Close the queue; waiting callers get an error."""
         with self._lock:
             self._closed = True
-            waiting = [future for future in self._asked if not future.done()]
+            waiting = [future for future in self._pending if not future.done()]
         for future in waiting:
             future.set_exception(EngineStoppedError("the engine was stopped"))

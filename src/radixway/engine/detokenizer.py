@@ -45,7 +45,7 @@ class StopStringMatcher:
         self.matched: str | None = None
         self._stops = tuple(stops)
         self._include = include
-        self._held = ""
+        self._pending = ""
         self._early = 0
         """Stop strings that end within this much of what is held do not count."""
 
@@ -55,7 +55,7 @@ class StopStringMatcher:
         """
         if self.matched is not None:
             return ""
-        text = self._held + text
+        text = self._pending + text
         if early:
             self._early = len(text)
         found = [
@@ -65,17 +65,17 @@ class StopStringMatcher:
         ]
         if found:
             end, start, self.matched = min(found)
-            self._held = ""
+            self._pending = ""
             return text[: end if self._include else start]
         decided = min([len(text), *(partial_match_start(text, stop) for stop in self._stops)])
-        self._held = text[decided:]
+        self._pending = text[decided:]
         self._early = max(0, self._early - decided)
         return text[:decided]
 
     def flush(self) -> str:
         """The text that turned out to be no stop string."""
-        held, self._held = self._held, ""
-        return held
+        pending, self._pending = self._pending, ""
+        return pending
 
 
 class DetokenizedStream:

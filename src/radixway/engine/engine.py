@@ -144,9 +144,9 @@ class Engine:
         """Drop every cached prefix. False (and nothing dropped) while requests are using some of it."""
         return self._call_on_thread(self._core.flush_cache)
 
-    def cached_prefixes(self, most: int, most_levels: int) -> list[CachedPrefix]:
-        """List the `most` prefixes in the cache that were used most, at most `most_levels` deep."""
-        return self._call_on_thread(partial(self._core.scheduler.cache.list_prefixes, most, most_levels))
+    def cached_prefixes(self, limit: int, max_levels: int) -> list[CachedPrefix]:
+        """List the `limit` prefixes in the cache that were used most, at most `max_levels` deep."""
+        return self._call_on_thread(partial(self._core.scheduler.cache.list_prefixes, limit, max_levels))
 
     def pause_generation(self, mode: PauseMode) -> None:
         """Compute nothing until `resume_generation`; `mode` decides about running requests."""

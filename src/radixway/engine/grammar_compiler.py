@@ -151,9 +151,9 @@ class GrammarCompiler:
             message = "constraints need the llguidance package: pip install 'radixway[engine]'"
             raise GrammarUnavailableError(message) from error
         length = len(constraint.source) + len(constraint.whitespace)
-        most = MAX_SOURCE_CHARACTERS[constraint.kind]
-        if length > most:
-            raise InvalidGrammarError(f"it has {length} characters; at most {most} are taken")
+        limit = MAX_SOURCE_CHARACTERS[constraint.kind]
+        if length > limit:
+            raise InvalidGrammarError(f"it has {length} characters; at most {limit} are taken")
         vocabulary = self._read_vocabulary()
         began = time.thread_time()
         limits = LLParserLimits(max_grammar_size=200_000, verbose_errors=False)

@@ -66,7 +66,7 @@ class _DownloadMeter:
             "bytes": f"downloading {model}: {decimal(sum(missing))}",
             "files": f"downloading {model}: {len(missing)} file{'s' * (len(missing) > 1)}",
         }
-        self._told = {"bytes": 0.0, "files": 0.0}
+        self._reported = {"bytes": 0.0, "files": 0.0}
         for name in self._names.values():
             progress(name, 0.0)
 
@@ -75,8 +75,8 @@ class _DownloadMeter:
         with self._lock:
             total = self._totals[unit]
             share = min(1.0, done / total) if total else 1.0
-            if share >= min(1.0, self._told[unit] + 0.01) and share > self._told[unit]:
-                self._told[unit] = share
+            if share >= min(1.0, self._reported[unit] + 0.01) and share > self._reported[unit]:
+                self._reported[unit] = share
                 self._progress(self._names[unit], share)
 
     def mark_finished(self) -> None:

@@ -184,8 +184,8 @@ class KVCacheManager:
                 if self._observer is not None:
                     self._observer.on_removed(part.ids)
         last = request.pages[-1] if request.pages else 0
-        room = self.count_pages(RESERVED_TAIL_TOKENS)
-        request.pages.extend(self.pool.allocate_pages(missing, after=last, room=room))
+        reserved = self.count_pages(RESERVED_TAIL_TOKENS)
+        request.pages.extend(self.pool.allocate_pages(missing, after=last, skip=reserved))
         return True
 
     def insert_pages(self, request: EngineRequest) -> None:
@@ -224,9 +224,9 @@ class KVCacheManager:
         request.pages = array("i")
         request.num_computed_tokens = request.num_shared_tokens = 0
 
-    def list_prefixes(self, most: int, most_levels: int) -> "list[CachedPrefix]":
-        """List the `most` cached prefixes that were used most, each after the one it continues."""
-        shown = outline(self._tree, most, most_levels)
+    def list_prefixes(self, limit: int, max_levels: int) -> "list[CachedPrefix]":
+        """List the `limit` cached prefixes that were used most, each after the one it continues."""
+        shown = outline(self._tree, limit, max_levels)
         salt = secrets.token_bytes(16)
         return [
             CachedPrefix(

@@ -25,15 +25,15 @@ MAX_LOGITS = 2**23
 def token_logprobs(
     raw: Tensor,
     tokens: Sequence[int],
-    most: Sequence[int],
+    counts: Sequence[int],
     named: Sequence[tuple[int, ...]],
     *,
     ranked: bool = False,
 ) -> list[TokenLogprob]:
     """The log-probabilities of `tokens`, one for each row of the `raw` logits [n, vocabulary] (float32).
 
-    Also of the `most` most likely ones in its place, and of those `named`. `ranked`: count what is likelier,
-    which takes as long as the softmax.
+    Also of the `counts` most likely ones in its place, and of those `named`. `ranked`: count what is
+    likelier, which takes as long as the softmax.
     """
     logprobs = raw.log_softmax(-1)
     index = torch.tensor(tokens, device=raw.device)[:, None]
@@ -41,7 +41,7 @@ def token_logprobs(
     ranks = [0] * len(tokens)
     if ranked:
         ranks = ((logprobs > own).sum(-1, dtype=torch.int32) + 1).tolist()
-    width = min(max(most), raw.shape[1])
+    width = min(max(counts), raw.shape[1])
     values, ids = (
         (part.tolist() for part in logprobs.topk(width))
         if width
@@ -56,7 +56,7 @@ def token_logprobs(
             token, logprob, tuple(zip(ids[row][:k], values[row][:k], strict=True)), chosen[row], rank
         )
         for row, (token, (logprob,), k, rank) in enumerate(
-            zip(tokens, own.tolist(), most, ranks, strict=True)
+            zip(tokens, own.tolist(), counts, ranks, strict=True)
         )
     ]
 

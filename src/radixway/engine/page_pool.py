@@ -33,14 +33,14 @@ class PagePool:
     Page 0 belongs to nobody: it pads tables to a common length.
     """
 
-    def __init__(self, total: int, held: Collection[int] = ()) -> None:
-        """`held`: pages that somebody has from the start."""
+    def __init__(self, total: int, allocated: Collection[int] = ()) -> None:
+        """`allocated`: pages that somebody has from the start."""
         if total < 1:
             raise ValueError(f"a pool has at least one page, not {total}")
         self.total = total
         self._free = FreeRunIndex()
         before = 0
-        for page in (*sorted(held), total + 1):
+        for page in (*sorted(allocated), total + 1):
             if before + 1 < page:
                 self._free.add_run(before + 1, page)
             before = page
@@ -50,10 +50,10 @@ class PagePool:
         """Pages that are not allocated."""
         return self._free.count
 
-    def allocate_pages(self, count: int, *, after: int = 0, room: int = 0) -> "array[int]":
+    def allocate_pages(self, count: int, *, after: int = 0, skip: int = 0) -> "array[int]":
         """Allocate `count` pages, which the caller must have seen to be free.
 
-        They follow the page `after` if that can be. Otherwise they come from the longest free run, `room`
+        They follow the page `after` if that can be. Otherwise they come from the longest free run, `skip`
         pages from its beginning, so that those who have what lies before it can go on there.
         """
         if count > self.num_free:
@@ -64,7 +64,7 @@ class PagePool:
         while missing := count - len(pages):
             start = self._free.longest_run()
             length = self._free.run_length(start)
-            skipped = max(0, min(room, (length - missing) // 2))
+            skipped = max(0, min(skip, (length - missing) // 2))
             pages.extend(self._free.take_from_run(start, skipped, min(missing, length)))
         return pages
 
@@ -80,9 +80,9 @@ class PagePool:
         if start < stop:
             self._free.add_run(start, stop)
 
-    def check(self, *held: Iterable[int]) -> None:
-        """Verify that every page is free or in exactly one of `held`: free + cached + in use = total."""
-        owned = np.fromiter((page for pages in held for page in pages), dtype=np.int64)
+    def check(self, *allocated: Iterable[int]) -> None:
+        """Verify that every page is free or in exactly one of `allocated`: free + cached + in use = total."""
+        owned = np.fromiter((page for pages in allocated for page in pages), dtype=np.int64)
         owners = np.bincount(owned, minlength=self.total + 1)
         owners[0] += 1
         for start, stop in self._free:

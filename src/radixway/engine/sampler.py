@@ -196,7 +196,7 @@ def _draw_tokens(scores: Tensor, requests: Sequence[EngineRequest]) -> list[int]
     vocabulary = scores.shape[1]
     cut = [row for row, r in enumerate(requests) if 0 < r.params.top_k < vocabulary or r.params.top_p < 1]
     if cut:
-        lowest = _lowest_kept(scores[cut], [requests[row] for row in cut])
+        lowest = _cutoff_score(scores[cut], [requests[row] for row in cut])
         scores[cut] = scores[cut].masked_fill_(scores[cut] < lowest, -torch.inf)
     if any(r.params.min_p > 0 for r in requests):
         scores.masked_fill_(scores < column(lambda r: r.params.min_p).log(), -torch.inf)
@@ -206,7 +206,7 @@ def _draw_tokens(scores: Tensor, requests: Sequence[EngineRequest]) -> list[int]
     return [min(token, scores.shape[1] - 1) for token in tokens]
 
 
-def _lowest_kept(scores: Tensor, requests: Sequence[EngineRequest], width: int = NUCLEUS_WIDTH) -> Tensor:
+def _cutoff_score(scores: Tensor, requests: Sequence[EngineRequest], width: int = NUCLEUS_WIDTH) -> Tensor:
     """Return the lowest score [n, 1] that top_k, then top_p keep. Ties are kept, so that nothing depends on
     the order of a sort.
     """
@@ -222,7 +222,7 @@ def _lowest_kept(scores: Tensor, requests: Sequence[EngineRequest], width: int =
         total = torch.where(k < vocabulary, total, scores.logsumexp(-1, True))
     chances = (best - total).exp()
     top_p = torch.tensor([r.params.top_p for r in requests], device=scores.device)[:, None]
-    kept = (chances.cumsum(-1) - chances < top_p) & (best >= kth)
-    if width < vocabulary and bool((kept[:, -1:] & (k > width)).any()):
-        return _lowest_kept(scores, requests, vocabulary)
-    return best.gather(1, (kept.sum(-1, keepdim=True) - 1).clamp(min=0))
+    in_nucleus = (chances.cumsum(-1) - chances < top_p) & (best >= kth)
+    if width < vocabulary and bool((in_nucleus[:, -1:] & (k > width)).any()):
+        return _cutoff_score(scores, requests, vocabulary)
+    return best.gather(1, (in_nucleus.sum(-1, keepdim=True) - 1).clamp(min=0))

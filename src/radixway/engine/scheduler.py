@@ -110,12 +110,12 @@ class Scheduler:
         self.free_sent_requests()
         self.cache.reset_prefix_cache()
 
-    def wait_for_load(self, most_s: float) -> None:
-        """Wait up to `most_s` seconds for a loading request, or else for pages that are being sent."""
-        for request in self.loading.poll_ready(most_s):
+    def wait_for_load(self, timeout_s: float) -> None:
+        """Wait up to `timeout_s` seconds for a loading request, or else for pages that are being sent."""
+        for request in self.loading.poll_ready(timeout_s):
             self._start_running(request)
-        if most_s and self.departing and not self.loading:
-            self.free_sent_requests(most_s)
+        if timeout_s and self.departing and not self.loading:
+            self.free_sent_requests(timeout_s)
 
     def free_sent_requests(self, wait_s: float = 0.0) -> None:
         """Free the pages of finished requests whose KV has been sent; waits up to `wait_s` for the first."""

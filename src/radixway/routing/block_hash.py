@@ -58,7 +58,7 @@ def hash_token_blocks(
 
 
 def hash_text_blocks(text: bytes, block_bytes: int, seed: int = _SEED) -> list[int]:
-    """The names of the whole blocks of a text, for prompts that nobody here can tokenize."""
+    """The names of the whole blocks of a text, for prompts without a tokenizer."""
     names: list[int] = []
     add = names.append
     digest = xxh3_64_intdigest

@@ -92,7 +92,7 @@ class _IndexedWorker:
     capacity: int
     """Blocks that it is assumed to hold where its events do not tell."""
     followed: bool = False
-    """Its events are heard, all of them."""
+    """The index follows all of its KV events."""
     assumed: RecentBlocks = field(default_factory=RecentBlocks)
     predicted: RecentBlocks = field(default_factory=RecentBlocks)
 
@@ -157,9 +157,9 @@ class BlockIndex:
     def add_blocks(self, slot: int, blocks: Iterable[int], tier: StorageTier = StorageTier.DEVICE) -> None:
         """The worker holds a copy of each of `blocks`, or one copy more."""
         layer, bit, shared = self._tiers[tier], 1 << slot, self._sharing()
-        held = layer.get
+        get_mask = layer.get
         for block in blocks:
-            mask = held(block, 0)
+            mask = get_mask(block, 0)
             if mask & bit:
                 more = self._more.setdefault((slot, tier), {})
                 more[block] = more.get(block, 0) + 1
@@ -191,15 +191,15 @@ class BlockIndex:
         worker.assumed, worker.predicted = RecentBlocks(), RecentBlocks()
 
     def predict_blocks(
-        self, slot: int, blocks: Sequence[int], now: float, *, told: bool, known: int = 0
+        self, slot: int, blocks: Sequence[int], now: float, *, tokenized: bool, known: int = 0
     ) -> None:
         """A prompt of `blocks` goes to the worker: it will hold them soon. `now`: monotonic seconds.
 
-        `told`: they are blocks that its events speak of, if they are followed; else they are our own names.
+        `tokenized`: the blocks are named as in its events; if not, they are names of our own.
         `known`: a match just made says that it holds so many of them.
         """
         worker, bit = self._workers[slot], 1 << slot
-        if worker.followed and told:
+        if worker.followed and tokenized:
             new = worker.predicted.touch_blocks(blocks[known:], now)
             self._predictions.append((now, slot))
         else:
@@ -240,11 +240,11 @@ class BlockIndex:
         return {block for block, mask in self._tiers[tier].items() if mask & bit}
 
     def check(self) -> None:
-        """Recompute what can be. Raises AssertionError in words."""
+        """Recompute all counts. Raises AssertionError with the difference."""
         enrolled = sum(1 << slot for slot in self._workers)
         for layer in (*self._tiers, self._guessed):
             for mask in layer.values():
-                assert mask, "a block that nobody holds is in the index"
+                assert mask, "a block without a holder is in the index"
                 assert not mask & ~enrolled, "a block is held by a worker that is not enrolled"
         for slot, worker in self._workers.items():
             supposed = {block for block, mask in self._guessed.items() if mask >> slot & 1}

@@ -15,7 +15,7 @@ from radixway.routing.worker import Worker, WorkerState
 class FleetBreakers:
     """Avoids workers whose breakers are open. Costs one check of a set while no worker has failed.
 
-    A worker behind an open breaker is asked last, not never: where every candidate's breaker is open, all of
+    A worker with an open breaker is tried last, not never: where every candidate's breaker is open, all of
     them are candidates, because a request that might succeed is not refused.
     """
 

@@ -44,7 +44,7 @@ class FleetMembership:
         self.changes: Counter[str] = Counter(appeared=0, drained=0, returned=0, vanished=0)
         """Counts of what sources changed."""
         self._registry = registry
-        self._said: dict[str, dict[str, DiscoveredWorker]] = {}
+        self._members: dict[str, dict[str, DiscoveredWorker]] = {}
         """By source, then by URL."""
         self._leaving: set[Worker] = set()
         """Named by no source any more, with requests in flight."""
@@ -52,8 +52,8 @@ class FleetMembership:
 
     def set_members(self, source: str, found: Iterable[DiscoveredWorker]) -> None:
         """Replace the workers that `source` names by `found`. One named twice drains if both say so."""
-        before, now = self._said.get(source, {}), _index_by_url(found)
-        self._said[source] = now
+        before, now = self._members.get(source, {}), _index_by_url(found)
+        self._members[source] = now
         for url, each in now.items():
             if each != before.get(url):
                 self._apply_member(url, each)
@@ -62,20 +62,20 @@ class FleetMembership:
 
     def add_member(self, source: str, found: DiscoveredWorker) -> None:
         """Add `found` to the workers that `source` names, or update it."""
-        said = self._said.setdefault(source, {})
+        members = self._members.setdefault(source, {})
         url = found.section.url
-        before, said[url] = said.get(url), found
+        before, members[url] = members.get(url), found
         if found != before:
             self._apply_member(url, found)
 
     def join_worker(self, source: str, section: WorkerSettings) -> Worker:
         """Add a worker named by `source`; it comes back even if an administrator drained it."""
-        self._said.setdefault(source, {})[section.url] = DiscoveredWorker(section)
+        self._members.setdefault(source, {})[section.url] = DiscoveredWorker(section)
         return self._register_worker(section)
 
     def remove_member(self, source: str, url: str) -> None:
         """Remove the worker at `url` from those that `source` names."""
-        if self._said.get(source, {}).pop(url, None) is not None:
+        if self._members.get(source, {}).pop(url, None) is not None:
             self._apply_absence(url)
 
     def drain_worker(self, worker: Worker) -> None:
@@ -90,7 +90,7 @@ class FleetMembership:
 
     def count_members(self) -> Mapping[str, int]:
         """Return the number of workers by source."""
-        return {source: len(found) for source, found in self._said.items()}
+        return {source: len(found) for source, found in self._members.items()}
 
     def check(self) -> None:
         """Check that leaving workers drain and have no source, and that each worker knows its sources."""
@@ -109,7 +109,7 @@ class FleetMembership:
             if worker is not None and worker.state is WorkerState.DRAINING:
                 self.changes["returned"] += 1
             self._register_worker(now.section)
-        elif worker is not None:  # one that drains as it is first heard of has nothing for us
+        elif worker is not None:  # a worker that drains when first reported is not added
             self._leaving.discard(worker)
             self._note_sources(worker)
             if self._is_drained_by_all(url):
@@ -122,7 +122,7 @@ class FleetMembership:
         self._note_sources(worker)
         if known is None:
             self.changes["appeared"] += 1
-            log.info("worker %s is there, as %s says", worker.name, ", ".join(worker.sources))
+            log.info("worker %s joined: reported by %s", worker.name, ", ".join(worker.sources))
         return worker
 
     def _apply_absence(self, url: str) -> None:
@@ -143,28 +143,28 @@ class FleetMembership:
     def _drain_unnamed(self, worker: Worker) -> None:
         if worker.state is not WorkerState.DRAINING:
             self.changes["drained"] += 1
-            log.info("worker %s drains with %d requests in hand", worker.name, worker.load.requests)
+            log.info("worker %s drains with %d requests in flight", worker.name, worker.load.requests)
             self._registry.set_state(worker, WorkerState.DRAINING)
 
     def _remove_worker(self, worker: Worker) -> None:
         self.changes["vanished"] += 1
-        log.info("worker %s is gone", worker.name)
+        log.info("worker %s was removed", worker.name)
         self._registry.remove_worker(worker.url)
 
     def _on_worker_removed(self, worker: Worker) -> None:
         """Drop the worker's API membership, too; other sources may name it again."""
         self._leaving.discard(worker)
-        self._said.get(API, {}).pop(worker.url, None)
+        self._members.get(API, {}).pop(worker.url, None)
 
     def _is_drained_by_all(self, url: str) -> bool:
         """Return whether all sources that name the worker drain it."""
-        return all(self._said[source][url].draining for source in self._sources_of(url))
+        return all(self._members[source][url].draining for source in self._sources_of(url))
 
     def _note_sources(self, worker: Worker) -> None:
         worker.sources = tuple(self._sources_of(worker.url))
 
     def _sources_of(self, url: str) -> Iterator[str]:
-        return (source for source, said in self._said.items() if url in said)
+        return (source for source, members in self._members.items() if url in members)
 
 
 def _index_by_url(found: Iterable[DiscoveredWorker]) -> dict[str, DiscoveredWorker]:

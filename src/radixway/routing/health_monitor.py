@@ -92,7 +92,7 @@ class HealthMonitor:
     async def wait_first_probe(self, worker: Worker) -> None:
         """Wait until a worker just added has been probed once, well or not; a second at most.
 
-        Whoever adds a healthy worker and asks it something right away shall not be told that there is none.
+        A caller that adds a healthy worker and sends a request at once must not get "no workers".
         """
         looked = self._looked.get(worker)
         if looked is not None:
@@ -135,7 +135,7 @@ class HealthMonitor:
                 await self.probe_worker(worker, describe=round_ % _DESCRIBE_EVERY == 0)
                 pause_s = self._config.interval_s
             except ProbeError:
-                # A worker that is starting or down is asked soon at first, then less and less often.
+                # A starting or unreachable worker is probed soon at first, then with growing pauses.
                 if worker.failures <= 1:
                     pause_s = min(_FIRST_PAUSE_S, self._config.interval_s)
                 elif worker.state is WorkerState.READY:
@@ -162,7 +162,7 @@ class HealthMonitor:
             self._record_failure(worker, failure)
             raise
         except Exception as error:
-            log.exception("probing worker %s met a defect of the gateway", worker.name)
+            log.exception("probing worker %s failed unexpectedly", worker.name)
             defect = ProbeError(f"the probe itself failed: {error}", "defect")
             self._record_failure(worker, defect)
             raise defect from error

@@ -1,4 +1,4 @@
-"""The load ledger: requests in flight at each worker, exact however they end; and leases held over HTTP."""
+"""The load ledger: requests in flight at each worker, however they end, and leases held over HTTP."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class LoadLedger:
         """Set `elsewhere`, the load of all other gateways together at `worker`. No lease of ours is touched.
 
         What they sent since the last time joins the queue of prefills, in which there is never more than what
-        all gateways have in hand. That also settles what was missed, and what a gateway that is gone left.
+        all gateways have in flight. That also corrects what was missed, and what a stopped gateway left.
         """
         load, now = worker.load, self.clock()
         queue_s, per_token = load.queue_s(now), load.rate.seconds_per_token
@@ -161,8 +161,8 @@ class WorkerLease:
         load.prefilling -= 1
         load.silent -= not self._stream
         load.prefill_tokens -= self._tokens
-        most_s = load.all_prefill_tokens * load.rate.seconds_per_token
-        load.drained_at = min(load.drained_at, now + most_s)
+        remaining_s = load.all_prefill_tokens * load.rate.seconds_per_token
+        load.drained_at = min(load.drained_at, now + remaining_s)
 
 
 class AlreadyReservedError(Exception):
@@ -174,63 +174,63 @@ class TooManyReservationsError(Exception):
 
 
 class LeaseReservations:
-    """Leases by request id, the one that was heard of longest ago first out."""
+    """Leases by request id, the least recently used first out."""
 
-    def __init__(self, ttl_s: float, most: int, clock: Callable[[], float]) -> None:
-        """`ttl_s`: how long a reservation lives after its last sign. `most`: how many there may be.
+    def __init__(self, ttl_s: float, max_reservations: int, clock: Callable[[], float]) -> None:
+        """Hold up to `max_reservations`, each for `ttl_s` seconds after its last use.
 
         `clock`: monotonic seconds.
         """
         self._ttl_s = ttl_s
-        self._most = most
+        self._max_reservations = max_reservations
         self._clock = clock
-        self._held: OrderedDict[str, tuple[float, WorkerLease]] = OrderedDict()
+        self._leases: OrderedDict[str, tuple[float, WorkerLease]] = OrderedDict()
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._leases)
 
     def check_capacity(self, request_id: str) -> None:
         """Check that a lease can be held under `request_id`. Raises as `hold_lease`."""
-        if request_id in self._held:
+        if request_id in self._leases:
             raise AlreadyReservedError(request_id)
-        if len(self._held) >= self._most:
+        if len(self._leases) >= self._max_reservations:
             raise TooManyReservationsError
 
     def hold_lease(self, request_id: str, lease: WorkerLease) -> None:
         """Hold `lease` under `request_id`. Raises AlreadyReservedError, TooManyReservationsError."""
         self.check_capacity(request_id)
-        self._held[request_id] = (self._clock() + self._ttl_s, lease)
+        self._leases[request_id] = (self._clock() + self._ttl_s, lease)
 
     def find_lease(self, request_id: str) -> WorkerLease | None:
-        """The lease of that id, which thereby lives on; None if there is none, or not any more."""
-        held = self._held.get(request_id)
-        if held is None:
+        """Return the lease of `request_id` and extend it; None if there is none, or it has expired."""
+        entry = self._leases.get(request_id)
+        if entry is None:
             return None
-        self._held[request_id] = (self._clock() + self._ttl_s, held[1])
-        self._held.move_to_end(request_id)
-        return held[1]
+        self._leases[request_id] = (self._clock() + self._ttl_s, entry[1])
+        self._leases.move_to_end(request_id)
+        return entry[1]
 
     def release_reservation(self, request_id: str) -> bool:
         """Release the lease of `request_id`; False if there is none."""
-        _, lease = self._held.pop(request_id, (0.0, None))
+        _, lease = self._leases.pop(request_id, (0.0, None))
         if lease is None:
             return False
         lease.release()
         return True
 
     def sweep_expired(self) -> float | None:
-        """Free those whose time is over; seconds until the next one's is, None if none is left."""
+        """Release expired leases; return the seconds until the next one expires, None without any."""
         now = self._clock()
-        while self._held:
-            request_id, (until, lease) = next(iter(self._held.items()))
+        while self._leases:
+            request_id, (until, lease) = next(iter(self._leases.items()))
             if until > now:
                 return until - now
-            del self._held[request_id]
+            del self._leases[request_id]
             lease.release()
         return None
 
     def release_all(self) -> None:
         """Free all."""
-        for _, lease in self._held.values():
+        for _, lease in self._leases.values():
             lease.release()
-        self._held.clear()
+        self._leases.clear()

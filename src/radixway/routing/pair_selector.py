@@ -18,7 +18,7 @@ from radixway.routing.worker import Worker
 
 @dataclass(slots=True)
 class PairCosts:
-    """A prefill by the worker that answers against one elsewhere. None where nobody can."""
+    """Expected costs of a prefill by the worker that answers and of one elsewhere; None where impossible."""
 
     uncached_tokens: int | None = None
     """Tokens to prefill at the best worker that answers alone."""
@@ -42,8 +42,8 @@ class PairChoice:
 
     def explain(self) -> dict[str, Any]:
         """Return the journal's fields: both lists of candidates with their costs, and what decided."""
-        told = self.answers.explain()
-        told["prefill"] = {
+        explanation = self.answers.explain()
+        explanation["prefill"] = {
             "worker": self.prefills.worker.name if self.prefills is not None else self.answers.worker.name,
             "elsewhere": self.prefills is not None,
             "reason": self.reason,
@@ -53,12 +53,12 @@ class PairChoice:
         }
         if self.considered is not None:
             elsewhere = self.considered.explain()
-            told["prefill"]["policy"] = elsewhere["policy"]
-            told["prefill"]["candidates"] = elsewhere["candidates"]
-            told["prefill"]["why"] = elsewhere["why"]
+            explanation["prefill"]["policy"] = elsewhere["policy"]
+            explanation["prefill"]["candidates"] = elsewhere["candidates"]
+            explanation["prefill"]["why"] = elsewhere["why"]
             if self.prefills is not None:
-                told["expected_cached_tokens"] = self.considered.cached_tokens
-        return told
+                explanation["expected_cached_tokens"] = self.considered.cached_tokens
+        return explanation
 
 
 class PairSelector:
@@ -87,21 +87,22 @@ class PairSelector:
         candidates: Sequence[Worker],
         prefillers: Sequence[Worker],
         *,
-        whole: str | None = None,
+        alone_reason: str | None = None,
     ) -> PairChoice:
         """The best of `candidates`, which may answer, with one of `prefillers` if that is better than alone.
 
-        At least one of `candidates` is usable with `prefillers`. `whole`: why the request should not be
-        split, if anybody answers alone.
+        At least one of `candidates` is usable with `prefillers`. `alone_reason`: why the request should not
+        be split if a worker can answer alone.
         """
         alone = self._select_alone(request, candidates)
-        pair = self._select_pair(request, candidates, prefillers) if alone is None or whole is None else None
+        splits = alone is None or alone_reason is None
+        pair = self._select_pair(request, candidates, prefillers) if splits else None
         weighed = self._estimate_costs(request, alone, pair)
         if pair is None:
-            assert alone is not None, "nobody answers alone, and nobody prefills for those who do not"
-            choice = PairChoice(alone, None, whole or "no prefill worker has room", weighed)
+            assert alone is not None, "no candidate answers alone, and none has a prefill worker"
+            choice = PairChoice(alone, None, alone_reason or "no prefill worker has room", weighed)
         elif alone is None:
-            choice = PairChoice(*pair, "nobody answers alone", weighed, pair[1])
+            choice = PairChoice(*pair, "no worker answers alone", weighed, pair[1])
         elif (reason := self._why_alone(request, weighed)) is not None:
             choice = PairChoice(alone, None, reason, weighed, pair[1])
         else:

@@ -54,7 +54,7 @@ class PromptReader:
         clock: Callable[[], float] = time.monotonic,
         on_fallback: Callable[[str], None] = lambda reason: None,
     ) -> None:
-        """`ask` asks a worker; `on_fallback` is told why a prompt to be tokenized was read as text."""
+        """`ask` calls a worker; `on_fallback` gets the reason why a prompt was read as text, not tokens."""
         self._config = config
         self._tokenizers = tokenizers
         self._tokens = LocalTokenEncoder(tokenizers.cache, config.tokenize.threads)
@@ -84,7 +84,7 @@ class PromptReader:
         """Read what `policy` needs of `request`; returns an awaitable where tokenizing takes time.
 
         `alone`: there is nothing to choose, so the prompt is not read. `tokens_matter`: a worker may be asked
-        for them though nobody's KV events are followed. A body without sense says little: workers refuse it.
+        for them though no worker's KV events are followed. A malformed body tells little: workers refuse it.
         """
         found = RoutingRequest(model=request.model, stream=request.stream)
         if policy.reads_session:

@@ -1,4 +1,4 @@
-"""Prompts as token ids: made here where a tokenizer is at hand, else asked of a worker."""
+"""Prompts as token ids: made here where a tokenizer is loaded, else by a worker."""
 
 from __future__ import annotations
 
@@ -129,13 +129,13 @@ TokenizeCall = Callable[[Worker, bytes], Awaitable[Sequence[int]]]
 
 
 class WorkerTokenizer:
-    """Asks workers for tokens and remembers what they said."""
+    """Requests tokens from workers and caches their answers."""
 
     def __init__(self, ask: TokenizeCall, cache: TokenCache, clock: Callable[[], float]) -> None:
         self._ask = ask
         self._cache = cache
         self._clock = clock
-        self._asked = 0
+        self._num_calls = 0
         self._not_before: dict[tuple[Worker, str], float] = {}
 
     def remove_worker(self, worker: Worker) -> None:
@@ -145,7 +145,7 @@ class WorkerTokenizer:
     def request_tokens(
         self, endpoint: str, question: bytes, candidates: Sequence[Worker]
     ) -> bytes | Awaitable[bytes] | None:
-        """The tokens as little-endian uint32, or a wait for them; None where nobody can be asked.
+        """The tokens as little-endian uint32, or a wait for them; None where no worker can be asked.
 
         The wait raises TokenizationError.
         """
@@ -155,7 +155,7 @@ class WorkerTokenizer:
             for worker in candidates
             if worker.info.tokenizes and not_before.get((worker, endpoint), now) <= now
         ]
-        if not askable or self._asked >= _MAX_CONCURRENT_CALLS:
+        if not askable or self._num_calls >= _MAX_CONCURRENT_CALLS:
             return None
         key = xxh3_128_digest(question) + b"worker"
         packed = self._cache.get(key)
@@ -165,7 +165,7 @@ class WorkerTokenizer:
         return self._request_tokens(worker, endpoint, question, key)
 
     async def _request_tokens(self, worker: Worker, endpoint: str, question: bytes, key: bytes) -> bytes:
-        self._asked += 1
+        self._num_calls += 1
         try:
             packed = pack_tokens(await self._ask(worker, question))
         except TokenizeTimeoutError:
@@ -175,6 +175,6 @@ class WorkerTokenizer:
             self._not_before[worker, endpoint] = self._clock() + _REFUSAL_S
             raise TokenizationError("worker_refused") from None
         finally:
-            self._asked -= 1
+            self._num_calls -= 1
         self._cache[key] = packed
         return packed

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 
 _SLACK = 4096
-"""Superseded blocks that may be kept beside as many current ones."""
+"""Superseded blocks that may be kept besides as many current ones."""
 
 
 class RecentBlocks:
@@ -67,27 +67,27 @@ class RecentBlocks:
         return gone
 
     def check(self) -> None:
-        """Recompute what can be. Raises AssertionError in words."""
+        """Recompute all counts. Raises AssertionError with the difference."""
         assert self._written == sum(len(blocks) for _, _, blocks in self._uses), "uses are miscounted"
         latest = {block: stamp for stamp, _, blocks in self._uses for block in blocks}
         assert latest.items() >= self._stamps.items(), "a block counts from a use that is not its latest"
 
-    def _drop_oldest_use(self, gone: list[int], most: int) -> None:
+    def _drop_oldest_use(self, gone: list[int], limit: int) -> None:
         stamp, when, blocks = self._uses.popleft()
         self._written -= len(blocks)
         stamps = self._stamps
-        if len(blocks) <= most and list(map(stamps.get, blocks)).count(stamp) == len(blocks):
+        if len(blocks) <= limit and list(map(stamps.get, blocks)).count(stamp) == len(blocks):
             gone.extend(reversed(blocks))  # in C: most prompts go whole
             deque(map(stamps.__delitem__, blocks), maxlen=0)
             return
         for at in range(len(blocks) - 1, -1, -1):
             if stamps.get(blocks[at]) != stamp:
                 continue
-            if not most:
+            if not limit:
                 self._uses.appendleft((stamp, when, blocks[: at + 1]))
                 self._written += at + 1
                 return
-            most -= 1
+            limit -= 1
             del stamps[blocks[at]]
             gone.append(blocks[at])
 

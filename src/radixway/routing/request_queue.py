@@ -5,8 +5,8 @@ Every waiting request has a rank, in seconds, and the lowest goes first:
     rank = arrival - aging_s · priority                              fcfs
     rank = arrival - aging_s · priority + aging_s · uncached / 1000  shortest_uncached_first
 
-Waiting makes a request no better than it was, but all that come later worse: whoever arrives more than
-`aging_s · (twice most_priority + uncached / 1000)` after it stands behind it, so nobody starves.
+Waiting does not raise a request's priority; later requests start lower. One that arrives more than
+`aging_s · (twice most_priority + uncached / 1000)` later queues behind it, so no request starves.
 """
 
 from __future__ import annotations
@@ -69,16 +69,16 @@ class RequestQueue(Generic[W]):
         return (waiting for line in tuple(self._lines.values()) for waiting in tuple(line))
 
     def clamp_priority(self, given: int) -> int:
-        """A request's `priority` in our sense, higher first, and within bounds."""
-        most = self._config.most_priority
-        return max(-most, min(most, -given if self._config.lower_priority_first else given))
+        """Return the request's priority as higher first, clamped to the limits."""
+        limit = self._config.most_priority
+        return max(-limit, min(limit, -given if self._config.lower_priority_first else given))
 
     def count_ahead(self, waiting: W) -> int:
         """Return the number of requests ahead of `waiting`."""
         return sum(other < waiting for other in self)
 
     def enqueue(self, waiting: W) -> W | None:
-        """Add `waiting` to its line; returns the request that found no room, if any.
+        """Add `waiting` to its line; returns the request that the full queue rejects, if any.
 
         When the queue is full that is the newcomer, or one of lower priority that stands last, behind it.
         """

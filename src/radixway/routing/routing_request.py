@@ -35,7 +35,7 @@ class RoutingRequest:
 
     def explain(self) -> dict[str, int | str]:
         """Describe the prompt for the journal."""
-        said: dict[str, int | str] = {"tokens": self.tokens}
+        explanation: dict[str, int | str] = {"tokens": self.tokens}
         if self.source is not None:
-            said["source"] = self.source
-        return said if self.fallback is None else said | {"fallback": self.fallback}
+            explanation["source"] = self.source
+        return explanation if self.fallback is None else explanation | {"fallback": self.fallback}

@@ -1,4 +1,4 @@
-"""The selector: from candidates to one worker, with every candidate's cost kept for the explanation."""
+"""The selector: from candidates to one worker, with every candidate's cost for the explanation."""
 
 import random
 import time
@@ -43,13 +43,13 @@ class WorkerChoice:
     def explain(self) -> dict[str, Any]:
         """Return the fields for the journal. A candidate that the policy left out costs None."""
         scores = self.scores
-        told: dict[str, dict[str, float | None]] = {}
+        candidates: dict[str, dict[str, float | None]] = {}
         for index, worker in enumerate(self.candidates):
             cost = scores.costs[index]
-            told[worker.name] = {"cost": _rounded(cost) if isfinite(cost) else None}
+            candidates[worker.name] = {"cost": _rounded(cost) if isfinite(cost) else None}
             if scores.parts:
                 values = map(_rounded, scores.parts[index])
-                told[worker.name] |= dict(zip(scores.terms, values, strict=True))
+                candidates[worker.name] |= dict(zip(scores.terms, values, strict=True))
         worker = self.worker
         explanation: dict[str, Any] = {
             "worker": worker.name,
@@ -60,7 +60,7 @@ class WorkerChoice:
             explanation["reason"] = scores.reason
         if self.request.tokens:
             explanation |= {"prompt": self.request.explain(), "expected_cached_tokens": self.cached_tokens}
-        return explanation | {"candidates": told, "why": self._candidate_reasons()}
+        return explanation | {"candidates": candidates, "why": self._candidate_reasons()}
 
     def _candidate_reasons(self) -> dict[str, str]:
         """Explain each candidate in a word: `chosen`, `costlier`, `equal` (but chosen more recently before),
@@ -167,8 +167,8 @@ class Selector:
     def uncached_tokens(self, request: RoutingRequest, candidates: Sequence[Worker]) -> list[int]:
         """Prompt tokens that each of `candidates` would have to prefill, as far as is known."""
         disk = self.index.match_prefix(request.blocks, self.ledger.clock()).disk
-        size, most = request.block_tokens, max(0, request.tokens - 1)
-        return [request.tokens - min(disk.get(worker.slot, 0) * size, most) for worker in candidates]
+        size, max_cached = request.block_tokens, max(0, request.tokens - 1)
+        return [request.tokens - min(disk.get(worker.slot, 0) * size, max_cached) for worker in candidates]
 
     def expected_ttft_s(self, request: RoutingRequest, candidates: Sequence[Worker]) -> list[float]:
         """Seconds until the first token at each of `candidates`: prefills before this one, then its own."""
@@ -181,7 +181,7 @@ class Selector:
     def reserve(self, choice: WorkerChoice, *, count_blocks: bool = False) -> WorkerLease:
         """Take a place at the chosen worker, and expect the prompt's prefix to be there from now on.
 
-        `count_blocks`: whether somebody else than the policy looks at the blocks in use there.
+        `count_blocks`: whether anything but the policy reads the blocks in use there.
         """
         request, worker = choice.request, choice.worker
         policy = self.policy_for_model(request.model)
@@ -193,13 +193,14 @@ class Selector:
         return self.ledger.reserve(worker, request, uncached, count_blocks=counted)
 
     def assume_cached(self, choice: WorkerChoice) -> None:
-        """The chosen worker will hold the prompt's blocks."""
+        """Record that the chosen worker will hold the prompt's blocks."""
         request, worker = choice.request, choice.worker
         if request.blocks and worker.slot >= 0:
             known, now = choice.matches.device.get(worker.slot, 0), self.ledger.clock()
             capacity = (worker.kv_tokens or _ASSUMED_TOKENS) // request.block_tokens
             self.index.set_capacity(worker.slot, int(_ASSUMED_SHARE * capacity))
-            self.index.predict_blocks(worker.slot, request.blocks, now, told=request.tokenized, known=known)
+            tokenized = request.tokenized
+            self.index.predict_blocks(worker.slot, request.blocks, now, tokenized=tokenized, known=known)
 
     def _prefilter_candidates(self, candidates: Sequence[Worker], found: PrefixLookup) -> Sequence[Worker]:
         """Those that hold most of the prompt, at most a quarter of the list, and others in turn.

@@ -64,7 +64,7 @@ class ModelWorkers:
         return len(self.candidates)
 
     def expected_ttft_s(self, prompt_tokens: int) -> float:
-        """The queue of prefills and one's own, at the worker where both together are shortest; 0 for none."""
+        """Return the shortest wait at any worker: its queued prefills and this one; 0 without workers."""
         return min(
             (
                 worker.load.queue_s(self.now) + worker.load.rate.prefill_s(prompt_tokens)
@@ -96,9 +96,9 @@ class ModelTokenizerLookup:
 
     async def __call__(self, model: str | None) -> tuple[str, Tokenizer | None]:
         """The model's name, what the workers serve first if it is None, and its tokenizer."""
-        asked = None if model == ANY_MODEL else model
-        workers = self._registry.candidates(asked) or list(self._registry)
-        name = asked or next((worker.models[0] for worker in workers if worker.models), "")
+        requested = None if model == ANY_MODEL else model
+        workers = self._registry.candidates(requested) or list(self._registry)
+        name = requested or next((worker.models[0] for worker in workers if worker.models), "")
         found = self._find_tokenizer(name, workers)
         if found is None and self._tokenizers.is_loading:
             await asyncio.to_thread(self._tokenizers.wait_loaded)

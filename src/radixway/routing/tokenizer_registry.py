@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _ENTRY_BYTES = 250
-"""Memory of an entry beside its tokens."""
+"""Memory of an entry besides its tokens."""
 
 
 class TokenCache:
@@ -42,7 +42,7 @@ class TokenCache:
         return len(self._entries)
 
     def get(self, key: bytes) -> bytes | None:
-        """The ids kept under `key`, if they still are."""
+        """Return the ids cached under `key`, None if they are not."""
         packed = self._entries.get(key)
         if packed is not None:
             self._entries.move_to_end(key)
@@ -67,10 +67,10 @@ class TokenCache:
         return count
 
     def check(self) -> None:
-        """Recompute the account. Raises AssertionError in words."""
+        """Recompute the size. Raises AssertionError with the difference."""
         size = sum(len(packed) + _ENTRY_BYTES for packed in self._entries.values())
-        assert size == self.size_bytes, f"{size} bytes are kept, not {self.size_bytes}"
-        assert size <= self._max_bytes, "more is kept than may be"
+        assert size == self.size_bytes, f"{size} bytes are cached, not {self.size_bytes}"
+        assert size <= self._max_bytes, "the cache exceeds its limit"
 
 
 _HUB_FILES = ("*token*", "*.jinja", "config.json", "generation_config.json", "chat_template.json")
@@ -109,7 +109,7 @@ class TokenizerRegistry:
             self._load_in_background(source)
 
     def find_tokenizer(self, model: str | None, candidates: Sequence[Worker]) -> PromptTokenizer | None:
-        """The tokenizer that all `candidates` would use for `model`; None if nobody knows, or not yet.
+        """The tokenizer that all `candidates` would use for `model`; None if it is unknown or not loaded yet.
 
         A model not named is whatever a candidate serves first.
         """
@@ -185,7 +185,7 @@ class TokenizerRegistry:
             if not self._excused:
                 self._excused = True
                 log.warning(
-                    "prompts are known by their text only: %s is missing, which radixway[tokenizers] brings",
+                    "prompts are matched as text only: %s is missing; install radixway[tokenizers]",
                     error.name,
                 )
             return

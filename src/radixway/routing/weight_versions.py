@@ -91,9 +91,9 @@ class WeightVersionTracker(Component):
             self._request_refresh(worker)
 
     def record_probe(self, worker: Worker, version: str | None, *, since: int) -> None:
-        """The worker itself said its version, or none, when asked at its `weight_revision` `since`."""
+        """Set the version that the worker reported, or none, when probed at its `weight_revision` `since`."""
         if worker.weight_revision != since:
-            return  # an update has answered meanwhile
+            return  # an update came in between
         if version is not None:
             self._set_version(worker, version)
         elif worker.state in (WorkerState.JOINING, WorkerState.DOWN):
@@ -142,15 +142,15 @@ class WeightVersionTracker(Component):
 
         Where a limit is given and versions are known, a worker that says none is not among them.
         """
-        most, least = request.max_staleness, request.min_weight_version
-        if most is None and least is None:
+        max_staleness, min_version = request.max_staleness, request.min_weight_version
+        if max_staleness is None and min_version is None:
             return workers
-        current = self.current_version() if most is not None else None
+        current = self.current_version() if max_staleness is not None else None
         return tuple(
             worker
             for worker in workers
-            if (least is None or self._lag_of(worker, least) <= 0)
-            and (most is None or current is None or self._lag_of(worker, current) <= most)
+            if (min_version is None or self._lag_of(worker, min_version) <= 0)
+            and (max_staleness is None or current is None or self._lag_of(worker, current) <= max_staleness)
         )
 
     def current_version(self) -> str | None:
@@ -211,7 +211,7 @@ class WeightVersionTracker(Component):
         """Read the version of a worker that was added again: it may have restarted."""
         if self.expected is not None and self._config.gate and worker.state is WorkerState.READY:
             self._registry.set_state(worker, WorkerState.JOINING)
-            self._request_refresh(worker)  # a probe may be under way that asked whoever was there before
+            self._request_refresh(worker)  # a running probe may have asked the server before it
 
 
 def parse_version(value: object) -> str | None:

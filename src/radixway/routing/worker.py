@@ -48,7 +48,7 @@ class KvEventsState(StrEnum):
     REPLAYING = "replaying"
     FOLLOWING = "following"
     DEGRADED = "degraded"
-    """Too much was missed to know what it holds: routing goes by its own decisions meanwhile."""
+    """Too many events were missed to know what it holds: routing goes by its own decisions until then."""
 
 
 @dataclass(frozen=True, slots=True)

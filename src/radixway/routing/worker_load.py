@@ -128,7 +128,7 @@ NOTHING = LoadShare()
 class WorkerLoad:
     """Requests in flight at a worker, from before the connect to the last byte.
 
-    Counts are this gateway's and changed by leases alone. What other gateways say that they have in hand
+    Counts are this gateway's and changed by leases alone. What other gateways report as in flight
     there stands in `elsewhere`; policies look at both.
     """
 
@@ -176,7 +176,7 @@ class WorkerLoad:
 
     @property
     def blocks(self) -> int:
-        """Blocks in use by the requests in hand, one that several share counted once."""
+        """Return the blocks in use by the requests in flight, a shared one counted once."""
         return len(self.active_blocks) + self.output_blocks
 
     def __post_init__(self) -> None:

@@ -85,7 +85,7 @@ class WorkerRegistry:
     def candidates(self, model: str | None) -> tuple[Worker, ...]:
         """The ready workers that may answer for `model`, or for any model when it is None.
 
-        Those that only prefill are not among them, nor those that only decode while nobody prefills for them.
+        Those that only prefill are not among them, nor those that only decode and have no prefill worker.
         """
         found = self._candidates.get(model)
         if found is None:
@@ -176,12 +176,12 @@ class WorkerLimits:
         return None
 
     def has_capacity(self, worker: Worker, request: RoutingRequest) -> bool:
-        """Return True if `worker` may be given `request` now. An idle worker takes any, however long."""
+        """Return True if `worker` may get `request` now. An idle worker takes any, however long."""
         load = worker.load
         if not load.all_requests:
             return True
-        most = self.max_requests(worker)
-        if most is not None and load.all_requests >= most:
+        max_requests = self.max_requests(worker)
+        if max_requests is not None and load.all_requests >= max_requests:
             return False
         if self._kv_share is None or worker.kv_tokens is None:
             return True

@@ -62,12 +62,12 @@ class SampleRecord:
     @property
     def trained_versions(self) -> list[int | str]:
         """The weight versions of the tokens to train on, in order, a new entry for each change."""
-        told = [
+        versions = [
             version
             for version, one in zip(self.versions, self.mask, strict=True)
             if one and version is not None
         ]
-        return [version for version, _ in groupby(told)]
+        return [version for version, _ in groupby(versions)]
 
 
 def read_sample(sample: Sample) -> SampleRecord:
@@ -104,19 +104,19 @@ def read_sample(sample: Sample) -> SampleRecord:
     )
 
 
-def join_sample_experts(told: SampleRecord, shape: tuple[int, int] | None) -> memoryview | None:
+def join_sample_experts(record: SampleRecord, shape: tuple[int, int] | None) -> memoryview | None:
     """Routed experts of all tokens but the last, as int32 of [tokens - 1, layers, experts per token].
 
     `shape` is (layers, experts per token). Where a later answer has rows of earlier tokens again, the earlier
     ones stay: sampling used those. Raises ValueError for rows that do not fit, or are missing.
     """
-    if not told.experts:
+    if not record.experts:
         return None
     if shape is None:
         raise ValueError("the sample has routed experts: give experts_shape, (layers, experts per token)")
     row = 4 * shape[0] * shape[1]
     joined = bytearray()
-    for start, end, rows in told.experts:
+    for start, end, rows in record.experts:
         count, rest = divmod(len(rows), row)
         first = end - count if start is None else start
         # Some workers add the last token's.
@@ -127,10 +127,10 @@ def join_sample_experts(told: SampleRecord, shape: tuple[int, int] | None) -> me
         if first > known:
             raise ValueError(f"routed experts of tokens {known} to {first} are missing")
         joined += rows[(known - first) * row : (end - first) * row]
-    if len(joined) != row * (len(told.tokens) - 1):
-        missing = f"{len(joined) // row} to {len(told.tokens) - 1}"
+    if len(joined) != row * (len(record.tokens) - 1):
+        missing = f"{len(joined) // row} to {len(record.tokens) - 1}"
         raise ValueError(f"routed experts of tokens {missing} are missing")
-    return memoryview(joined).cast("i", (len(told.tokens) - 1, *shape))
+    return memoryview(joined).cast("i", (len(record.tokens) - 1, *shape))
 
 
 def _answer_starts(spans: Sequence[Mapping[str, Any]]) -> list[int]:
@@ -175,25 +175,25 @@ def to_slime(
     without one the status is `completed`). Routed experts are a memoryview of int32 that `numpy.asarray`
     makes an array of. Raises ValueError: see `read_sample` and `join_sample_experts`.
     """
-    told = read_sample(sample)
-    start = told.start
+    record = read_sample(sample)
+    start = record.start
     return {
         "index": index,
         "group_index": group_index,
         "rollout_id": rollout_id,
-        "prompt": prompt if prompt is not None else _prompt_messages(told),
-        "tokens": told.tokens,
-        "response": response if response is not None else _response_text(told),
-        "response_length": len(told.tokens) - start,
+        "prompt": prompt if prompt is not None else _prompt_messages(record),
+        "tokens": record.tokens,
+        "response": response if response is not None else _response_text(record),
+        "response_length": len(record.tokens) - start,
         "label": label,
-        "reward": reward if reward is not None else told.reward,
-        "loss_mask": told.mask[start:],
-        "weight_versions": [str(version) for version in told.trained_versions],
-        "rollout_log_probs": told.logprobs[start:],
-        "rollout_routed_experts": join_sample_experts(told, experts_shape),
-        "status": _slime_status(finish_reason if finish_reason is not None else told.finish_reason),
-        "metadata": told.metadata,
-        "session_id": told.session_id,
+        "reward": reward if reward is not None else record.reward,
+        "loss_mask": record.mask[start:],
+        "weight_versions": [str(version) for version in record.trained_versions],
+        "rollout_log_probs": record.logprobs[start:],
+        "rollout_routed_experts": join_sample_experts(record, experts_shape),
+        "status": _slime_status(finish_reason if finish_reason is not None else record.finish_reason),
+        "metadata": record.metadata,
+        "session_id": record.session_id,
     }
 
 
@@ -203,13 +203,13 @@ def _slime_status(reason: str | Mapping[str, Any] | None) -> str:
     return _STATUS.get(reason or "stop", "failed")
 
 
-def _prompt_messages(told: SampleRecord) -> str | list[dict[str, Any]]:
-    roles = [message.get("role") for message in told.messages]
-    return told.messages[: roles.index("assistant")] if "assistant" in roles else ""
+def _prompt_messages(record: SampleRecord) -> str | list[dict[str, Any]]:
+    roles = [message.get("role") for message in record.messages]
+    return record.messages[: roles.index("assistant")] if "assistant" in roles else ""
 
 
-def _response_text(told: SampleRecord) -> str:
-    content = told.messages[-1].get("content") if told.messages else None
+def _response_text(record: SampleRecord) -> str:
+    content = record.messages[-1].get("content") if record.messages else None
     return content if isinstance(content, str) else ""
 
 
@@ -263,68 +263,68 @@ def to_verl(
     for name, given in (("rewards", rewards), ("uids", uids)):
         if given is not None and len(given) != len(samples):
             raise ValueError(f"there are {len(samples)} samples and {len(given)} {name}")
-    told = [read_sample(sample) for sample in samples]
-    before = max(one.start for one in told)
+    records = [read_sample(sample) for sample in samples]
+    before = max(record.start for record in records)
     prompt_length = before if prompt_length is None else prompt_length
     if before > prompt_length:
         raise ValueError(f"a prompt has {before} tokens, more than prompt_length {prompt_length}")
     if response_length is None:
-        response_length = max(len(one.tokens) - one.start for one in told)
-    rows = [_padded_row(one, prompt_length, response_length, pad_token_id) for one in told]
+        response_length = max(len(record.tokens) - record.start for record in records)
+    rows = [_padded_row(record, prompt_length, response_length, pad_token_id) for record in records]
     tensors = {name: [row[name] for row in rows] for name in rows[0]}
-    earned = list(rewards) if rewards is not None else [one.reward for one in told]
+    earned = list(rewards) if rewards is not None else [record.reward for record in records]
     if None not in earned:
-        pairs = zip(told, earned, strict=True)
-        tensors["rm_scores"] = [_reward_row(one, reward, response_length) for one, reward in pairs]
-    if any(one.experts for one in told):
+        pairs = zip(records, earned, strict=True)
+        tensors["rm_scores"] = [_reward_row(record, reward, response_length) for record, reward in pairs]
+    if any(record.experts for record in records):
         tensors["routed_experts"] = [
-            _expert_rows(one, experts_shape, prompt_length, response_length) for one in told
+            _expert_rows(record, experts_shape, prompt_length, response_length) for record in records
         ]
-    return VerlBatch(tensors, _non_tensors(told, uids), {})
+    return VerlBatch(tensors, _non_tensors(records, uids), {})
 
 
 def _padded_row(
-    told: SampleRecord, prompt_length: int, response_length: int, pad: int
+    record: SampleRecord, prompt_length: int, response_length: int, pad: int
 ) -> dict[str, list[Any]]:
-    start, end = told.start, min(len(told.tokens), told.start + response_length)
+    start, end = record.start, min(len(record.tokens), record.start + response_length)
     left, right = prompt_length - start, response_length - (end - start)
-    prompt = [pad] * left + told.tokens[:start]
-    response = told.tokens[start:end] + [pad] * right
+    prompt = [pad] * left + record.tokens[:start]
+    response = record.tokens[start:end] + [pad] * right
     attention = [0] * left + [1] * end + [0] * right
     return {
         "prompts": prompt,
         "responses": response,
-        "response_mask": told.mask[start:end] + [0] * right,
+        "response_mask": record.mask[start:end] + [0] * right,
         "input_ids": prompt + response,
         "attention_mask": attention,
         "position_ids": [max(count - 1, 0) for count in accumulate(attention)],
-        "rollout_log_probs": told.logprobs[start:end] + [0.0] * right,
+        "rollout_log_probs": record.logprobs[start:end] + [0.0] * right,
     }
 
 
-def _reward_row(told: SampleRecord, reward: float | None, response_length: int) -> list[float]:
-    last = min(len(told.tokens) - told.start, response_length) - 1
+def _reward_row(record: SampleRecord, reward: float | None, response_length: int) -> list[float]:
+    last = min(len(record.tokens) - record.start, response_length) - 1
     return [reward or 0.0 if at == last else 0.0 for at in range(response_length)]
 
 
 def _expert_rows(
-    told: SampleRecord, shape: tuple[int, int] | None, prompt_length: int, response_length: int
+    record: SampleRecord, shape: tuple[int, int] | None, prompt_length: int, response_length: int
 ) -> list[Any]:
     """Return a row per position, zeros for padding and for the last token, which has none."""
-    rows = join_sample_experts(told, shape)
+    rows = join_sample_experts(record, shape)
     if rows is None or shape is None:
         raise ValueError("some samples have routed experts and others have none")
     layers, each = shape
     none = [[0] * each for _ in range(layers)]
-    known: list[Any] = rows.tolist()[: told.start + response_length]
-    left = [none] * (prompt_length - told.start)
+    known: list[Any] = rows.tolist()[: record.start + response_length]
+    left = [none] * (prompt_length - record.start)
     return left + known + [none] * (prompt_length + response_length - len(left) - len(known))
 
 
-def _non_tensors(told: list[SampleRecord], uids: Sequence[Hashable] | None) -> dict[str, list[Any]]:
-    steps = [_version_steps(one) for one in told]
+def _non_tensors(records: list[SampleRecord], uids: Sequence[Hashable] | None) -> dict[str, list[Any]]:
+    steps = [_version_steps(record) for record in records]
     values: dict[str, list[Any]] = {
-        "__num_turns__": [2 * one.answers for one in told],  # each answer, and what came before it
+        "__num_turns__": [2 * record.answers for record in records],  # each answer, and what came before it
         "min_global_steps": [min(numbers) if numbers else None for numbers in steps],
         "max_global_steps": [max(numbers) if numbers else None for numbers in steps],
     }
@@ -333,7 +333,7 @@ def _non_tensors(told: list[SampleRecord], uids: Sequence[Hashable] | None) -> d
     return values
 
 
-def _version_steps(told: SampleRecord) -> list[int]:
+def _version_steps(record: SampleRecord) -> list[int]:
     """Return the weight versions if all are numbers."""
-    versions = [str(version) for version in told.trained_versions]
+    versions = [str(version) for version in record.trained_versions]
     return [int(version) for version in versions] if all(map(str.isdecimal, versions)) else []

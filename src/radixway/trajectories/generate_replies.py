@@ -113,12 +113,12 @@ class SingleAnswerReader:
         """The tokens sampled up to now. Raises UnusableReplyError."""
         if self._parts is None:
             return _to_sampled_tokens(_decode_body(self._last))
-        whole = self._parts[-1]
+        last = self._parts[-1]
         logprobs = [part.meta_info.output_token_logprobs for part in self._parts]
-        told = [row for rows in logprobs for row in rows or ()]
+        rows_so_far = [row for rows in logprobs for row in rows or ()]
         return _to_sampled_tokens(
             _Body(
-                msgspec.structs.replace(whole.meta_info, output_token_logprobs=told),
+                msgspec.structs.replace(last.meta_info, output_token_logprobs=rows_so_far),
                 [token for part in self._parts for token in part.output_ids],
                 "".join(part.text for part in self._parts),
             )
@@ -185,10 +185,10 @@ def _ordered_logprobs(ids: list[int], rows: list[_Row] | None) -> array[float]:
         return array("f", [nan] * len(ids))
     if [row.token for row in rows] != ids:
         raise UnusableReplyError("its log-probabilities are of other tokens than its output_ids")
-    told = array("f", [nan if row.logprob is None else row.logprob for row in rows])
-    if any(map(isinf, told)):
+    logprobs = array("f", [nan if row.logprob is None else row.logprob for row in rows])
+    if any(map(isinf, logprobs)):
         raise UnusableReplyError("a log-probability is infinite")
-    return told
+    return logprobs
 
 
 def _decode_experts(experts: Any) -> bytes | None:

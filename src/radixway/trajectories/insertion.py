@@ -59,8 +59,8 @@ def align_tokens(
     if spelt.startswith(text):
         return _align_truncated(text, pieces)
     special_ids = decoder.special_ids
-    whole = _align_with_gaps(text, ids, [*pieces], special_ids)
-    return whole or _align_with_replacements(text, ids, pieces, special_ids)
+    aligned = _align_with_gaps(text, ids, [*pieces], special_ids)
+    return aligned or _align_with_replacements(text, ids, pieces, special_ids)
 
 
 def _aligned_text(pieces: list[bytes], hidden: list[int]) -> AlignedText | None:
@@ -166,8 +166,8 @@ class EdgeSegment:
         That the first token is the same is known.
         """
         run = node.payload
-        most = min(node.size, len(self) - at)
-        count = 1 + _shared_strides(node.key, self.key, at, most)
+        limit = min(node.size, len(self) - at)
+        count = 1 + _shared_strides(node.key, self.key, at, limit)
         count = self._common_text(run, count, at)
         tokens = max(count - run.chunks, 0)
         agreed = self.given.first_mismatch(run, tokens, max(at - self.run.chunks, 0))
@@ -216,8 +216,8 @@ def _align_by_ends(given: TokenSegment, ends: Sequence[int]) -> AlignedText | No
 
 def _indivisible_key(given: TokenSegment) -> tuple[bytes, TokenRun]:
     text, labels = given.text, given.label_spans()
-    whole, rest = divmod(len(text), CHUNK)
-    widths = bytes([CHUNK] * whole + [rest] * (rest > 0))
+    full, rest = divmod(len(text), CHUNK)
+    widths = bytes([CHUNK] * full + [rest] * (rest > 0))
     chunks = len(widths)
     run = TokenRun.from_tokens(
         text,
@@ -230,11 +230,11 @@ def _indivisible_key(given: TokenSegment) -> tuple[bytes, TokenRun]:
     return pack_indivisible(given.ids, text), run
 
 
-def _shared_strides(edge: bytes, key: bytes, at: int, most: int) -> int:
-    """Count the strides after the first, up to `most`, that `edge` and `key` at stride `at` share."""
-    edge, begin = edge[STRIDE : most * STRIDE], (at + 1) * STRIDE
+def _shared_strides(edge: bytes, key: bytes, at: int, limit: int) -> int:
+    """Count the strides after the first, up to `limit`, that `edge` and `key` at stride `at` share."""
+    edge, begin = edge[STRIDE : limit * STRIDE], (at + 1) * STRIDE
     if key.startswith(edge, begin):
-        return most - 1
+        return limit - 1
     if edge[:STRIDE] != key[begin : begin + STRIDE]:
         return 0
     return common_prefix(edge, key, begin, STRIDE) // STRIDE

@@ -30,34 +30,34 @@ def join_reply_experts(
     `second` has either its `new_tokens` rows alone, or all of them again: then those of `first` are kept,
     because they are what its tokens were sampled with. Anything else stays as `second` says it.
     """
-    held, more = _decode_rows(first), _decode_rows(second)
-    if held is None or more is None:
-        return {_NAME: first[_NAME]} if held is not None and not new_tokens else {}
-    row = _row_bytes(first, held, start)
+    rows, later_rows = _decode_rows(first), _decode_rows(second)
+    if rows is None or later_rows is None:
+        return {_NAME: first[_NAME]} if rows is not None and not new_tokens else {}
+    row = _row_bytes(first, rows, start)
     if row is None:
         return {}
-    if len(more) == row * new_tokens:
-        return {_NAME: _encode_rows(held + more)}
-    if len(more) == len(held) + row * new_tokens:
-        return {_NAME: _encode_rows(held + more[len(held) :])}
+    if len(later_rows) == row * new_tokens:
+        return {_NAME: _encode_rows(rows + later_rows)}
+    if len(later_rows) == len(rows) + row * new_tokens:
+        return {_NAME: _encode_rows(rows + later_rows[len(rows) :])}
     return {}
 
 
 def first_rows(meta: dict[str, Any], *, dropped: int, start: int = 0) -> dict[str, Any]:
     """The field without the rows of the last `dropped` tokens; {} where there is none, or nothing to drop."""
-    held = _decode_rows(meta)
-    row = None if held is None else _row_bytes(meta, held, start)
-    if held is None or row is None or not dropped:
+    rows = _decode_rows(meta)
+    row = None if rows is None else _row_bytes(meta, rows, start)
+    if rows is None or row is None or not dropped:
         return {}
-    return {_NAME: _encode_rows(held[: len(held) - row * dropped])}
+    return {_NAME: _encode_rows(rows[: len(rows) - row * dropped])}
 
 
-def _row_bytes(meta: dict[str, Any], held: bytes, start: int) -> int | None:
+def _row_bytes(meta: dict[str, Any], rows: bytes, start: int) -> int | None:
     prompt, sampled = meta.get("prompt_tokens"), meta.get("completion_tokens")
     if type(prompt) is not int or type(sampled) is not int:
         return None
-    rows = prompt + sampled - 1 - start
-    return len(held) // rows if rows > 0 and not len(held) % rows else None
+    count = prompt + sampled - 1 - start
+    return len(rows) // count if count > 0 and not len(rows) % count else None
 
 
 def _decode_rows(meta: dict[str, Any]) -> bytes | None:
@@ -91,13 +91,13 @@ def repair_splice(first: str, second: str, decoded: str) -> str | None:
     """
     head, tail = first.rstrip(_BROKEN), second.lstrip(_BROKEN)
     broken = len(first) - len(head) + len(second) - len(tail)
-    most = max(_MAX_CHARACTERS_BETWEEN, broken)  # a run of bytes that are no characters shows one for each
+    limit = max(_MAX_CHARACTERS_BETWEEN, broken)  # a run of bytes that are no characters shows one for each
     for text in (decoded, " " + decoded):  # SentencePiece drops the first space of what it decodes
         if text.startswith(head):
             rest = text[len(head) :]
             at = len(rest) - len(tail)
-            if at > most or not rest.endswith(tail):
-                at = rest.find(tail, 1, most + len(tail))  # 1: some character lies across
+            if at > limit or not rest.endswith(tail):
+                at = rest.find(tail, 1, limit + len(tail))  # 1: some character lies across
             if at >= 0:
                 return head + rest[:at] + tail
     return None

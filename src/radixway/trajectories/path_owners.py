@@ -54,9 +54,9 @@ class PathOwners(Component):
             for store in set(self._ends[owner].values()):
                 if owner.session is not None:
                     store.paths.forget_session(owner.session)
-        held = remove_paths(ends, others)
-        if held:
-            raise CannotErase(f"{held} records are in use")
+        in_use = remove_paths(ends, others)
+        if in_use:
+            raise CannotErase(f"{in_use} records are in use")
         for owner in chosen:
             del self._ends[owner]
         return len(ends)
@@ -77,17 +77,17 @@ def remove_paths(ends: dict[Place, TrajectoryStore], others: Iterable[Place] = (
 
     `ends`: each with its store. `others`: nodes at which somebody else's records end.
     """
-    shared, held = set(others), 0
+    shared, in_use = set(others), 0
     for end in sorted(ends, key=lambda node: node.end, reverse=True):  # children before their parents
         node: Place | None = end
-        held += end.attached and bool(end.pins)
+        in_use += end.attached and bool(end.pins)
         while node is not None and node.parent is not None and not node.children and not node.pins:
             if node in shared:
                 break
             above = node.parent
             ends[end].remove_leaf(node)
             node = above
-    return held
+    return in_use
 
 
 def _matches_subject(owner: PathOwner, subject: Subject) -> bool:

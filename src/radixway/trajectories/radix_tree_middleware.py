@@ -199,10 +199,10 @@ class AnswerRecording:
         self._hold = prompt.hold
         self._open = True
 
-    def record_answers(self, read: Callable[[], list[SampledTokens]], *, whole: bool = True) -> None:
+    def record_answers(self, read: Callable[[], list[SampledTokens]], *, is_complete: bool = True) -> None:
         """Keep what `read` finds in the reply; the journal says what became of it.
 
-        `whole`: the answer has come to its end. One that was cut is kept as the tokens that there are.
+        `is_complete`: the answer has come to its end. One that was cut is kept as the tokens that there are.
         """
         if not self._open:
             return
@@ -214,7 +214,7 @@ class AnswerRecording:
             _note_skipped(self._request, str(error))
         else:
             tokens = sum(len(a.ids) for a in answers)
-            self._request.journal.add("trajectory", recorded=True, tokens=tokens, whole=whole)
+            self._request.journal.add("trajectory", recorded=True, tokens=tokens, whole=is_complete)
         self.drop_recording()
 
     def drop_recording(self) -> None:
@@ -300,4 +300,4 @@ class RecordedStream:
             self._record_stream()
 
     def _record_stream(self) -> None:
-        self._recording.record_answers(self._reader.answers, whole=self._ended)
+        self._recording.record_answers(self._reader.answers, is_complete=self._ended)

@@ -24,7 +24,7 @@ class GenerateAttempt:
     """The events of one attempt, added up to the reply it has given so far."""
 
     def __init__(self) -> None:
-        self.whole: Json | None = None
+        self.reply: Json | None = None
         self.incremental: bool | None = None
         """Events hold only what is new; None while that is not known."""
 
@@ -35,12 +35,12 @@ class GenerateAttempt:
 
     def add_event(self, event: Json) -> Json:
         """The reply so far, this event included."""
-        before = self.whole
+        before = self.reply
         if before is not None and self.incremental is None:
             self.incremental = _is_incremental(before, event)
         if before is not None and self.incremental and isinstance(event.get("output_ids"), list):
             event = _merge_event(before, event)
-        self.whole = event
+        self.reply = event
         return event
 
 
@@ -61,19 +61,19 @@ def last_event(chunk: bytes) -> Json | None:
     return next(filter(None, map(read_event, reversed(list(split_events(chunk))))), None)
 
 
-def fuller_reply(before: Json | None, whole: Json) -> Json:
+def fuller_reply(before: Json | None, latest: Json) -> Json:
     """A reply that a worker broke off, with all that it had given: the last event may hold less of it."""
-    if before is None or not is_aborted(whole):
-        return whole
-    seen = [reply.get("output_ids") for reply in (before, whole)]
-    logprobs = [reply["meta_info"].get("output_token_logprobs") for reply in (before, whole)]
+    if before is None or not is_aborted(latest):
+        return latest
+    seen = [reply.get("output_ids") for reply in (before, latest)]
+    logprobs = [reply["meta_info"].get("output_token_logprobs") for reply in (before, latest)]
     counts = [
         [len(given) for given in pair if isinstance(given, list)] for pair in zip(seen, logprobs, strict=True)
     ]
     if counts[0] and min(counts[0]) > min(counts[1], default=0):
-        kept = before["meta_info"] | {"finish_reason": whole["meta_info"]["finish_reason"]}
-        return before | {"meta_info": kept}
-    return whole
+        meta = before["meta_info"] | {"finish_reason": latest["meta_info"]["finish_reason"]}
+        return before | {"meta_info": meta}
+    return latest
 
 
 def _is_incremental(before: Json, event: Json) -> bool | None:
@@ -96,10 +96,10 @@ def _merge_event(before: Json, event: Json) -> Json:
             meta[name] = value + more if len(more) == new else more
         elif name.startswith("input_") and value and not more:
             meta[name] = value
-    whole = before | event | {"meta_info": meta, "output_ids": _output_ids(before) + _output_ids(event)}
+    merged = before | event | {"meta_info": meta, "output_ids": _output_ids(before) + _output_ids(event)}
     if isinstance(event.get("text"), str):
-        whole["text"] = _reply_text(before) + _reply_text(event)
-    return whole
+        merged["text"] = _reply_text(before) + _reply_text(event)
+    return merged
 
 
 def reply_delta(reply: Json, passed: Json) -> Json:
@@ -144,7 +144,7 @@ class ResumedEvents(Chunks):
         self._attempt = GenerateAttempt()
         self._last = b""
         """The chunk before, unless its events were read."""
-        self._held = b""
+        self._withheld = b""
         """The aborting event, and what followed."""
         self._broken_off: Json | None = None
         """The aborted reply."""
@@ -189,8 +189,8 @@ class ResumedEvents(Chunks):
 
     def _inspect_chunk(self, chunk: bytes) -> bytes:
         """Return what of a chunk the client gets unchanged: all, unless a worker aborts."""
-        if self._held:
-            self._held += chunk
+        if self._withheld:
+            self._withheld += chunk
             return b""
         if not self._resumable or self._attempts.running.is_abort_requested:
             return chunk
@@ -201,12 +201,12 @@ class ResumedEvents(Chunks):
         for raw in split_events(chunk):
             event = read_event(raw)
             if event is not None:
-                before = last_event(self._last) if self._last else self._attempt.whole
-                whole, self._last = self._attempt.add_event(event), b""
-                if is_aborted(whole):
-                    self._held, self._broken_off = chunk[passed:], fuller_reply(before, whole)
+                before = last_event(self._last) if self._last else self._attempt.reply
+                reply, self._last = self._attempt.add_event(event), b""
+                if is_aborted(reply):
+                    self._withheld, self._broken_off = chunk[passed:], fuller_reply(before, reply)
                     break
-                self._passed = whole
+                self._passed = reply
             passed += len(raw)
         return chunk[:passed]
 
@@ -224,8 +224,8 @@ class ResumedEvents(Chunks):
         async with aclosing(going_on) as chunks:
             async for chunk in chunks:
                 yield chunk
-        if self._held:
-            yield self._held
+        if self._withheld:
+            yield self._withheld
 
     async def _retried_events(self) -> AsyncGenerator[bytes]:
         """Yield whole later attempts, while the client has seen nothing."""
@@ -236,7 +236,7 @@ class ResumedEvents(Chunks):
             if reply is None or reply.chunks is None:
                 return
             self._inner, self._attempt = reply.chunks, GenerateAttempt()
-            self._last, self._held, self._broken_off = b"", b"", None
+            self._last, self._withheld, self._broken_off = b"", b"", None
             async for chunk in self._inner:
                 if passed := self._inspect_chunk(chunk):
                     yield passed
@@ -262,21 +262,21 @@ class ResumedEvents(Chunks):
             going_on = True
             worker, self._inner, self._attempt = reply.worker, reply.chunks, GenerateAttempt()
             before: Json | None = None
-            async for raw, whole in self._iter_attempt():
-                second = resumption.read_reply(fuller_reply(before, whole)) if whole is not None else None
+            async for raw, so_far in self._iter_attempt():
+                second = resumption.read_reply(fuller_reply(before, so_far)) if so_far is not None else None
                 if second is None:
                     yield raw
                     if b'"error"' in raw:  # the attempt's last word
-                        self._held = b""
+                        self._withheld = b""
                         return
                     continue
-                before, answer = whole, await resumption.join_answer(second)
+                before, answer = so_far, await resumption.join_answer(second)
                 if answer.meta.get("finish_reason") is not None:
                     break
                 yield self._encode_answer(answer)
             await self._inner.aclose()
         if going_on and answer is not None:
-            self._held = self._encode_answer(answer) + DONE_EVENT
+            self._withheld = self._encode_answer(answer) + DONE_EVENT
 
     async def _iter_attempt(self) -> AsyncIterator[tuple[bytes, Json | None]]:
         """Yield each event of a later attempt and its answer so far; None for no answer."""

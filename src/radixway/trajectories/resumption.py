@@ -58,9 +58,9 @@ def remaining_tokens(body: Json, sampled: int) -> int | None:
     That is where the request gives no number and the worker has made more than its default: then it has a
     default of its own.
     """
-    most = sampling_params(body).get("max_new_tokens")
-    if type(most) is int:
-        return max(0, most - sampled)
+    max_new = sampling_params(body).get("max_new_tokens")
+    if type(max_new) is int:
+        return max(0, max_new - sampled)
     return _DEFAULT_MAX_NEW_TOKENS - sampled if sampled < _DEFAULT_MAX_NEW_TOKENS else None
 
 
@@ -91,9 +91,9 @@ def _reduce_budget(body: Json, sampled: int) -> Json:
     left = remaining_tokens(body, sampled)
     if left is not None:
         params["max_new_tokens"] = left
-    least = params.get("min_new_tokens")
-    if type(least) is int:
-        params["min_new_tokens"] = max(0, least - sampled)
+    min_new = params.get("min_new_tokens")
+    if type(min_new) is int:
+        params["min_new_tokens"] = max(0, min_new - sampled)
     return params
 
 
@@ -174,7 +174,7 @@ class RequestResumption:
         self._num_attempts = 1
         self._base: PartialAnswer | None = None
         self._prompt_ids: Sequence[int] | None = None
-        self._prompt_asked = False
+        self._prompt_requested = False
         self._between: str | None = None
         """The character across the splice, once known."""
         self._worker = ""
@@ -222,14 +222,14 @@ class RequestResumption:
             self._base, exact = answer, prompt_ids is not None or not answer.ids
         else:
             self._base, exact = None, True
-        kept = len(answer.ids) if self._base is not None else 0
+        num_tokens = len(answer.ids) if self._base is not None else 0
         while self._num_attempts < self._attempts.section.attempts:
             await self._attempts.running.wait_for_abort(self._wait_s())
             if self._attempts.running.is_abort_requested:
                 return None
             self._num_attempts += 1
             self._between = None
-            self._note_attempt(attempt=self._num_attempts, tokens=kept, exact=exact)
+            self._note_attempt(attempt=self._num_attempts, tokens=num_tokens, exact=exact)
             reply, later = await self._call_worker(request.copy(forget_failures=True))
             if reply is not None or not later:
                 return reply
@@ -268,8 +268,8 @@ class RequestResumption:
             request.model = self._workers.model_of(worker)
 
     async def _find_prompt_ids(self, answer: PartialAnswer, worker: str) -> Sequence[int] | None:
-        if not self._prompt_asked:
-            self._prompt_asked = True
+        if not self._prompt_requested:
+            self._prompt_requested = True
             given, text = self._body.get("input_ids"), self._body.get("text")
             if isinstance(given, list):
                 self._prompt_ids = given
@@ -302,13 +302,13 @@ class RequestResumption:
     async def _cut_at(self, answer: PartialAnswer, seam: int, at: int, end: int, stop: str) -> PartialAnswer:
         """End the answer at the token that completes the stop string."""
         params = sampling_params(self._body)
-        least = params.get("min_new_tokens")
+        min_new = params.get("min_new_tokens")
         for count in range(seam + 1, min(len(answer.ids), seam + _MAX_STOP_TOKENS) + 1):
             decoded = await self._detokenize(answer.ids[:count])
             if decoded is None:
                 break
             if decoded.find(stop, max(0, at - 1), end) >= 0:
-                if type(least) is int and count <= least:
+                if type(min_new) is int and count <= min_new:
                     return answer
                 text = answer.text[: end if params.get("no_stop_trim") else at]
                 return cut_answer(answer, count, text=text, finish={"type": "stop", "matched": stop})

@@ -35,9 +35,9 @@ class RetrievedTokens:
 
         And is it sure which record was meant, and that no log-probability is missing?
         """
-        told = self.trajectory
-        whole = bool(self.known) and self.known == len(told.ids)
-        return whole and not told.ambiguous and all(map(isfinite, told.logprobs))
+        trajectory = self.trajectory
+        is_known = bool(self.known) and self.known == len(trajectory.ids)
+        return is_known and not trajectory.ambiguous and all(map(isfinite, trajectory.logprobs))
 
 
 class TokenRetrieval:
@@ -78,7 +78,7 @@ def stable_match(
     """The part of what was found of `text` whose tokens do not depend on the text that follows."""
     known = store.trajectory(found)
     special, ids = encoder.special_ids, known.ids
-    for end in _answer_ends(known.spans, whole=not is_mid_answer(found.place)):
+    for end in _answer_ends(known.spans, is_complete=not is_mid_answer(found.place)):
         stays = next((at for at in range(len(ids), end, -1) if ids[at - 1] in special), end)
         place = truncate_position(found.place, stays)
         if not within_character(text, place.text):
@@ -86,11 +86,11 @@ def stable_match(
     return TrajectoryMatch(place, found.ambiguous)
 
 
-def _answer_ends(spans: Spans, *, whole: bool) -> list[int]:
-    """Return where answers end, last first, and 0; not the last token's end unless `whole`."""
+def _answer_ends(spans: Spans, *, is_complete: bool) -> list[int]:
+    """Return where answers end, last first, and 0; not the last token's end unless `is_complete`."""
     ends = [0]
     for (upto, label), after in zip_longest(spans, spans[1:]):
         goes_on = after is not None and after[1].source == "sampled"
-        if label.source == "sampled" and not goes_on and (whole or after is not None):
+        if label.source == "sampled" and not goes_on and (is_complete or after is not None):
             ends.append(upto)
     return ends[::-1]

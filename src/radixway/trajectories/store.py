@@ -110,16 +110,16 @@ class TrajectoryStore:
         """Tokens, and chunks of text, on paths that are held now."""
         return self._tree.locked_size
 
-    def outline(self, most: int, most_levels: int) -> list[OutlineNode[bytes, TokenRun]]:
-        """The `most` recorded stretches used last, `most_levels` deep; each after its parent."""
-        return outline(self._tree, most, most_levels, lambda node: node.payload.clock)
+    def outline(self, limit: int, max_levels: int) -> list[OutlineNode[bytes, TokenRun]]:
+        """The `limit` recorded stretches used last, `max_levels` deep; each after its parent."""
+        return outline(self._tree, limit, max_levels, lambda node: node.payload.clock)
 
-    def match_prefix(self, text: str, session: Hashable = None, *, whole: bool = False) -> TrajectoryMatch:
+    def match_prefix(self, text: str, session: Hashable = None, *, hidden: bool = False) -> TrajectoryMatch:
         """The longest beginning of `text` whose tokens are known.
 
-        Of several records of it that of `session` is taken, as far as it goes, else the latest. With
-        `whole`, tokens that follow the text and have none themselves, a stop token, belong to it. Does not
-        count as a use.
+        Of several records of it that of `session` is taken, as far as it goes, else the latest. `hidden`
+        adds the tokens after the text that have none themselves, such as a stop token. Does not count as a
+        use.
         """
         raw = text.encode("utf-8", "surrogatepass")
         reached = list(walk_text(self._namespace_root(None), raw, self._pieces))
@@ -133,16 +133,16 @@ class TrajectoryStore:
         else:
             taken = max(best, key=_last_use)
             ambiguous = len(best) > 1 or session in self.paths
-        if whole and taken.text == len(raw):
+        if hidden and taken.text == len(raw):
             taken, several = skip_hidden(taken, own)
             ambiguous |= several
         return TrajectoryMatch(taken, ambiguous)
 
     def trajectory(self, of: TrajectoryMatch | PathHold) -> Trajectory:
         """The tokens that lead to `of`, with their records. Does not count as a use."""
-        told = read_trajectory(_position(of))
-        told.ambiguous = isinstance(of, TrajectoryMatch) and of.ambiguous
-        return told
+        found = read_trajectory(_position(of))
+        found.ambiguous = isinstance(of, TrajectoryMatch) and of.ambiguous
+        return found
 
     def token_ids(self, of: TrajectoryMatch | PathHold) -> array[int]:
         """The token ids that lead to `of`."""
@@ -332,7 +332,7 @@ class TrajectoryStore:
         """Append new strides below the locked `node`; the lock moves to its end. Raises StoreFullError."""
         tree = self._tree
         try:
-            self._make_room(run.tokens, run.nbytes + PER_NODE)
+            self._free_memory(run.tokens, run.nbytes + PER_NODE)
         except StoreFullError:
             tree.unlock(node)
             raise
@@ -359,7 +359,7 @@ class TrajectoryStore:
             self._run_bytes += locked.payload.nbytes + lower.payload.nbytes - before
         return locked
 
-    def _make_room(self, tokens: int, size: int) -> None:
+    def _free_memory(self, tokens: int, size: int) -> None:
         """Evict until this fits. Raises StoreFullError if locked nodes leave no space."""
         while self.max_tokens is not None and (over := self.tokens + tokens - self.max_tokens) > 0:
             if not self.evictable:

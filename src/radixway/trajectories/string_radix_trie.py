@@ -152,7 +152,7 @@ class StringRadixTrie:
         """
         _require_text(text)
         with self._lock:
-            found = self.store.match_prefix(text, session, whole=True)
+            found = self.store.match_prefix(text, session, hidden=True)
             self.count_lookup(found)
             retrieval = TokenRetrieval(self.store, text, found, self.encoder)
             return retrieval.join_tokens(retrieval.encode_rest())
@@ -166,9 +166,9 @@ class StringRadixTrie:
         """
         if not text:
             raise ValueError("the text is empty")
-        told = self.retrieve(text).trajectory
-        logp = told.logprobs.tolist() if return_logprob else [0.0] * len(told.ids)
-        return told.ids.tolist(), logp, told.mask
+        trajectory = self.retrieve(text).trajectory
+        logp = trajectory.logprobs.tolist() if return_logprob else [0.0] * len(trajectory.ids)
+        return trajectory.ids.tolist(), logp, trajectory.mask
 
     def gc_by_weight_version(self, current_weight_version: Version) -> int:
         """Remove what was last used with weights `gc_threshold_k` versions before
@@ -230,8 +230,8 @@ class StringRadixTrie:
 
     def make_room(self, tokens: int, version: Version | None) -> None:
         """Before so many more tokens come: where there are too many, old weights' go first."""
-        most = self.store.max_tokens
-        if version is not None and most is not None and self.store.tokens + tokens > most:
+        max_tokens = self.store.max_tokens
+        if version is not None and max_tokens is not None and self.store.tokens + tokens > max_tokens:
             self.store.collect_versions(version, self.gc_threshold_k)
 
 

@@ -197,13 +197,13 @@ def _last_token_end(node: Place, ends: list[int], done: int, limit: int, text: b
 
     `base`: where in `text` the edge would begin.
     """
-    most = bisect_right(ends, limit)
-    if most <= done:
+    last = bisect_right(ends, limit)
+    if last <= done:
         return done
-    first = max(bisect_left(ends, ends[most - 1]), done) + 1
+    first = max(bisect_left(ends, ends[last - 1]), done) + 1
     chunks: int = node.payload.chunks
     candidates: tuple[int, ...] = (
-        *range(first, most + 1),
+        *range(first, last + 1),
         *range(first - 1, max(done, chunks), -1),
     )
     for strides in candidates:

@@ -152,8 +152,8 @@ class WeightVersions:
         if number is not None and now is not None:
             return now - number
         arrivals = self._arrivals
-        behind = -1 if version is None else arrivals.get(version, len(arrivals))
-        return arrivals.get(current, len(arrivals)) - behind
+        arrival = -1 if version is None else arrivals.get(version, len(arrivals))
+        return arrivals.get(current, len(arrivals)) - arrival
 
 
 def _version_number(version: Version | None) -> int | None:

@@ -221,13 +221,13 @@ class TokenRun:
     def join(self, more: Self) -> Self:
         """Continued by `more`, which has no chunks."""
         size = len(self.widths)
-        kept = len(self.labels) - (self.labels[-1] == more.labels[0])
+        num_labels = len(self.labels) - (self.labels[-1] == more.labels[0])
         return type(self)(
             self.text + more.text,
             self.widths + more.widths,
             self.logprobs + more.logprobs,
-            self.ends[: 4 * kept] + array("I", [size + end for end in more._ends]).tobytes(),
-            self.labels[:kept] + more.labels,
+            self.ends[: 4 * num_labels] + array("I", [size + end for end in more._ends]).tobytes(),
+            self.labels[:num_labels] + more.labels,
             self.chunks,
             self.experts + tuple((size + end, raw) for end, raw in more.experts),
             more.used,

@@ -183,7 +183,7 @@ async def test_weights_that_change_half_way_end_the_transfer(engines: Pair, side
         found = tokens(await whole(answering))
         await whole(prefilling)
     ended = engines.received()
-    all_had_left = side == "prefill" and ended.whole == 1  # into the sockets, before the weights changed
+    all_had_left = side == "prefill" and ended.complete == 1  # into the sockets, before the weights changed
     assert ended.failed == 1 or all_had_left
     if side == "prefill" or not keep_kv:  # otherwise a mixture was asked for
         await asyncio.to_thread(engines.decode.flush_cache)
@@ -219,7 +219,7 @@ async def test_a_room_is_for_one_request(engines: Pair, expected: list[int]) -> 
         half.go.set()
         assert tokens(await whole(answering)) == expected, "the first is none the worse for it"
         await whole(prefilling)
-    assert engines.received().whole == 1
+    assert engines.received().complete == 1
 
 
 async def test_pages_that_nobody_comes_for_are_kept_for_a_while_only(path: Path) -> None:

@@ -39,11 +39,11 @@ async def test_answers_are_those_of_one_engine_alone(path: Path, transfer: str, 
         found = [tokens(await engines.answer(prompt)) for prompt in prompts]
         assert found == alone(path, prompts, **options)
         received = engines.received()
-        assert (received.whole, received.failed) == (len(prompts), 0)
+        assert (received.complete, received.failed) == (len(prompts), 0)
         assert received.tokens == sum(len(prompt) - 1 for prompt in prompts)
         assert engines.decode.stats().remote_tokens == received.tokens
         await both_checked(engines)
-        assert engines.sent().whole == len(prompts)
+        assert engines.sent().complete == len(prompts)
 
 
 @pytest.mark.parametrize(("theirs", "ours", "kv_dtype"), [(16, 4, "auto"), (4, 16, "int8"), (16, 4, "fp8")])
@@ -91,7 +91,7 @@ async def test_many_at_once_in_pools_that_hold_a_few(path: Path) -> None:
     with pair(path, **sizes, max_running=8) as engines:
         found = await asyncio.gather(*(engines.answer(prompt) for prompt in prompts))
         assert [tokens(outputs) for outputs in found] == alone(path, prompts)
-        assert engines.received().failed == 0 and engines.received().whole > 0
+        assert engines.received().failed == 0 and engines.received().complete > 0
         await both_checked(engines)
 
 
@@ -122,8 +122,8 @@ async def test_what_is_cheaper_to_compute_does_not_travel_and_nobody_waits_for_i
         prompt = random_tokens(20)
         assert tokens(await engines.answer(prompt)) == alone(path, [prompt])[0]
         await both_checked(engines)
-        assert engines.sent().whole == 1 and engines.sent().size_bytes == 0
-        assert engines.received().whole + engines.received().failed == 0
+        assert engines.sent().complete == 1 and engines.sent().size_bytes == 0
+        assert engines.received().complete + engines.received().failed == 0
 
 
 async def test_an_engine_that_does_both_takes_no_notice_of_rooms(path: Path) -> None:

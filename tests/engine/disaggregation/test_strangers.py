@@ -132,4 +132,4 @@ async def test_where_no_thread_can_be_started_prompts_are_computed_and_later_one
         await checked(engines.prefill)
         engines.decode.flush_cache()
         assert tokens(await engines.answer(PROMPT)) == alone
-        assert transfers(engines.decode).whole == 1
+        assert transfers(engines.decode).complete == 1

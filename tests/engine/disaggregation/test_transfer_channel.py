@@ -124,4 +124,4 @@ async def test_strangers_at_its_port_are_sent_away_and_harm_nobody(
         alone = tokens(await whole(engines.decode.submit_request(prompt, GREEDY)))
         engines.decode.flush_cache()
         assert tokens(await engines.answer(prompt)) == alone
-        assert transfers(engines.decode).whole == 1
+        assert transfers(engines.decode).complete == 1

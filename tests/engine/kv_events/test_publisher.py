@@ -83,7 +83,7 @@ def test_a_subscriber_gets_topic_sequence_and_payload(context: zmq.Context, clos
 def test_what_was_missed_is_replayed_from_the_number_asked_for(
     context: zmq.Context, closing: ExitStack
 ) -> None:
-    sender = ZmqEventPublisher("tcp://127.0.0.1:*", replay_endpoint="tcp://127.0.0.1:*", kept_batches=50)
+    sender = ZmqEventPublisher("tcp://127.0.0.1:*", replay_endpoint="tcp://127.0.0.1:*", replay_batches=50)
     for number in range(120):
         sender.publish_events(batch(number))
     endpoint = sender.info.replay_endpoint

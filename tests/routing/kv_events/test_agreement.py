@@ -57,11 +57,11 @@ class Worker:
         while self.live:
             self.hear()
         for _ in range(2):
-            while self.follower.asked is not None:
+            while self.follower.replay_from is not None:
                 self.answer(None)
             self.follower.retry_replay()
             self.follower.verify_position()
-        while self.follower.asked is not None:
+        while self.follower.replay_from is not None:
             self.answer(None)
 
     def hear(self):
@@ -74,7 +74,7 @@ class Worker:
 
     def answer(self, rng):
         """One replay, whole; `rng` shuffles it and makes some of it come twice."""
-        attempt, answers = self.follower.attempt, self.engine.replay(self.follower.asked)
+        attempt, answers = self.follower.attempt, self.engine.replay(self.follower.replay_from)
         if rng is not None:
             answers = answers + rng.sample(answers, len(answers) // 2)
             rng.shuffle(answers)
@@ -157,7 +157,7 @@ class Agreement(RuleBasedStateMachine):
 
     @rule(number=a_worker, seed=a_seed)
     def answer(self, number, seed):
-        if self.workers[number].follower.asked is not None:
+        if self.workers[number].follower.replay_from is not None:
             self.workers[number].answer(random.Random(seed))
 
     @rule(number=a_worker)

@@ -53,7 +53,7 @@ class Hearing:
 
     def answer(self, *, end=True, once=False):
         """The engine answers what is asked, until nothing is."""
-        while (start := self.follower.asked) is not None:
+        while (start := self.follower.replay_from) is not None:
             attempt = self.follower.attempt
             for number, payload in self.engine.replay(start):
                 self.follower.on_replayed_batch(attempt, number, payload)
@@ -86,7 +86,7 @@ def degraded(hearing):
     """Nothing is claimed of the worker, and it goes by our own decisions."""
     hearing.settle()
     assert not hearing.index.blocks_in_tier(hearing.slot)
-    hearing.index.predict_blocks(hearing.slot, [1], 0.0, told=True)
+    hearing.index.predict_blocks(hearing.slot, [1], 0.0, tokenized=True)
     assert hearing.index.match_prefix([1], 1e9).device == {hearing.slot: 1}
     return hearing.state is KvEventsState.DEGRADED
 
@@ -96,7 +96,7 @@ def test_a_late_joiner_learns_everything_from_the_first_batch_on():
     for _ in range(3):
         hearing.compute(heard=False)
     hearing.connect()
-    assert hearing.state is KvEventsState.REPLAYING and hearing.follower.asked == 0
+    assert hearing.state is KvEventsState.REPLAYING and hearing.follower.replay_from == 0
     hearing.answer()
     assert following(hearing)
 
@@ -126,7 +126,7 @@ def test_what_was_missed_is_asked_for_and_what_comes_meanwhile_is_kept():
     hearing.compute(heard=False)
     hearing.compute(heard=False)
     hearing.compute()
-    assert hearing.follower.asked == 0  # the last one applied, to see that it is the same publisher
+    assert hearing.follower.replay_from == 0  # the last one applied, to see that it is the same publisher
     assert hearing.state is KvEventsState.REPLAYING
     hearing.compute()
     hearing.answer()
@@ -209,7 +209,7 @@ def test_what_is_still_under_way_from_before_a_restart_is_dropped(computed):
     hearing.connect()
     hearing.live(*late)
     asked = 0
-    while hearing.follower.asked is not None:
+    while hearing.follower.replay_from is not None:
         hearing.answer(once=True)
         asked += 1
         assert asked < 5

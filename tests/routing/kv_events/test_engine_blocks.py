@@ -31,7 +31,7 @@ class Engine:
         self.index.set_followed(self.slot, True)
         self.counts = KvEventCounts()
         self.blocks = EngineBlockTracker(self.index, self.slot, SIZE, self.counts, lambda _: None)
-        self.blocks.told = True
+        self.blocks.updates_index = True
 
     def hear(self, *events):
         decoded = decode_batch(batch(*events))
@@ -180,7 +180,7 @@ def test_only_the_first_main_attention_group_counts(engine):
 
 
 def test_what_was_learnt_untold_is_told_together(engine):
-    engine.blocks.told = False
+    engine.blocks.updates_index = False
     for event in decode_batch(
         batch(stored([1, 2], TOKENS[:8]), stored([1], TOKENS[:4], medium="CPU"))
     ).events:

@@ -195,7 +195,7 @@ def test_a_full_store_refuses_and_keeps_what_it_has() -> None:
 
 
 def test_sessions_are_bounded_and_finished_when_idle() -> None:
-    book = SessionRegistry(TrajectoryStore(), most=2, idle_s=60)
+    book = SessionRegistry(TrajectoryStore(), max_sessions=2, idle_s=60)
     first, second = book.create_session("a", 0.0), book.create_session("b", 1.0)
     with pytest.raises(SessionExistsError):
         book.create_session("a", 2.0)
@@ -211,7 +211,7 @@ def test_sessions_are_bounded_and_finished_when_idle() -> None:
 
 
 def test_collected_sessions_make_room_and_the_first_ones_are_forgotten() -> None:
-    book = SessionRegistry(TrajectoryStore(), most=2, idle_s=60)
+    book = SessionRegistry(TrajectoryStore(), max_sessions=2, idle_s=60)
     for number in range(5):
         book.collect_session(book.create_session(str(number), 0.0))
         book.check()
@@ -223,7 +223,7 @@ def test_collected_sessions_make_room_and_the_first_ones_are_forgotten() -> None
 
 
 def test_all_collected_sessions_are_remembered_where_a_file_keeps_them() -> None:
-    book = SessionRegistry(TrajectoryStore(), most=2, idle_s=60, keeps_collected=True)
+    book = SessionRegistry(TrajectoryStore(), max_sessions=2, idle_s=60, keeps_collected=True)
     for number in range(5):
         book.collect_session(book.create_session(str(number), 0.0))
     assert len(book) == 5

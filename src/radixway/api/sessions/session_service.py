@@ -74,7 +74,7 @@ class SessionService(Component):
         self.clock = clock
         self.book = SessionRegistry(
             TrajectoryStore(max_bytes=section.max_bytes, memory=memory),
-            most=self._section.most,
+            max_sessions=self._section.most,
             idle_s=self._section.idle_s,
             keeps_collected=self._section.path is not None,
         )

@@ -1,6 +1,6 @@
 """Worker discovery: sources that report which workers there are, each in a task of its own.
 
-The configuration's workers are told once, at the start; the rest comes and goes without a restart.
+The configuration's workers are added once, at the start; all others come and go without a restart.
 """
 
 from radixway.cluster.discovery.discovery import ConfiguredWorkers, WorkerDiscovery, build_discovery

@@ -23,14 +23,14 @@ _RETIRE_EVERY_S = 0.5
 @dataclass(slots=True)
 class _FollowedSource:
     source: DiscoverySource
-    told: bool = False
+    has_reported: bool = False
     problem: str | None = None
     """Why it cannot be followed at the moment."""
     pause_s: float = _PAUSES_S[0]
 
 
 class WorkerDiscovery(Component):
-    """A task for each source. One that fails is followed again; what it said last holds until then."""
+    """A task for each source. One that fails is followed again; its last report holds until then."""
 
     name = "discovery"
 
@@ -57,7 +57,7 @@ class WorkerDiscovery(Component):
             "radixway_discovery_up",
             "Sources that can be followed: 1, or 0",
             "source",
-            lambda: [(each.source.name, float(each.problem is None)) for each in self._followed],
+            lambda: [(followed.source.name, float(followed.problem is None)) for followed in self._followed],
             "min",
         )
 
@@ -65,8 +65,8 @@ class WorkerDiscovery(Component):
         """Follow the sources."""
         loop = asyncio.get_running_loop()
         self._tasks = [
-            loop.create_task(self._follow_forever(each), name=f"discovery {each.source.name}")
-            for each in self._followed
+            loop.create_task(self._follow_forever(followed), name=f"discovery {followed.source.name}")
+            for followed in self._followed
         ]
         self._tasks.append(loop.create_task(self._retire_forever(), name="discovery retires workers"))
 
@@ -78,39 +78,39 @@ class WorkerDiscovery(Component):
         """Return each followed source for `/health`."""
         counts = self._membership.count_members()
         return {
-            each.source.name: {
-                "state": "down" if each.problem else "ok" if each.told else "starting",
-                "problem": each.problem,
-                "workers": counts.get(each.source.name, 0),
+            followed.source.name: {
+                "state": "down" if followed.problem else "ok" if followed.has_reported else "starting",
+                "problem": followed.problem,
+                "workers": counts.get(followed.source.name, 0),
             }
-            for each in self._followed
+            for followed in self._followed
         }
 
-    async def _back_off(self, each: _FollowedSource, least_s: float) -> None:
-        await asyncio.sleep(min(max(each.pause_s, least_s), _PAUSES_S[1]))
-        each.pause_s = min(each.pause_s * 2, _PAUSES_S[1])
+    async def _back_off(self, followed: _FollowedSource, min_pause_s: float) -> None:
+        await asyncio.sleep(min(max(followed.pause_s, min_pause_s), _PAUSES_S[1]))
+        followed.pause_s = min(followed.pause_s * 2, _PAUSES_S[1])
 
-    async def _follow_forever(self, each: _FollowedSource) -> None:
+    async def _follow_forever(self, followed: _FollowedSource) -> None:
         def tell(found: Iterable[DiscoveredWorker]) -> None:
-            if each.problem is not None:
-                log.info("discovery: %s works again", each.source.name)
-            each.told, each.problem, each.pause_s = True, None, _PAUSES_S[0]
-            self._membership.set_members(each.source.name, found)
+            if followed.problem is not None:
+                log.info("discovery: %s works again", followed.source.name)
+            followed.has_reported, followed.problem, followed.pause_s = True, None, _PAUSES_S[0]
+            self._membership.set_members(followed.source.name, found)
 
         while True:
-            least_s = 0.0
+            min_pause_s = 0.0
             try:
-                await each.source.follow_workers(tell)
+                await followed.source.follow_workers(tell)
                 return
             except DiscoverySourceError as failure:
-                problem, least_s = str(failure), failure.retry_after_s or 0.0
-                if each.problem is None:
-                    log.warning("discovery: %s: %s", each.source.name, problem)
+                problem, min_pause_s = str(failure), failure.retry_after_s or 0.0
+                if followed.problem is None:
+                    log.warning("discovery: %s: %s", followed.source.name, problem)
             except Exception as error:
                 problem = f"a defect of the gateway: {error}"
-                log.exception("discovery: following %s met a defect of the gateway", each.source.name)
-            each.problem = problem
-            await self._back_off(each, least_s)
+                log.exception("discovery: following %s failed unexpectedly", followed.source.name)
+            followed.problem = problem
+            await self._back_off(followed, min_pause_s)
 
     async def _retire_forever(self) -> None:
         while True:
@@ -148,7 +148,7 @@ def _configured_sources(config: DiscoveryConfig) -> Iterator[DiscoverySource]:
 
 
 class ConfiguredWorkers(Component):
-    """Has them join, once whoever watches workers has been started."""
+    """Adds the configured workers once the health monitor has been started."""
 
     name = "configured workers"
 
@@ -168,7 +168,7 @@ class ConfiguredWorkers(Component):
         self._endpoints = endpoints
 
     async def start(self) -> None:
-        """Have them join, again those that a middleware added when it was built: nobody watched them then."""
+        """Add all, again those that a middleware added when it was built: they were not monitored then."""
         members = self._membership
         for section in [worker.config for worker in self._registry]:
             members.join_worker(API, section)

@@ -36,7 +36,7 @@ A host is an address; of SRV records with https the target's name, which is what
 
 
 class DnsLookup:
-    """Asks for one name. Truncated answers are asked for again over TCP; CNAMEs are followed."""
+    """Resolves one name. Truncated answers are requested again over TCP; CNAMEs are followed."""
 
     def __init__(self, config: DnsConfig) -> None:
         """Reads /etc/resolv.conf unless name servers are given. Raises DiscoverySourceError."""
@@ -51,7 +51,7 @@ class DnsLookup:
         self._at_a_time = asyncio.Semaphore(_MAX_CONCURRENT_TARGETS)
 
     async def resolve_name(self) -> DnsAnswer:
-        """Return what the name has now. Raises NameNotFoundError, or DiscoverySourceError if nobody knows."""
+        """Return the name's records. Raises NameNotFoundError, or DiscoverySourceError without an answer."""
         config = self._config
         if config.port is None:
             return await self._resolve_srv()
@@ -80,10 +80,10 @@ class DnsLookup:
         self, target: dns.name.Name, answer: dns.resolver.Answer
     ) -> tuple[list[str], float]:
         """Return the addresses of an SRV target and their TTL; none if it is gone."""
-        told = [rrset for rrset in answer.response.additional if rrset.name == target]
-        addresses = [host for rrset in told for host in _record_hosts(rrset, self._types)]
+        additional = [rrset for rrset in answer.response.additional if rrset.name == target]
+        addresses = [host for rrset in additional for host in _record_hosts(rrset, self._types)]
         if addresses:
-            return addresses, min(rrset.ttl for rrset in told)
+            return addresses, min(rrset.ttl for rrset in additional)
         async with self._at_a_time:
             try:
                 return await self._resolve_addresses(target.to_text())
@@ -132,7 +132,7 @@ def _parse_name_server(server: str) -> dns.nameserver.Nameserver:
 class DnsSource:
     """Follows one name. Known workers are kept for `keep_s` while the name is gone or not answered.
 
-    A name server that is restarted, or a service that is applied anew, is no reason to leave workers that
+    A restarted name server, or a service that is applied again, is no reason to leave workers that
     answer; those that do not are found out by their health checks.
     """
 
@@ -149,7 +149,7 @@ class DnsSource:
         self._clock = clock
         self._sleep = sleep
         self._answered_at: float | None = None
-        """When workers were last found, while they are kept."""
+        """When workers were last found; None once they have been dropped."""
 
     async def follow_workers(self, tell: ReportWorkers) -> None:
         lookup = DnsLookup(self._config)
@@ -164,7 +164,7 @@ class DnsSource:
             await self._sleep(min(max(ttl_s, self._config.least_s), self._config.most_s))
 
     def _drop_expired(self, tell: ReportWorkers) -> None:
-        kept_since = self._answered_at
-        if kept_since is not None and self._clock() - kept_since >= self._config.keep_s:
+        answered_at = self._answered_at
+        if answered_at is not None and self._clock() - answered_at >= self._config.keep_s:
             self._answered_at = None
             tell(())

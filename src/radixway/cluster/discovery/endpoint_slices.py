@@ -48,8 +48,8 @@ class PodEndpoint(Struct, rename="camel"):
     def is_draining(self) -> bool:
         """Return whether it gets no new requests. A terminating one may be called ready, if its service
         wants it so."""
-        said = self.conditions or EndpointConditions()
-        return said.ready is False or said.terminating is True
+        conditions = self.conditions or EndpointConditions()
+        return conditions.ready is False or conditions.terminating is True
 
 
 class SlicePort(Struct):

@@ -31,7 +31,7 @@ _T = TypeVar("_T")
 
 
 class Expired(Exception):
-    """The server does not remember that resource version any more (410 Gone): list anew."""
+    """The server no longer knows that resource version (410 Gone): list again."""
 
 
 class _Status(msgspec.Struct):
@@ -102,7 +102,7 @@ class EndpointSlices:
         page = {"limit": str(_PAGE)}
         for _ in range(_MAX_PAGES):
             async with self._get(page, aiohttp.ClientTimeout(total=_CALL_S)) as response:
-                listing = _decode(_listing, await _whole(response.content))
+                listing = _decode(_listing, await _read_body(response.content))
             found += listing.items or ()
             if not listing.metadata.continue_:
                 return found, listing.metadata.resource_version
@@ -127,13 +127,13 @@ class EndpointSlices:
     async def _get(
         self, query: Mapping[str, str], limits: aiohttp.ClientTimeout
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        asked = {"labelSelector": self._config.selector, **query}
+        params = {"labelSelector": self._config.selector, **query}
         headers = {"accept": "application/json"}
         if self._account.token_file is not None:  # it is exchanged while we run
             headers["authorization"] = f"Bearer {_read(self._account.token_file, 'token')}"
         try:
             async with self._session.get(
-                self._url, params=asked, headers=headers, timeout=limits, allow_redirects=False
+                self._url, params=params, headers=headers, timeout=limits, allow_redirects=False
             ) as response:
                 if response.status != 200:
                     await _refuse(response)
@@ -155,7 +155,7 @@ async def opened(config: KubernetesConfig, account: Account) -> AsyncIterator[En
         yield EndpointSlices(account, config, session)
 
 
-async def _whole(content: aiohttp.StreamReader) -> bytes:
+async def _read_body(content: aiohttp.StreamReader) -> bytes:
     raw = bytearray()
     async for piece in content.iter_any():
         raw += piece
@@ -182,8 +182,8 @@ async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
     rest = bytearray()
     async for piece in content.iter_any():
         rest += piece
-        *whole, last = rest.split(b"\n") if b"\n" in piece else (rest,)
-        for line in whole:
+        *complete, last = rest.split(b"\n") if b"\n" in piece else (rest,)
+        for line in complete:
             if line.strip():
                 yield bytes(line)
         rest = bytearray(last)

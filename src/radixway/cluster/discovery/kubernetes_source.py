@@ -16,7 +16,7 @@ _SHORTEST_S = 1.0
 
 
 class KubernetesSource:
-    """A watch that ends or breaks is begun anew at the version that it had come to.
+    """A watch that ends or breaks is resumed at the last version that it reported.
 
     Only when the server has forgotten that version, all slices are listed again.
     """

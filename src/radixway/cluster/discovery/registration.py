@@ -28,7 +28,7 @@ class _RegistrationLease:
 class WorkerRegistrations:
     """Leases of workers. A heartbeat is the registration once more; who misses it drains, and is gone then.
 
-    Belongs to one event loop. A gateway that is started anew knows nobody, until their next heartbeats.
+    Belongs to one event loop. A restarted gateway knows no worker until its next heartbeat.
     """
 
     name = REGISTERED
@@ -50,7 +50,7 @@ class WorkerRegistrations:
     def register_worker(self, section: WorkerSettings, ttl_s: float | None = None) -> float:
         """A worker says that it is there, for the first time or again; returns how long that holds.
 
-        What an administrator did to it meanwhile stays done, unless it says something else than before.
+        An administrator's change to it stays, unless the worker registers with other values.
         """
         ttl_s = self._config.ttl_s if ttl_s is None else ttl_s
         lease = self._leases[section.url] = _RegistrationLease(section, ttl_s, self._clock() + ttl_s)
@@ -60,7 +60,7 @@ class WorkerRegistrations:
         return ttl_s
 
     def deregister_worker(self, worker: Worker) -> None:
-        """Drain `worker`, whoever else names it, and remove it when it has no requests in flight."""
+        """Drain `worker`, even if other sources name it, and remove it when it has no requests in flight."""
         self._leases.pop(worker.url, None)
         self._membership.remove_member(self.name, worker.url)
         self._membership.drain_worker(worker)
@@ -80,13 +80,13 @@ class WorkerRegistrations:
     def expire_leases(self, late_s: float = 0.0) -> float | None:
         """End the leases that are over; returns in how many seconds the next one is, None if there is none.
 
-        `late_s`: for how long the gateway could hear nobody; so much longer all of them hold.
+        `late_s`: how long the gateway could not receive heartbeats; all leases last that much longer.
         """
         now = self._clock()
         for url, lease in tuple(self._leases.items()):
             lease.ends_at += late_s
             if lease.ends_at <= now:
-                log.warning("worker %s has not been heard for %g s", url, lease.ttl_s)
+                log.warning("worker %s has sent no heartbeat for %g s", url, lease.ttl_s)
                 del self._leases[url]
                 self._membership.remove_member(self.name, url)
         return min((lease.ends_at - now for lease in self._leases.values()), default=None)

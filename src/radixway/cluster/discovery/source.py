@@ -14,7 +14,7 @@ ReportWorkers = Callable[[Iterable[DiscoveredWorker]], None]
 
 
 class DiscoverySourceError(Exception):
-    """The source cannot be asked, or what it says is of no use; the message says why, without secrets."""
+    """The source is unreachable or its answer unusable; the message says why, without secrets."""
 
     def __init__(self, why: str, retry_after_s: float | None = None) -> None:
         """`retry_after_s`: asking earlier would be of no use."""
@@ -31,9 +31,9 @@ class DiscoverySource(Protocol):
     async def follow_workers(self, tell: ReportWorkers) -> None:
         """Call `tell` with the whole set as soon as it is known, and again whenever it has changed.
 
-        A worker that is to get nothing new is told as `draining`, and left out once it is gone. Ends when
+        A worker that is to get no new requests is reported as `draining`, and left out once gone. Ends when
         nothing will change any more. After DiscoverySourceError it is called again, with growing pauses; the
-        last report holds meanwhile. Is cancelled in the end.
+        last report holds until then. Is cancelled in the end.
         """
 
 

@@ -1,4 +1,4 @@
-"""Gateways in front of the same workers tell each other what they have in hand there, best effort.
+"""Gateways in front of the same workers exchange their requests in flight there, best effort.
 
 Prefixes need no such thing: all gateways hear the workers' KV events. `docs/decisions/` says why it is built
 as it is.

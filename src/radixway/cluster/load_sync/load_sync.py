@@ -26,8 +26,8 @@ log = logging.getLogger(__name__)
 class LoadSync(Component):
     """Publishes one gateway's load. A lease's step costs it a set's `add`; the rest happens between requests.
 
-    Workers whose load changed are told of together, `interval_s` after the first of them, and all workers
-    every `heartbeat_s`. A gateway that was not heard for `forget_after_s` has nothing in hand any more.
+    Workers whose load changed are sent together, `interval_s` after the first of them, and all workers every
+    `heartbeat_s`. A gateway that was silent for `forget_after_s` counts as having no requests in flight.
     """
 
     name = "load_sync"
@@ -58,7 +58,7 @@ class LoadSync(Component):
         self._next_beat: asyncio.TimerHandle | None = None
         self._beaten_at = ledger.clock()
         self._sent = metrics.counter("radixway_load_sync_sent", "Messages sent to the other gateways")
-        self._heard = metrics.counter("radixway_load_sync_heard", "Messages heard from other gateways")
+        self._received = metrics.counter("radixway_load_sync_heard", "Messages heard from other gateways")
         self._bad = metrics.counter(
             "radixway_load_sync_bad", "Messages that no gateway of our version and key can have sent"
         )
@@ -85,7 +85,7 @@ class LoadSync(Component):
         self._send_heartbeat()
 
     async def stop(self) -> None:
-        """Say good-bye: a full message without anything in hand."""
+        """Send a last, full message without any requests in flight."""
         self._ledger.on_step = None
         self._registry.on_add.remove(self._apply_to_new_worker)
         for timer in (self._send_soon, self._next_beat):
@@ -95,7 +95,7 @@ class LoadSync(Component):
         await self._transport.close_transport()
 
     def receive_message(self, data: bytes) -> None:
-        """A message has come. A bad one is counted and nothing else."""
+        """Apply the message in `data`. A bad one is only counted."""
         try:
             message = self._letters.decode_message(data)
         except InvalidSyncMessageError as error:
@@ -104,19 +104,19 @@ class LoadSync(Component):
             return
         if message.gateway == self.id:
             return
-        self._heard().inc()
+        self._received().inc()
         is_new = message.gateway not in self.peers
         changed = self.peers.receive_message(message, self._ledger.clock())
         self._apply_peer_loads(changed)
         if is_new and message.gateway in self.peers:
-            log.info("load sync: gateway %s (%s) is there", message.name, message.gateway)
+            log.info("load sync: gateway %s (%s) joined", message.name, message.gateway)
             self._changed.update(self._registry)  # it need not wait for the next heartbeat
             self._schedule_send()
         if changed or is_new:
             self._notify_listeners()
 
     def known_peers(self) -> frozenset[tuple[str, bool]]:
-        """The other gateways, and whether each has told of all its workers."""
+        """Return the other gateways, and whether each has sent the load of all its workers."""
         return frozenset((peer.id, peer.full >= 0) for peer in self.peers)
 
     def describe(self) -> dict[str, Any]:
@@ -131,7 +131,7 @@ class LoadSync(Component):
                 {
                     "gateway": peer.id,
                     "name": peer.name,
-                    "heard_s_ago": round(now - peer.heard_at, 3),
+                    "heard_s_ago": round(now - peer.received_at, 3),
                     "messages": peer.messages,
                     "missed": peer.missed,
                     "in_flight": peer.inflight_requests,
@@ -162,10 +162,10 @@ class LoadSync(Component):
         now, known = self._ledger.clock(), len(self.peers)
         late, self._beaten_at = now - self._beaten_at > 2 * self._config.heartbeat_s, now
         if late:
-            return  # we ourselves were asleep, and what others said meanwhile is still to be read
+            return  # this process was suspended; messages from then are still unread
         self._apply_peer_loads(self.peers.drop_silent(now))
         if len(self.peers) != known:
-            log.warning("load sync: %d gateways are not heard any more", known - len(self.peers))
+            log.warning("load sync: %d gateways are silent", known - len(self.peers))
             self._notify_listeners()
 
     def _broadcast_shares(self, workers: Iterable[Worker], *, full: bool) -> None:

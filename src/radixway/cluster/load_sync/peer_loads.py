@@ -1,9 +1,9 @@
-"""The other gateways as far as they are heard: which shares of which workers are theirs.
+"""The other gateways' shares of the workers' load, by their messages.
 
 Every share counts from the gateway's start and replaces the one before, so whatever was lost, doubled or
 reordered on the way, the latest message that names a worker settles it:
 
-    share of gateway g at worker w = as in the message of g with the highest sequence number among those heard
+    share of gateway g at worker w = as in the message of g with the highest sequence number received
                                      that name w or are full (in a full one that does not name w: nothing)
 """
 
@@ -24,7 +24,7 @@ class PeerGateway:
 
     id: str
     name: str
-    heard_at: float = 0.0
+    received_at: float = 0.0
     """Monotonic seconds of this gateway."""
     messages: int = 0
     missed: int = 0
@@ -33,11 +33,11 @@ class PeerGateway:
     full: int = -1
     """Sequence number of the latest full message."""
     shares: dict[str, tuple[int, LoadShare]] = field(default_factory=dict)
-    """By worker URL, with the sequence number of the message that said so; none older than `full`."""
+    """By worker URL, with the sequence number of its message; none older than `full`."""
 
     def apply_message(self, message: SyncMessage, now: float) -> set[str]:
-        """Take a message in; returns the URLs of the workers for which something else holds now."""
-        self.heard_at, self.name = now, message.name
+        """Apply `message`; return the URLs of the workers whose load changed."""
+        self.received_at, self.name = now, message.name
         self.messages += 1
         if self.sequence >= 0 and message.sequence > self.sequence + 1:
             self.missed += message.sequence - self.sequence - 1
@@ -104,8 +104,8 @@ class PeerLoads:
         return peer.apply_message(message, now)
 
     def drop_silent(self, now: float) -> set[str]:
-        """Forget gateways not heard for long; returns the URLs of the workers where they had something."""
-        gone = [peer for peer in self if now - peer.heard_at >= self._forget_after_s]
+        """Drop silent gateways; return the URLs of the workers where they had requests in flight."""
+        gone = [peer for peer in self if now - peer.received_at >= self._forget_after_s]
         for peer in gone:
             del self._peers[peer.id]
         return {url for peer in gone for url, (_, share) in peer.shares.items() if share != NOTHING}
@@ -115,7 +115,7 @@ class PeerLoads:
         return LoadShare.sum_shares(peer.share_at(url) for peer in self)
 
     def check(self) -> None:
-        """Raises AssertionError in words."""
+        """Raises AssertionError with the difference."""
         assert self._own_id not in self._peers, "this gateway takes itself for another one"
         for peer in self:
             assert peer.full <= peer.sequence, "a full message is newer than the newest"

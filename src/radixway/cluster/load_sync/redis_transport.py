@@ -13,7 +13,7 @@ from radixway.core.net.valkey import ERRORS, connect_valkey
 log = logging.getLogger(__name__)
 
 _UNSENT_MESSAGES = 256
-"""Messages kept while the server is away or slow; the next full message makes lost ones good."""
+"""Messages queued while the server is unreachable or slow; the next full message replaces lost ones."""
 _PAUSES_S = (0.1, 5.0)
 """First and longest pause before a server that is away is tried again; it doubles."""
 _CLOSE_S = 0.5

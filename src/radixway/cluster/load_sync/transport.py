@@ -51,7 +51,7 @@ class InvalidSyncMessageError(Exception):
 
 
 class SyncMessage(msgspec.Struct, array_like=True, frozen=True):
-    """Shares of some workers, or of all where the sender has something in hand."""
+    """Shares of some workers, or of all where the sender has requests in flight."""
 
     version: int
     gateway: Annotated[str, Meta(min_length=1, max_length=64)]
@@ -61,7 +61,7 @@ class SyncMessage(msgspec.Struct, array_like=True, frozen=True):
     full: bool
     """Workers left out have no requests of this gateway in flight."""
     shares: dict[str, LoadShare]
-    """By the worker's URL. What they say replaces whatever the gateway said before of that worker."""
+    """By the worker's URL. Each replaces the gateway's earlier share of that worker."""
 
 
 class SyncMessageCodec:

@@ -10,7 +10,7 @@ from radixway.cluster.load_sync.transport import OnMessage
 from radixway.core.config import ConfigError
 
 _UNSENT_MESSAGES = 1000
-"""Messages kept per slow peer; the next full message makes lost ones good."""
+"""Messages queued per slow peer; the next full message replaces lost ones."""
 _LINGER_MS = 200
 _RECONNECT_MS = (100, 5000)
 _MAX_MESSAGE_BYTES = 4 * 2**20
@@ -22,7 +22,7 @@ class ZmqTransport:
 
     name = "zmq"
     problem = None
-    """ZeroMQ does not tell who is connected; `/health` says who was heard."""
+    """ZeroMQ does not report who is connected; `/health` lists gateways that sent messages."""
 
     def __init__(self, bind: str, peers: Sequence[str]) -> None:
         self._bind = bind

@@ -54,7 +54,7 @@ class Cluster:
         return items
 
     async def apply(self, wanted: KubernetesObject, manager: str = MANAGER) -> KubernetesObject:
-        """Make the object have these fields, whoever else had set them (server-side apply)."""
+        """Set these fields of the object, also those that others had set (server-side apply)."""
         metadata = wanted["metadata"]
         path = _path(wanted["kind"], metadata["namespace"], metadata["name"])
         query = {"fieldManager": manager, "force": "true"}
@@ -105,8 +105,8 @@ class Cluster:
                 ) as response,
             ):
                 if response.status < 400:
-                    told: KubernetesObject = await response.json(content_type=None)
-                    return told
+                    answer: KubernetesObject = await response.json(content_type=None)
+                    return answer
                 raise _refusal(response.status, await response.text())
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise Unreachable(f"{account.server}: {error or type(error).__name__}") from None

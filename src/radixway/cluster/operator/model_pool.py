@@ -70,24 +70,24 @@ def _owner_reference(owner: KubernetesObject) -> KubernetesObject:
 
 
 def _from_template(kind: str, name: str) -> KubernetesObject:
-    told: KubernetesObject = copy.deepcopy(_load_templates()[kind])
-    told["metadata"]["name"] = stateful_set_name(name)
-    if "selector" in told["spec"]:
-        told["spec"]["selector"]["matchLabels"]["model"] = name
-    return told
+    manifest: KubernetesObject = copy.deepcopy(_load_templates()[kind])
+    manifest["metadata"]["name"] = stateful_set_name(name)
+    if "selector" in manifest["spec"]:
+        manifest["spec"]["selector"]["matchLabels"]["model"] = name
+    return manifest
 
 
 def _service(name: str) -> KubernetesObject:
-    told = copy.deepcopy(_load_templates()["Service"])
-    told["metadata"]["name"] = f"vllm-{name}-svc"
-    told["spec"]["selector"]["model"] = name
-    return told
+    manifest = copy.deepcopy(_load_templates()["Service"])
+    manifest["metadata"]["name"] = f"vllm-{name}-svc"
+    manifest["spec"]["selector"]["model"] = name
+    return manifest
 
 
 def _stateful_set(name: str, spec: ModelSpec) -> KubernetesObject:
-    told = _from_template("StatefulSet", name)
-    told["spec"]["serviceName"] = f"vllm-{name}-svc"
-    template = told["spec"]["template"]
+    manifest = _from_template("StatefulSet", name)
+    manifest["spec"]["serviceName"] = f"vllm-{name}-svc"
+    template = manifest["spec"]["template"]
     template["metadata"]["labels"]["model"] = name
     (term,) = template["spec"]["affinity"]["podAntiAffinity"][
         "preferredDuringSchedulingIgnoredDuringExecution"
@@ -99,32 +99,32 @@ def _stateful_set(name: str, spec: ModelSpec) -> KubernetesObject:
     container["args"] = _engine_arguments(name, spec)
     for kind in ("requests", "limits"):
         container["resources"][kind]["nvidia.com/gpu"] = str(spec.gpus)
-    (claim,) = told["spec"]["volumeClaimTemplates"]
+    (claim,) = manifest["spec"]["volumeClaimTemplates"]
     claim["spec"]["resources"]["requests"]["storage"] = spec.storage.size
     claim["metadata"]["labels"] = {"model": name}
     if spec.storage.class_name is not None:
         claim["spec"]["storageClassName"] = spec.storage.class_name
-    return told
+    return manifest
 
 
 def _engine_arguments(name: str, spec: ModelSpec) -> list[str]:
-    told = [f"--model={spec.model}", f"--served-model-name={name}"]
+    arguments = [f"--model={spec.model}", f"--served-model-name={name}"]
     if spec.gpus > 1:
-        told.append(f"--tensor-parallel-size={spec.gpus}")
-    return [*told, *spec.args, "--enable-prefix-caching", KV_EVENTS]
+        arguments.append(f"--tensor-parallel-size={spec.gpus}")
+    return [*arguments, *spec.args, "--enable-prefix-caching", KV_EVENTS]
 
 
 def _autoscaler(name: str, spec: ModelSpec) -> KubernetesObject:
     assert spec.autoscaling is not None
-    told = _from_template("HorizontalPodAutoscaler", name)
-    told["spec"]["scaleTargetRef"]["name"] = stateful_set_name(name)
-    told["spec"]["minReplicas"] = spec.autoscaling.min_replicas
-    told["spec"]["maxReplicas"] = spec.autoscaling.max_replicas
+    manifest = _from_template("HorizontalPodAutoscaler", name)
+    manifest["spec"]["scaleTargetRef"]["name"] = stateful_set_name(name)
+    manifest["spec"]["minReplicas"] = spec.autoscaling.min_replicas
+    manifest["spec"]["maxReplicas"] = spec.autoscaling.max_replicas
     values = {
         "vllm_num_requests_waiting": spec.autoscaling.queue,
         "gpu_utilization": spec.autoscaling.gpu_utilization,
     }
-    for metric in told["spec"]["metrics"]:
+    for metric in manifest["spec"]["metrics"]:
         pods = metric["pods"]
         pods["target"]["averageValue"] = str(values[pods["metric"]["name"]])
-    return told
+    return manifest

@@ -1,4 +1,4 @@
-"""The operator as a process: kopf with our handlers, until it is told to stop."""
+"""The operator as a process: kopf with our handlers, until `stop` is set."""
 
 import asyncio
 from collections.abc import Callable
@@ -100,23 +100,23 @@ async def run_operator(
             ready_flag=ready,
         )
     )
-    told = asyncio.create_task(ready.wait())
-    await asyncio.wait({running, told}, return_when=asyncio.FIRST_COMPLETED)
+    is_ready = asyncio.create_task(ready.wait())
+    await asyncio.wait({running, is_ready}, return_when=asyncio.FIRST_COMPLETED)
     if on_ready is not None and not running.done():
         on_ready()
-    told.cancel()
+    is_ready.cancel()
     await running
 
 
 def _make_kopf_settings() -> kopf.OperatorSettings:
     """Return kopf's settings: annotations under our name, and watches of five minutes, so that dead
     connections are noticed."""
-    told = kopf.OperatorSettings()
-    told.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=f"operator.{GROUP}")
-    told.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=f"operator.{GROUP}")
-    told.watching.server_timeout = 300
-    told.persistence.consistency_timeout = (
+    settings = kopf.OperatorSettings()
+    settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=f"operator.{GROUP}")
+    settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=f"operator.{GROUP}")
+    settings.watching.server_timeout = 300
+    settings.persistence.consistency_timeout = (
         1.0  # of waiting for our own patches; reconciling twice does no harm
     )
-    told.posting.enabled = False
-    return told
+    settings.posting.enabled = False
+    return settings

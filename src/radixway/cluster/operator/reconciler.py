@@ -99,14 +99,14 @@ def merge_conditions(
 ) -> list[KubernetesObject]:
     """`new` as the API has them; one whose status is as it was keeps the time of its last change."""
     before = {each["type"]: each for each in old or ()}
-    told = []
+    merged = []
     for condition in new:
         known = before.get(condition.type)
         same = known is not None and known["status"] == condition.status
         since = known["lastTransitionTime"] if known and same else now.strftime("%Y-%m-%dT%H:%M:%SZ")
-        said = {"message": condition.message[:_MAX_MESSAGE_CHARACTERS], "lastTransitionTime": since}
-        told.append(condition._asdict() | said | {"observedGeneration": generation})
-    return told
+        details = {"message": condition.message[:_MAX_MESSAGE_CHARACTERS], "lastTransitionTime": since}
+        merged.append(condition._asdict() | details | {"observedGeneration": generation})
+    return merged
 
 
 def model_conditions(spec: ModelSpec, stateful_set: KubernetesObject | None) -> list[StatusCondition]:
@@ -171,7 +171,7 @@ class Reconciler:
         return await self._cluster.get("StatefulSet", namespace, name)
 
     async def reconcile_policy(self, namespace: str, name: str) -> None:
-        """A `RouterPolicy`: its rules are written for gateways, if they can be used and nobody came first."""
+        """Reconcile a `RouterPolicy`: write its rules for gateways if valid and no other came first."""
         subject = await self._cluster.get("RouterPolicy", namespace, name)
         if subject is None or "deletionTimestamp" in subject["metadata"]:
             return
@@ -204,6 +204,6 @@ class Reconciler:
     ) -> None:
         generation = subject["metadata"]["generation"]
         old = subject.get("status", {}).get("conditions")
-        told = merge_conditions(old, conditions, generation, self._clock())
-        status |= {"observedGeneration": generation, "conditions": told}
+        merged = merge_conditions(old, conditions, generation, self._clock())
+        status |= {"observedGeneration": generation, "conditions": merged}
         await self._cluster.set_status(subject, status)

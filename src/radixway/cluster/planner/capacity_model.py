@@ -73,22 +73,22 @@ class CapacityModel:
         return ExpectedLatency(ttft_s, itl_s if role == "any" else 0.0, utilization)
 
     def find_need(
-        self, demand: TrafficDemand, role: PlannedRole, least: int, most: int, slowness: float = 1.0
+        self, demand: TrafficDemand, role: PlannedRole, low: int, high: int, slowness: float = 1.0
     ) -> ReplicaNeed:
-        """The fewest replicas from `least` to `most` that hold the objective."""
-        best = self.expect_latency(demand, most, role, slowness)
+        """The fewest replicas from `low` to `high` that meet the objective."""
+        best = self.expect_latency(demand, high, role, slowness)
         ttft_s = self._objective.ttft_s if role != "decode" else inf
         itl_s = self._objective.itl_s if role != "prefill" else inf
         reachable = best.ttft_s <= ttft_s and best.itl_s <= itl_s
         ttft_s, itl_s = max(ttft_s, best.ttft_s * _OUT_OF_REACH), max(itl_s, best.itl_s * _OUT_OF_REACH)
-        for replicas in range(least, most):
+        for replicas in range(low, high):
             expected = self.expect_latency(demand, replicas, role, slowness)
             if expected.ttft_s <= ttft_s and expected.itl_s <= itl_s and expected.utilization < 1:
                 return ReplicaNeed(replicas, expected, reachable)
-        return ReplicaNeed(most, best, reachable)
+        return ReplicaNeed(high, best, reachable)
 
     def estimate_backlog_s(self, tokens: float, decoding: float, context_tokens: float) -> float:
-        """Seconds that one replica needs to prefill `tokens` beside so many decoding requests."""
+        """Return the seconds that a replica needs to prefill `tokens` while decoding other requests."""
         profile = self._profile
         chunk_s = profile.step_s + decoding * (profile.decode_s + profile.context_s * context_tokens)
         return tokens * (profile.prefill_s + chunk_s / profile.step_tokens)
@@ -104,10 +104,10 @@ class CapacityModel:
         token_s = profile.decode_s + profile.context_s * context_tokens
         left_s = self._objective.itl_s - profile.step_s
         by_time = left_s / token_s if token_s else inf
-        by_room = (
+        by_memory = (
             inf if profile.kv_tokens is None or not context_tokens else profile.kv_tokens / context_tokens
         )
-        return max(1, int(min(profile.max_running, by_time, by_room)))
+        return max(1, int(min(profile.max_running, by_time, by_memory)))
 
     def _prefill_s(self, tokens: float, pairs: float) -> float:
         profile = self._profile

@@ -51,21 +51,21 @@ class ObjectiveAttainment:
     """Windows, by time of arrival, in which an objective was held."""
 
     windows: int
-    held: int
+    attained: int
     replica_hours: float
 
     @property
     def attained_share(self) -> float:
         """Return the share of windows in which it was held; 1 without any."""
-        return self.held / self.windows if self.windows else 1.0
+        return self.attained / self.windows if self.windows else 1.0
 
 
 def measure_attainment(
     growth: ElasticOutcome, objective: ObjectiveConfig, window_s: float
 ) -> ObjectiveAttainment:
     """Return the share of windows with requests in which the objective was held."""
-    held = attained_windows(growth, objective, window_s)
-    return ObjectiveAttainment(len(held), sum(held.values()), growth.replica_s / 3600)
+    attained = attained_windows(growth, objective, window_s)
+    return ObjectiveAttainment(len(attained), sum(attained.values()), growth.replica_s / 3600)
 
 
 def attained_windows(growth: ElasticOutcome, objective: ObjectiveConfig, window_s: float) -> dict[int, bool]:
@@ -111,14 +111,14 @@ class DryRunResult:
     """Results of a dry run."""
 
     plans: list[tuple[float, ModelPlan]]
-    kept: ObjectiveAttainment
+    attainment: ObjectiveAttainment
     seconds: float
-    most: int
+    max_replicas: int
 
     @property
     def mean_replicas(self) -> float:
         """Over the whole time."""
-        return self.kept.replica_hours * 3600 / self.seconds if self.seconds else 0.0
+        return self.attainment.replica_hours * 3600 / self.seconds if self.seconds else 0.0
 
 
 def run_dry_run(order: PlanOptions, config: Config, out: Console) -> None:
@@ -160,22 +160,22 @@ def replay_trace(
     )
     scaler = PlannedScaler(section, find_forecast(section.forecast), order.model)
     growth = ElasticSimulation(trace, config.routing.policy, setting, scaler, profile.startup_s).run_elastic()
-    return DryRunResult(
-        scaler.plans, measure_attainment(growth, planned.objective, order.window_s), seconds, growth.most
-    )
+    attainment = measure_attainment(growth, planned.objective, order.window_s)
+    return DryRunResult(scaler.plans, attainment, seconds, growth.max_replicas)
 
 
 def build_report(order: PlanOptions, section: PlannerConfig, done: DryRunResult) -> dict[str, Any]:
     """Return the whole report as JSON."""
+    attainment = done.attainment
     return {
         "trace": order.trace.name,
         "model": order.model,
         "objective": section.for_model(order.model).objective.model_dump(),
-        "windows": {"seconds": order.window_s, "all": done.kept.windows, "held": done.kept.held},
+        "windows": {"seconds": order.window_s, "all": attainment.windows, "held": attainment.attained},
         "replicas": {
             "mean": done.mean_replicas,
-            "most": done.most,
-            "replica_hours": done.kept.replica_hours,
+            "most": done.max_replicas,
+            "replica_hours": attainment.replica_hours,
         },
         "plans": [{"at_s": round(at, 3)} | plan.explain() for at, plan in done.plans],
         "profile": asdict(to_engine_constants(section.for_model(order.model).profile)),
@@ -185,12 +185,12 @@ def build_report(order: PlanOptions, section: PlannerConfig, done: DryRunResult)
 def _dry_run_headline(
     order: PlanOptions, section: PlannerConfig, trace: RequestTrace, done: DryRunResult
 ) -> str:
-    objective = section.for_model(order.model).objective
+    objective, attainment = section.for_model(order.model).objective, done.attainment
     return (
         f"{order.trace.name}: {len(trace.requests)} requests in {done.seconds:.0f} s; first token within "
         f"{objective.ttft_s:g} s for {objective.ttft_percentile:.0%}, {objective.itl_s * 1e3:g} ms between "
-        f"tokens: held in {done.kept.held} of {done.kept.windows} windows of {order.window_s:g} s with "
-        f"{done.mean_replicas:.2f} replicas on average, {done.most} at most"
+        f"tokens: held in {attainment.attained} of {attainment.windows} windows of {order.window_s:g} s with "
+        f"{done.mean_replicas:.2f} replicas on average, {done.max_replicas} at most"
     )
 
 

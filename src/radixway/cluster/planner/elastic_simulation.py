@@ -40,14 +40,14 @@ class ElasticOutcome:
     served: list[ServedRequest] = field(default_factory=list)
     decisions: list[tuple[float, int]] = field(default_factory=list)
     replica_s: float = 0.0
-    """Seconds of replicas, from being asked for to being gone, until the last request arrived."""
-    most: int = 0
+    """Replica seconds, from request to removal, until the last request arrived."""
+    max_replicas: int = 0
     """Replicas at a time, starting and draining ones counted."""
 
 
 @dataclass(slots=True, eq=False)
 class _ElasticReplica:
-    asked_at: float
+    requested_at: float
     ready_at: float
     worker: Worker | None = None
 
@@ -74,7 +74,7 @@ class ElasticSimulation(TraceSimulation):
         self._ready: list[Worker] = list(self._gateways[0].workers)
         self._next = scaler.every_s
         self._last = trace.requests[-1].at / setting.speedup
-        self._growth = ElasticOutcome(most=setting.workers)
+        self._growth = ElasticOutcome(max_replicas=setting.workers)
 
     def run_elastic(self, progress: Callable[[int], None] = lambda done: None) -> ElasticOutcome:
         """Replay the whole trace (see `run`); what became of requests and fleet."""
@@ -138,7 +138,7 @@ class ElasticSimulation(TraceSimulation):
         while len(self._replicas) > wanted:  # the newest first, as a StatefulSet does
             self._remove_replica(self._replicas.pop(), now)
         self._growth.decisions.append((now, wanted))
-        self._growth.most = max(self._growth.most, len(self._replicas) + len(self._draining))
+        self._growth.max_replicas = max(self._growth.max_replicas, len(self._replicas) + len(self._draining))
 
     def _remove_replica(self, replica: _ElasticReplica, now: float) -> None:
         if replica.worker is None:
@@ -148,4 +148,4 @@ class ElasticSimulation(TraceSimulation):
         self._draining.append(replica)
 
     def _count_replica_seconds(self, replica: _ElasticReplica, until: float) -> None:
-        self._growth.replica_s += max(0.0, min(until, self._last) - replica.asked_at)
+        self._growth.replica_s += max(0.0, min(until, self._last) - replica.requested_at)

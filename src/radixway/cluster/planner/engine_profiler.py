@@ -70,7 +70,7 @@ def fit_profile(
 async def measure_engine(
     url: str, model: str, key: str | None = None, lengths: Sequence[int] = (64, 256, 768, 1280)
 ) -> tuple[list[PrefillSample], list[DecodeSample]]:
-    """Ask the engine at `url`, with nobody else asking. `lengths`: words of prompts; none is sent twice.
+    """Measure the otherwise idle engine at `url`. `lengths`: words of prompts; none is sent twice.
 
     Raises ProfilingError.
     """

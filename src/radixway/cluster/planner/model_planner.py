@@ -56,8 +56,8 @@ class LoadMode:
         if pressure > self._config.most_utilization:
             more = min(_FASTEST_GROWTH, pressure / self._config.most_utilization)
             return max(ceil(ready * more), ready + 1), pressure
-        kept = ready if pressure > self._config.least_utilization else 1
-        return kept, pressure
+        fewest = ready if pressure > self._config.least_utilization else 1
+        return fewest, pressure
 
     def _load_pressure(
         self, fleet: RoleReplicas, ready: int, role: PlannedRole, usual: TrafficDemand | None
@@ -141,22 +141,22 @@ class ThroughputMode:
 
 
 class ScaleDownStabilizer:
-    """Up at once, down once nothing has asked for more for long enough (Kubernetes' stabilization window)."""
+    """Scales up at once, and down to the most replicas wanted within Kubernetes' stabilization window."""
 
-    def __init__(self, patience_s: float) -> None:
-        self._patience_s = patience_s
-        self._asked: deque[tuple[float, int]] = deque()
-        """Falling counts, each with the time until which it is kept."""
+    def __init__(self, window_s: float) -> None:
+        self._window_s = window_s
+        self._wanted: deque[tuple[float, int]] = deque()
+        """Falling counts, each with the time until which it holds."""
 
     def stabilize(self, now: float, replicas: int) -> int:
-        """The most that was asked for within the patience."""
-        asked = self._asked
-        while asked and asked[-1][1] <= replicas:
-            asked.pop()
-        asked.append((now + self._patience_s, replicas))
-        while len(asked) > 1 and asked[0][0] <= now:
-            asked.popleft()
-        return asked[0][1]
+        """Return the most `replicas` wanted within the window that ends `now`."""
+        wanted = self._wanted
+        while wanted and wanted[-1][1] <= replicas:
+            wanted.pop()
+        wanted.append((now + self._window_s, replicas))
+        while len(wanted) > 1 and wanted[0][0] <= now:
+            wanted.popleft()
+        return wanted[0][1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,10 +198,10 @@ class ModelPlan:
 
 
 class _RoleState:
-    def __init__(self, role: PlannedRole, load: LoadMode, patience: ScaleDownStabilizer) -> None:
+    def __init__(self, role: PlannedRole, load: LoadMode, stabilizer: ScaleDownStabilizer) -> None:
         self.role = role
         self.load = load
-        self.patience = patience
+        self.stabilizer = stabilizer
         self.need: ReplicaNeed | None = None
 
 
@@ -254,11 +254,11 @@ class ModelPlanner:
     def _plan_role(self, now: float, each: _RoleState, fleet: RoleReplicas) -> RolePlan:
         model, demand, need = self._model, self._throughput.demand, each.need
         by_load, pressure = each.load.plan_replicas(fleet, each.role, demand)
-        # Before the first forecast nobody knows what may be let go.
+        # Before the first forecast it is unknown which replicas may be removed.
         floor = need.replicas if need is not None else fleet.ready + fleet.starting
         wanted = min(model.max_replicas, max(model.min_replicas, floor, by_load))
         return RolePlan(
-            replicas=each.patience.stabilize(now, wanted),
+            replicas=each.stabilizer.stabilize(now, wanted),
             ready=fleet.ready,
             by_load=by_load,
             by_forecast=None if need is None else need.replicas,

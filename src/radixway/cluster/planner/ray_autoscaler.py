@@ -2,8 +2,8 @@
 
     AutoscalingConfig(policy=AutoscalingPolicy(policy_function="radixway.cluster.planner.ray_policy"), …)
 
-Ray tells a policy how many requests a deployment has in hand, and no lengths. So replicas are counted by what
-each may have in hand: `target_ongoing_requests`, or as many as keep the objective by the profile where
+Ray tells a policy how many requests a deployment has in flight, and no lengths. So replicas are counted by
+what each may have in flight: `target_ongoing_requests`, or as many as keep the objective by the profile where
 `context_tokens` are given. The present is the least, a forecast the floor; Ray applies its limits and delays.
 """
 
@@ -46,11 +46,11 @@ class RayPolicy:
         keys.setdefault("forecast", _default_forecast())
         self._config = config = PlannerConfig.model_validate(keys)
         self._forecast = find_forecast(config.forecast)
-        self._most = config.max_replicas if "max_replicas" in keys else None
+        self._max_replicas = config.max_replicas if "max_replicas" in keys else None
         self._each: int | None = None
         if context_tokens is not None:
             self._each = CapacityModel(config.profile, config.objective).max_concurrency(context_tokens)
-        self._patience = ScaleDownStabilizer(config.scale_down_patience_s)
+        self._stabilizer = ScaleDownStabilizer(config.scale_down_patience_s)
         self._seen: deque[float] = deque(maxlen=config.history)
         """Mean requests in flight of each interval."""
         self._interval: list[float] = []
@@ -58,7 +58,7 @@ class RayPolicy:
         self._floor = 0.0
 
     def __call__(self, context: PlannerAutoscalingContext) -> tuple[int, dict[str, Any]]:
-        """Return the wanted number of replicas for `context`, and no state: it is kept here."""
+        """Return the wanted number of replicas for `context`, and no state: this object has it."""
         now = context.current_time
         in_hand = self._count_inflight(context)
         if in_hand is None or now is None:
@@ -66,8 +66,8 @@ class RayPolicy:
         self._record_sample(now, in_hand)
         each = self._each or context.config.target_ongoing_requests
         wanted = max(ceil(in_hand / each), ceil(self._floor / each), self._config.min_replicas)
-        most = self._most or context.config.max_replicas
-        return min(most, self._patience.stabilize(now, wanted)), {}
+        max_replicas = self._max_replicas or context.config.max_replicas
+        return min(max_replicas, self._stabilizer.stabilize(now, wanted)), {}
 
     @staticmethod
     def _count_inflight(context: PlannerAutoscalingContext) -> float | None:

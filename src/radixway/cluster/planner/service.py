@@ -50,8 +50,8 @@ class PlannerService(Component):
         self._looking: asyncio.Task[None]
         self._planners: dict[str, ModelPlanner] = {}
         self.gateways: Callable[[], Collection[object]] = tuple
-        """The other gateways, as far as they are heard."""
-        self._heard: Collection[object] = ()
+        """The other gateways whose messages arrive."""
+        self._known_gateways: Collection[object] = ()
         self._sent: dict[str, dict[Worker, tuple[int, int]]] = {}
         """Requests sent to a model's workers by this gateway and by peers, at the last reading."""
         self._others: dict[str, float] = {}
@@ -100,11 +100,11 @@ class PlannerService(Component):
             try:
                 await self.update_plans(now, now - before)
             except Exception:
-                log.exception("planning met a defect of the gateway; what was proposed last stands")
+                log.exception("planning failed unexpectedly; the last plans stay in force")
             before = now
 
     async def update_plans(self, now: float, span_s: float) -> None:
-        """Plan every model anew, `span_s` after the last time. A forecast is made in a thread."""
+        """Update every model's plan, `span_s` after the last time. Forecasts run in a thread."""
         models: dict[str, list[Worker]] = {}
         for worker in self._registry:
             for model in dict.fromkeys(worker.models or (OTHER,)):
@@ -114,11 +114,11 @@ class PlannerService(Component):
             self.plans.pop(gone, None)
             self._sent.pop(gone, None)
             self._others.pop(gone, None)
-        before, self._heard = self._heard, self.gateways()
+        before, self._known_gateways = self._known_gateways, self.gateways()
         for model, workers in models.items():
             fleets = self._replicas_by_role(model, workers)
             planner = self._planner(model, split="any" not in fleets)
-            traffic = self._take_traffic(model, workers, span_s, steady=before == self._heard)
+            traffic = self._take_traffic(model, workers, span_s, steady=before == self._known_gateways)
             self.plans[model] = await asyncio.to_thread(planner.update_plan, now, traffic, fleets)
 
     def _planner(self, model: str, *, split: bool) -> ModelPlanner:
@@ -150,16 +150,16 @@ class PlannerService(Component):
     def _take_traffic(
         self, model: str, workers: Sequence[Worker], span_s: float, *, steady: bool
     ) -> TrafficWindow:
-        """This gateway's, its arrivals raised by what others sent to the same workers meanwhile.
+        """Return this gateway's traffic, its arrivals raised by what others sent to the same workers.
 
-        Not `steady`: others have come or gone. One that is first heard tells what it ever sent, which is no
-        news, nor is it of a worker that is new here: what they sent before is taken to go on.
+        Not `steady`: others have come or gone. A new one reports all it ever
+        sent, and so does a new worker: neither is recent traffic, so the last ratio is used.
         """
         traffic = TrafficWindow(span_s) if self._watch is None else self._watch.take_window(model, span_s)
         now = {worker: (worker.load.total, worker.load.elsewhere.total) for worker in workers}
         before, self._sent[model] = self._sent.get(model, {}), now
         both = now.keys() & before.keys()
-        ours, theirs = (sum(now[worker][who] - before[worker][who] for worker in both) for who in (0, 1))
+        ours, theirs = (sum(now[worker][at] - before[worker][at] for worker in both) for at in (0, 1))
         if steady and ours > 0:
             self._others[model] = max(0, theirs) / ours
         traffic.requests += round(traffic.requests * self._others.get(model, 0.0))
@@ -168,8 +168,8 @@ class PlannerService(Component):
     def _role_values(self, value: Callable[[RolePlan], float]) -> Iterable[tuple[tuple[str, str], float]]:
         return [
             ((role, model), value(plan))
-            for model, whole in self.plans.items()
-            for role, plan in whole.roles.items()
+            for model, model_plan in self.plans.items()
+            for role, plan in model_plan.roles.items()
         ]
 
 
@@ -206,15 +206,15 @@ def _has_silent_prefills(load: WorkerLoad) -> bool:
     return load.silent + load.elsewhere.silent > 0
 
 
-def build_plan_routes(room: PlannerService | None) -> APIRouter:
+def build_plan_routes(planner: PlannerService | None) -> APIRouter:
     """`GET /plan`."""
     router = APIRouter(tags=["gateway"])
 
     @router.get("/plan")
     async def plan() -> dict[str, Any]:
         """Return the wanted replicas of each model, by role, and why."""
-        if room is None:
+        if planner is None:
             raise PlannerDisabledError("nothing is planned: configure scale.planner")
-        return room.explain()
+        return planner.explain()
 
     return router

@@ -102,7 +102,7 @@ class TrafficWindow:
         self.ttft_s.add_value(ttft_s)
 
     def on_finished(self, output_tokens: int, decode_s: float | None) -> None:
-        """An answer of so many tokens ended so long after its first; None where nobody saw that one."""
+        """Record an answer of so many tokens that ended so long after its first; None if that is unknown."""
         self.answers += 1
         self.output_tokens += output_tokens
         if decode_s is not None and output_tokens > 1:
@@ -117,19 +117,19 @@ class TrafficWindow:
     @classmethod
     def merge_windows(cls, parts: Iterable[TrafficWindow]) -> TrafficWindow:
         """Merge consecutive windows."""
-        whole = cls()
+        merged = cls()
         for part in parts:
-            whole.span_s += part.span_s
-            whole.requests += part.requests
-            whole.prompt_tokens += part.prompt_tokens
-            whole.pairs += part.pairs
-            whole.uncached.merge_histogram(part.uncached)
-            whole.ttft_s.merge_histogram(part.ttft_s)
-            whole.answers += part.answers
-            whole.output_tokens += part.output_tokens
-            whole.decode_s += part.decode_s
-            whole.gaps += part.gaps
-        return whole
+            merged.span_s += part.span_s
+            merged.requests += part.requests
+            merged.prompt_tokens += part.prompt_tokens
+            merged.pairs += part.pairs
+            merged.uncached.merge_histogram(part.uncached)
+            merged.ttft_s.merge_histogram(part.ttft_s)
+            merged.answers += part.answers
+            merged.output_tokens += part.output_tokens
+            merged.decode_s += part.decode_s
+            merged.gaps += part.gaps
+        return merged
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,19 +155,19 @@ class TrafficDemand:
 
 def estimate_demand(parts: Sequence[TrafficWindow], percentile: float) -> TrafficDemand | None:
     """The demand that `parts`, one after the other, were of. None where nothing was placed."""
-    whole = TrafficWindow.merge_windows(parts)
-    placed = whole.uncached.count
-    if not placed or not whole.span_s:
+    merged = TrafficWindow.merge_windows(parts)
+    placed = merged.uncached.count
+    if not placed or not merged.span_s:
         return None
-    output = whole.output_tokens / whole.answers if whole.answers else 0.0
+    output = merged.output_tokens / merged.answers if merged.answers else 0.0
     return TrafficDemand(
-        requests_per_s=whole.requests / whole.span_s,
-        uncached_tokens=whole.uncached.mean,
-        long_tokens=whole.uncached.find_percentile(percentile) or 0.0,
-        variability=whole.uncached.variability,
+        requests_per_s=merged.requests / merged.span_s,
+        uncached_tokens=merged.uncached.mean,
+        long_tokens=merged.uncached.find_percentile(percentile) or 0.0,
+        variability=merged.uncached.variability,
         burstiness=_burstiness([part.requests for part in parts]),
-        pairs=whole.pairs / placed,
-        context_tokens=whole.prompt_tokens / placed + output / 2,
+        pairs=merged.pairs / placed,
+        context_tokens=merged.prompt_tokens / placed + output / 2,
         output_tokens=output,
     )
 
@@ -243,9 +243,9 @@ class TrafficObserver:
 
 
 def _find_choice(request: Request) -> WorkerChoice | None:
-    for _, _, said in reversed(request.journal.entries):
-        if isinstance(said, PairChoice):
-            return said.answers
-        if isinstance(said, WorkerChoice):
-            return said
+    for _, _, detail in reversed(request.journal.entries):
+        if isinstance(detail, PairChoice):
+            return detail.answers
+        if isinstance(detail, WorkerChoice):
+            return detail
     return None

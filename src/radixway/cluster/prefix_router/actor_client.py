@@ -41,9 +41,9 @@ class PrefixActor:
         """Other limits from now on."""
         self._record.apply_settings(settings)
 
-    async def tell(self, told: RouterReport) -> None:
-        """A router tells something."""
-        self._record.apply_report(told)
+    async def tell(self, report: RouterReport) -> None:
+        """Apply a router's `report`."""
+        self._record.apply_report(report)
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 
@@ -60,7 +60,7 @@ class PrefixActor:
 
 
 def find_or_start_actor(app: str, deployment: str, settings: PrefixSettings) -> ActorHandle[PrefixActor]:
-    """The actor of this deployment. Blocks while Ray's directory is asked; raises what Ray raises.
+    """Return the actor of this deployment. Blocks on Ray's directory; raises what Ray raises.
 
     Each deployment has its own: replicas of two, as of one that prefills and one that decodes, are never
     mixed. It ends with Serve.
@@ -89,9 +89,9 @@ _BATCH_S = 0.05
 """Time in which uses are gathered before they are sent."""
 _HOLD_S = 10.0
 _PAUSES_S = (0.2, 5.0)
-"""First and longest pause before an actor that is away is asked again; it doubles."""
+"""First and longest pause before an unavailable actor is called again; it doubles."""
 _MAX_UNREPORTED_BLOCKS = 2**16
-"""Blocks kept while the actor is away; the oldest go first."""
+"""Blocks queued while the actor is unavailable; the oldest go first."""
 _SLICE = 4096
 """Blocks applied at a time; requests go between."""
 
@@ -160,9 +160,9 @@ class PrefixActorClient:
                 async with asyncio.TaskGroup() as both:
                     both.create_task(self._send_reports(actor))
                     both.create_task(self._poll_updates(actor))
-            except* (RayError, ValueError) as failed:  # ValueError: Ray's for a name that nobody has
+            except* (RayError, ValueError) as failed:  # ValueError: Ray's for an unknown name
                 if pause_s == _PAUSES_S[0]:
-                    log.warning("the actor that remembers prefixes is away: %s", failed.exceptions[0])
+                    log.warning("the prefix actor is unavailable: %s", failed.exceptions[0])
                 self.alone = True
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, _PAUSES_S[1]) if self.alone else _PAUSES_S[0]
@@ -172,21 +172,21 @@ class PrefixActorClient:
             await self._work.wait()
             await asyncio.sleep(_BATCH_S)
             self._work.clear()
-            told = RouterReport(self._name, list(self._untold), self._gone, self._replicas)
+            report = RouterReport(self._name, list(self._untold), self._gone, self._replicas)
             self._untold.clear()
             self._untold_blocks, self._gone, self._replicas = 0, [], None
             try:
-                await actor.tell.remote(told)
-            except BaseException:  # the same again when it is back: told twice is told
-                self._requeue_report(told)
+                await actor.tell.remote(report)
+            except BaseException:  # sent again when it is back: reports may come twice
+                self._requeue_report(report)
                 raise
 
-    def _requeue_report(self, told: RouterReport) -> None:
-        self._untold.extendleft(reversed(told.uses))
-        self._untold_blocks += sum(len(packed) // 8 for _, packed in told.uses)
-        self._gone = told.gone + self._gone
+    def _requeue_report(self, report: RouterReport) -> None:
+        self._untold.extendleft(reversed(report.uses))
+        self._untold_blocks += sum(len(packed) // 8 for _, packed in report.uses)
+        self._gone = report.gone + self._gone
         if self._replicas is None:
-            self._replicas = told.replicas
+            self._replicas = report.replicas
         self._work.set()
 
     async def _poll_updates(self, actor: ActorHandle[PrefixActor]) -> None:
@@ -196,9 +196,7 @@ class PrefixActorClient:
             news: PrefixUpdate = await actor.hear.remote(self._name, life, self._upto, _HOLD_S)
             self.alone = False
             if self._life not in (None, news.life):
-                log.info(
-                    "the actor that remembers prefixes began anew: it is told %d blocks", len(self._seen)
-                )
+                log.info("the prefix actor restarted: sending it %d blocks", len(self._seen))
                 self._untold.extendleft(reversed(list(iter_all_uses(self._seen))))
                 self._work.set()
             self._life, self._upto = news.life, news.upto

@@ -2,7 +2,7 @@
 gateway's.
 
 A choice reads what this process knows and asks no actor. Replicas whose queue it does not know (new ones, and
-those that Ray's cache forgot after ten seconds) are asked first, once for all requests that are being routed.
+those that Ray's cache dropped after ten seconds) are queried first, once for all requests being routed.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ class _RoutedRequest:
 
 
 class IndexedRouter(LocalityMixin, MultiplexMixin, RequestRouter):  # type: ignore[misc]
-    """Routes by what replicas have seen and have in hand; subclasses say how.
+    """Routes by replicas' cached prefixes and requests in flight; subclasses say how.
 
     Requests go out of order, each to the replica chosen for it. `FIFOMixin` in front of a subclass keeps
     their order instead, and gives the oldest request the replica that was chosen for another.
@@ -59,7 +59,7 @@ class IndexedRouter(LocalityMixin, MultiplexMixin, RequestRouter):  # type: igno
         """Initialize for `initialize_state`: no prefixes, no replicas."""
         self._fleet = ReplicaFleet(settings, time.monotonic)
         self._policy = self.make_policy()
-        self._link: PrefixActorClient | None = None
+        self._actor_client: PrefixActorClient | None = None
         self._counts = PrefixRouterMetrics(
             self._deployment_id.app_name, self._deployment_id.name, self._index_state
         )
@@ -79,23 +79,23 @@ class IndexedRouter(LocalityMixin, MultiplexMixin, RequestRouter):  # type: igno
     async def choose_replicas(
         self, candidate_replicas: list[RunningReplica], pending_request: PendingRequest | None = None
     ) -> list[list[RunningReplica]]:
-        """The chosen one, then all others that have room, then those that are full."""
+        """Return the chosen one, then all others with capacity, then those that are full."""
         allowed = self._filter_allowed(candidate_replicas, pending_request)
         await self._ask_queues(allowed)
-        room, full = self._split_by_capacity(allowed)
-        if not room:
+        free, full = self._split_by_capacity(allowed)
+        if not free:
             return [full] if full else []
         routed = self._routed_request(pending_request)
-        choice = self._fleet.choose_replica(routed.request, list(room), self._policy)
+        choice = self._fleet.choose_replica(routed.request, list(free), self._policy)
         tokens, seen = routed.request.tokens, choice.cached_tokens
         if not routed.uncached:  # else it is tried again, and counted already
             self._counts.record_choice(choice.scores.reason or choice.policy, tokens, seen)
-        best = room.pop(choice.worker)
+        best = free.pop(choice.worker)
         routed.uncached.setdefault(best.replica_id.unique_id, max(0, tokens - seen))
         if pending_request is not None and routed.waits and not pending_request.future.done():
             # Those that are routed before it is sent should see it there.
             self._move_lease(pending_request.metadata.internal_request_id, routed, best.replica_id.unique_id)
-        return [group for group in ([best], list(room.values()), full) if group]
+        return [group for group in ([best], list(free.values()), full) if group]
 
     async def _choose_replica_for_request(
         self, pending_request: PendingRequest, *, is_retry: bool = False
@@ -116,11 +116,11 @@ class IndexedRouter(LocalityMixin, MultiplexMixin, RequestRouter):  # type: igno
         return replica
 
     def on_request_routed(self, pending_request: PendingRequest, replica_id: ReplicaID, result: Any) -> None:
-        """A replica has taken the request: other routers should know what it has seen."""
+        """Report the prompt to other routers: a replica has accepted the request."""
         super().on_request_routed(pending_request, replica_id, result)
         routed = self._routed_request(pending_request)
-        if self._link is not None and routed.request.blocks:
-            self._link.report_use(replica_id.unique_id, routed.request.blocks)
+        if self._actor_client is not None and routed.request.blocks:
+            self._actor_client.report_use(replica_id.unique_id, routed.request.blocks)
 
     def on_request_completed(self, replica_id: ReplicaID, internal_request_id: str) -> None:
         """The request is over."""
@@ -131,8 +131,8 @@ class IndexedRouter(LocalityMixin, MultiplexMixin, RequestRouter):  # type: igno
         """Stop choosing a dead replica."""
         super().on_replica_actor_died(replica_id)
         self._fleet.remove_replica(replica_id.unique_id)
-        if self._link is not None:
-            self._link.report_death(replica_id.unique_id)
+        if self._actor_client is not None:
+            self._actor_client.report_death(replica_id.unique_id)
 
     def on_replica_actor_unavailable(self, replica_id: ReplicaID) -> None:
         """Stop choosing the replica until it reports its queue length again."""
@@ -140,7 +140,7 @@ class IndexedRouter(LocalityMixin, MultiplexMixin, RequestRouter):  # type: igno
         self._doubted.add(replica_id)
 
     def update_replicas(self, replicas: list[RunningReplica]) -> None:
-        """These are all replicas there are."""
+        """Replace the known replicas by `replicas`."""
         super().update_replicas(replicas)
         self._doubted.intersection_update(self._replica_id_set)
         names = [replica.replica_id.unique_id for replica in replicas]
@@ -152,10 +152,10 @@ class IndexedRouter(LocalityMixin, MultiplexMixin, RequestRouter):  # type: igno
             if name not in self._fleet:
                 self._fleet.add_replica(name)
             self._fleet.update_stats(name, replica.routing_stats)
-        if self._link is None:
-            self._link = self._connect_actor()
+        if self._actor_client is None:
+            self._actor_client = self._connect_actor()
         if gone or new:
-            self._link.report_replicas(names, new=bool(new))
+            self._actor_client.report_replicas(names, new=bool(new))
 
     def _connect_actor(self) -> PrefixActorClient:
         find = partial(
@@ -164,12 +164,12 @@ class IndexedRouter(LocalityMixin, MultiplexMixin, RequestRouter):  # type: igno
             self._deployment_id.name,
             self._fleet.seen.settings,
         )
-        link = PrefixActorClient(self._fleet.seen, find, time.monotonic)
-        weakref.finalize(self, link.close_client)
-        return link
+        client = PrefixActorClient(self._fleet.seen, find, time.monotonic)
+        weakref.finalize(self, client.close_client)
+        return client
 
     def _index_state(self) -> tuple[int, bool]:
-        return len(self._fleet.seen), self._link is None or self._link.alone
+        return len(self._fleet.seen), self._actor_client is None or self._actor_client.alone
 
     def _filter_allowed(
         self, candidates: list[RunningReplica], pending: PendingRequest | None
@@ -186,7 +186,7 @@ class IndexedRouter(LocalityMixin, MultiplexMixin, RequestRouter):  # type: igno
     async def _ask_queues(self, replicas: list[RunningReplica]) -> None:
         """Wait for the queue lengths of `replicas` that are unknown.
 
-        Doubted ones are asked, too, but not awaited.
+        Replicas with a doubtful length are queried too, but not awaited.
         """
         waited_for = []
         for replica in replicas:
@@ -214,12 +214,12 @@ class IndexedRouter(LocalityMixin, MultiplexMixin, RequestRouter):  # type: igno
         self, replicas: list[RunningReplica]
     ) -> tuple[dict[Worker, RunningReplica], list[RunningReplica]]:
         """Split into replicas with known capacity and those that are full or doubted, which Ray asks."""
-        room: dict[Worker, RunningReplica] = {}
+        free: dict[Worker, RunningReplica] = {}
         full: list[RunningReplica] = []
         for replica in replicas:
             replica_id = replica.replica_id
             if replica_id.unique_id not in self._fleet:
-                continue  # it died while it was asked
+                continue  # it died while it was queried
             worker = self._fleet.find_worker(replica_id.unique_id)
             queue = self._replica_queue_len_cache.get(replica_id)
             if queue is not None:
@@ -228,8 +228,8 @@ class IndexedRouter(LocalityMixin, MultiplexMixin, RequestRouter):  # type: igno
             if replica_id in self._doubted or (queue is not None and queue >= replica.max_ongoing_requests):
                 full.append(replica)
             else:
-                room[worker] = replica
-        return room, full
+                free[worker] = replica
+        return free, full
 
     def _routed_request(self, pending: PendingRequest | None) -> _RoutedRequest:
         """Return the request's state; its prompt is read once."""
@@ -261,5 +261,5 @@ def _find_prompt_safely(pending: PendingRequest) -> CallPrompt:
         return find_prompt(pending.args, pending.kwargs)
     except Exception as error:  # noqa: BLE001 - a stranger's argument: Ray would let the request wait for ever
         kind = type(error).__name__  # its words may be the prompt's
-        log.warning("a prompt could not be read, %s: its request goes by load", kind)
+        log.warning("a prompt could not be read (%s): routing its request by load", kind)
         return NO_PROMPT

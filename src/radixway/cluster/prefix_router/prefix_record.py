@@ -52,7 +52,7 @@ class ReplicaPrefixes:
         """A prompt of `blocks` goes to the replica; one that is not known is passed over. `now`: seconds."""
         slot = self._slots.get(replica)
         if slot is not None and blocks:
-            self.index.predict_blocks(slot, blocks, now, told=False)
+            self.index.predict_blocks(slot, blocks, now, tokenized=False)
         if self.settings.do_eviction and now >= self._next_eviction:
             self._next_eviction = now + self.settings.eviction_interval_secs
             self._evict_surplus()
@@ -69,7 +69,7 @@ class ReplicaPrefixes:
                 yield replica, blocks
 
     def check(self) -> None:
-        """Recompute what can be. Raises AssertionError in words."""
+        """Recompute what can be. Raises AssertionError with the difference."""
         self.index.check()
         assert len(self) <= self.settings.most_blocks, "more is remembered than there is room for"
 
@@ -92,7 +92,7 @@ PrefixUse = tuple[str, bytes]
 """A replica, and the names of a prompt's blocks that it has seen (`pack`)."""
 
 UNKNOWN_AFTER_S = 60.0
-"""Replicas that routers see are all there are, but for those that were told of more recently than this."""
+"""A replica that routers do not list is dropped unless it was reported more recently than this."""
 _MAX_LATEST_USES = 2**16
 _MAX_GONE_REPLICAS = 1024
 
@@ -143,7 +143,7 @@ class PrefixRecord:
         self._latest_blocks = 0
         self.last_number = 0
         """The number of the latest use."""
-        self._told_at: dict[str, float] = {}
+        self._reported_at: dict[str, float] = {}
         self._gone: dict[str, None] = {}
         """Dead replicas: reports of routers that have not noticed yet are ignored."""
 
@@ -152,19 +152,19 @@ class PrefixRecord:
         if settings != self.seen.settings:
             self.seen.apply_settings(settings)
 
-    def apply_report(self, told: RouterReport) -> None:
-        """A router tells something."""
+    def apply_report(self, report: RouterReport) -> None:
+        """Apply a router's `report`."""
         now = self._clock()
-        for replica in told.gone:
+        for replica in report.gone:
             self._drop_replica(replica)
             self._gone[replica] = None
         while len(self._gone) > _MAX_GONE_REPLICAS:
             del self._gone[next(iter(self._gone))]
-        for replica, packed in told.uses:
-            self._record_use(told.router, (replica, packed), now)
-        if told.replicas is not None:
+        for replica, packed in report.uses:
+            self._record_use(report.router, (replica, packed), now)
+        if report.replicas is not None:
             for replica in self.seen.replicas:
-                if replica not in told.replicas and self._told_at[replica] < now - UNKNOWN_AFTER_S:
+                if replica not in report.replicas and self._reported_at[replica] < now - UNKNOWN_AFTER_S:
                     self._drop_replica(replica)
 
     def updates_since(self, router: str, life: str | None, since: int) -> PrefixUpdate | None:
@@ -175,19 +175,19 @@ class PrefixRecord:
         if since == self.last_number:
             return None
         uses = []
-        for number, who, use in reversed(self._latest):
+        for number, reporter, use in reversed(self._latest):
             if number <= since:
                 break
-            if who != router:
+            if reporter != router:
                 uses.append(use)
         return PrefixUpdate(self.life, self.last_number, uses[::-1]) if uses else None
 
     def check(self) -> None:
-        """Recompute what can be. Raises AssertionError in words."""
+        """Recompute what can be. Raises AssertionError with the difference."""
         self.seen.check()
         blocks = sum(len(use[1]) // 8 for _, _, use in self._latest)
         assert blocks == self._latest_blocks, "the latest blocks are miscounted"
-        assert not set(self._gone) & set(self.seen.replicas), "something is known of who is gone"
+        assert not set(self._gone) & set(self.seen.replicas), "a removed replica has prefixes"
 
     def _record_use(self, router: str, use: PrefixUse, now: float) -> None:
         replica, packed = use
@@ -195,7 +195,7 @@ class PrefixRecord:
             return
         if replica not in self.seen:
             self.seen.add_replica(replica)
-        self._told_at[replica] = now
+        self._reported_at[replica] = now
         self.seen.record_prompt(replica, unpack_blocks(packed), now)
         self.last_number += 1
         self._latest.append((self.last_number, router, use))
@@ -205,7 +205,7 @@ class PrefixRecord:
 
     def _drop_replica(self, replica: str) -> None:
         self.seen.remove_replica(replica)
-        self._told_at.pop(replica, None)
+        self._reported_at.pop(replica, None)
 
 
 def iter_all_uses(seen: ReplicaPrefixes) -> Iterable[PrefixUse]:

@@ -2,7 +2,7 @@
 
 Source: Ray's guide to `PrefixCacheAffinityRouter`. Two things differ. Whether queues are too uneven is asked
 of each replica, not of all together: one that is overrun does not switch affinity off for the others. And
-where nobody knows the prompt, load decides first and the size of what was seen second, among the candidates
+if no replica knows the prompt, load decides first and the size of what was seen second, among the candidates
 alone; the published router looks at the size only, and of all replicas.
 """
 
@@ -36,7 +36,7 @@ class PrefixSettings(PrefixAffinityPolicyConfig):
 
 
 class PrefixTiers(Policy):
-    """Costs are requests in hand; infinity for those out of the tier that decides."""
+    """Costs are requests in flight; infinity for those outside the tier that decides."""
 
     name = "prefix_tiers"
     reads_blocks = True

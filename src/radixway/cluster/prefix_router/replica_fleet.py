@@ -50,7 +50,7 @@ class ReplicaFleet:
         """A new replica."""
         worker = self._workers[replica] = Worker(WorkerSettings(url=f"http://{replica}"))
         worker.slot = self.seen.add_replica(replica)
-        # Of those that were never chosen none is first, else every new router would begin with the same one.
+        # Replicas never chosen are in random order, or every new router would begin with the same one.
         worker.picked = -self._rng.getrandbits(32)
         self._selector.ledger.rates.add_load(worker.load)
 
@@ -62,16 +62,16 @@ class ReplicaFleet:
             for key in [key for key in self._leases if key[0] == replica]:
                 self._leases.pop(key)[1].release()
 
-    def update_stats(self, replica: str, said: Mapping[str, Any]) -> None:
-        """Set the prefill rate of `replica` from its `record_routing_stats`, if `said` has one."""
-        per_s, overhead_s = said.get("prefill_tokens_per_s"), said.get("prefill_overhead_s", 0.0)
+    def update_stats(self, replica: str, stats: Mapping[str, Any]) -> None:
+        """Set the prefill rate of `replica` from its `record_routing_stats`, if `stats` has one."""
+        per_s, overhead_s = stats.get("prefill_tokens_per_s"), stats.get("prefill_overhead_s", 0.0)
         if _is_number(per_s) and per_s > 0 and _is_number(overhead_s) and overhead_s >= 0:
             load = self._workers[replica].load
             load.own_rate.seconds_per_token, load.own_rate.overhead_s = 1 / per_s, overhead_s
             load.rate = load.own_rate
 
     def set_queue_length(self, worker: Worker, queue: int) -> None:
-        """The replica has so many requests in hand, ours among them."""
+        """Set the replica's number of requests in flight, ours included."""
         elsewhere = max(0, queue - worker.load.requests)
         if elsewhere != worker.load.elsewhere.requests:
             self._selector.ledger.set_remote_load(worker, LoadShare(requests=elsewhere))
@@ -97,17 +97,17 @@ class ReplicaFleet:
         self._release_forgotten(now)
 
     def end_request(self, replica: str, name: str) -> None:
-        """The request is over, or went elsewhere; one that is not known is passed over."""
-        if (held := self._leases.pop((replica, name), None)) is not None:
-            held[1].release()
+        """Release the request, which ended or went elsewhere; ignores unknown ones."""
+        if (entry := self._leases.pop((replica, name), None)) is not None:
+            entry[1].release()
 
     def check(self) -> None:
-        """Recompute what can be. Raises AssertionError in words."""
+        """Recompute all counts. Raises AssertionError with the difference."""
         self.seen.check()
-        assert set(self.seen.replicas) == set(self._workers), "somebody is known in one place only"
+        assert set(self.seen.replicas) == set(self._workers), "the record has other replicas than the fleet"
         for replica, worker in self._workers.items():
-            held = sum(where == replica for where, _ in self._leases)
-            assert worker.load.requests == held, f"{replica} has {worker.load.requests} in hand, not {held}"
+            leases, requests = sum(where == replica for where, _ in self._leases), worker.load.requests
+            assert requests == leases, f"{replica} has {requests} requests and {leases} leases"
 
     def _release_forgotten(self, now: float) -> None:
         while (oldest := next(iter(self._leases.items())))[1][0] < now - FORGOTTEN_AFTER_S:

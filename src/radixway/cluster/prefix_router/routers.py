@@ -68,7 +68,7 @@ class PrefixAffinityRouter(IndexedRouter):
     ) -> None:
         """`request_router_kwargs`. Raises ValueError that names what makes no sense.
 
-        `imbalanced_threshold`: requests that a replica may have in hand beyond the idlest one and still get
+        `imbalanced_threshold`: requests that a replica may have in flight beyond the idlest one and still get
         more for what it has seen. `match_rate_threshold`: share of a prompt that must have been seen.
         `do_eviction` and the three after it: more than so many characters of one replica are cut down to so
         many, looked at so often. `max_chars`: of all replicas together, whatever `do_eviction` says.

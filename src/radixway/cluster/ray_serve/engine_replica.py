@@ -29,12 +29,12 @@ class EngineReplica:
             yield piece
 
     def record_replica_metadata(self) -> dict[str, Any]:
-        """Travels with the replica to whoever follows Ray's controller."""
+        """Return the worker's settings, which Ray's controller hands to followers of the deployment."""
         worker = self._server.worker
-        told = worker.model_dump(mode="json", exclude_unset=True)
+        metadata = worker.model_dump(mode="json", exclude_unset=True)
         if worker.api_key is not None:
-            told["api_key"] = worker.api_key.get_secret_value()
-        return {WORKER: told}
+            metadata["api_key"] = worker.api_key.get_secret_value()
+        return {WORKER: metadata}
 
     async def record_autoscaling_stats(self) -> dict[str, float]:
         """Report requests in flight, which `by_requests_in_hand` adds up."""

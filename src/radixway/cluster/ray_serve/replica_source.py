@@ -1,7 +1,7 @@
 """Engines' replicas as Serve's controller knows them: a source of workers.
 
-`listen_for_change` answers when the set of running replicas is another than the one that was heard last, so
-that nothing is asked in vain. Ray keeps it for its own handles and proxies: it is not public, but the same in
+`listen_for_change` answers when the set of running replicas differs from the last one received, so that
+no call is wasted. Ray keeps it for its own handles and proxies: it is not public, but the same in
 all versions that the extra `ray` admits.
 """
 
@@ -24,7 +24,7 @@ from radixway.core.config import WorkerSettings
 from radixway.core.net.task_cancellation import cancel_tasks
 from radixway.routing import DiscoveredWorker
 
-_NOTHING_HEARD = -1
+_NO_SNAPSHOT = -1
 
 
 class RayReplicaSource:
@@ -49,15 +49,15 @@ async def follow_metadata(deployments: Collection[DeploymentID]) -> AsyncIterato
 
     Raises DiscoverySourceError when the controller does not answer.
     """
-    heard = {(LongPollNamespace.DEPLOYMENT_TARGETS, each): _NOTHING_HEARD for each in deployments}
+    snapshot_ids = {(LongPollNamespace.DEPLOYMENT_TARGETS, each): _NO_SNAPSHOT for each in deployments}
     running: dict[Any, list[dict[str, Any]]] = {}
     while True:
         try:
-            # In a thread: Ray's directory is asked, and while it is away nobody is answered for a minute.
+            # In a thread: this calls Ray's directory, which blocks for a minute while it is unreachable.
             controller = await asyncio.to_thread(
                 ray.get_actor, SERVE_CONTROLLER_NAME, namespace=SERVE_NAMESPACE
             )
-            updates = await controller.listen_for_change.remote(heard)
+            updates = await controller.listen_for_change.remote(snapshot_ids)
         except (ray.exceptions.RayError, ValueError) as error:
             raise DiscoverySourceError(
                 f"Serve's controller does not answer: {type(error).__name__}"
@@ -65,7 +65,7 @@ async def follow_metadata(deployments: Collection[DeploymentID]) -> AsyncIterato
         if updates is LongPollState.TIME_OUT:
             continue
         for key, update in updates.items():
-            heard[key] = update.snapshot_id
+            snapshot_ids[key] = update.snapshot_id
             running[key] = [each.replica_metadata for each in update.object_snapshot.running_replicas]
         yield [metadata for replicas in running.values() for metadata in replicas]
 

@@ -88,20 +88,20 @@ class _RadixwayLoad(msgspec.Struct):
     loading: int
 
 
-def _parse_radixway_load(said: bytes) -> float:
-    load = msgspec.json.decode(said, type=_RadixwayLoad)
+def _parse_radixway_load(page: bytes) -> float:
+    load = msgspec.json.decode(page, type=_RadixwayLoad)
     return load.running + load.waiting + load.loading
 
 
-def _parse_vllm_load(said: bytes) -> float:
-    figures = [float(figure) for figure in _VLLM_LOAD.findall(said)]
+def _parse_vllm_load(page: bytes) -> float:
+    figures = [float(figure) for figure in _VLLM_LOAD.findall(page)]
     if not figures:
         raise ValueError("there is nothing of vllm:num_requests_running in it")
     return sum(figures)
 
 
-_ASK_EVERY_S = 0.1
-_ASK_WITHIN_S = 5.0
+_POLL_INTERVAL_S = 0.1
+_POLL_TIMEOUT_S = 5.0
 _KILL_AFTER_S = 10.0
 """Time for an idle server to end."""
 
@@ -125,7 +125,7 @@ class ServerProcess:
         self._session = aiohttp.ClientSession(
             plan.worker.url,
             headers=None if key is None else {"authorization": f"Bearer {key.get_secret_value()}"},
-            timeout=aiohttp.ClientTimeout(total=_ASK_WITHIN_S),
+            timeout=aiohttp.ClientTimeout(total=_POLL_TIMEOUT_S),
         )
         self._process: asyncio.subprocess.Process | None = None
 
@@ -157,7 +157,7 @@ class ServerProcess:
         )
         while not await self._is_answering():
             self.check_running()
-            await asyncio.sleep(_ASK_EVERY_S)
+            await asyncio.sleep(_POLL_INTERVAL_S)
 
     async def _is_answering(self) -> bool:
         try:
@@ -182,7 +182,7 @@ class ServerProcess:
 
     async def stream_answer(self, path: str, body: dict[str, Any]) -> AsyncIterator[bytes]:
         """Yield the answer as it comes. Raises ServerRefusedError."""
-        without_end = aiohttp.ClientTimeout(total=None, connect=_ASK_WITHIN_S)
+        without_end = aiohttp.ClientTimeout(total=None, connect=_POLL_TIMEOUT_S)
         async with self._session.post(path, json=body, timeout=without_end) as response:
             if response.status != 200:
                 raise ServerRefusedError(response.status, await response.text())
@@ -208,14 +208,14 @@ class ServerProcess:
         await process.wait()
 
     async def _wait_until_idle(self, process: asyncio.subprocess.Process) -> None:
-        """Wait until no requests are in flight: not every server finishes them when asked to end."""
+        """Wait until no requests are in flight: not every server finishes them before it exits."""
         while process.returncode is None:
             try:
                 if not await self.count_inflight():
                     return
             except EngineServerError:
                 return
-            await asyncio.sleep(_ASK_EVERY_S)
+            await asyncio.sleep(_POLL_INTERVAL_S)
 
 
 def _free_ports(host: str, count: int) -> list[int]:

@@ -1,7 +1,7 @@
 """Session ownership: a session or a reservation belongs to the gateway
 that its name hashes to, and other gateways pass its requests on to that one.
 
-`docs/decisions/` says why it is not kept in a store of its own.
+`docs/decisions/` says why it has no store of its own.
 """
 
 from radixway.cluster.session_ownership.owner_proxy import OwnerProxy, build_owner_proxy

@@ -43,7 +43,7 @@ _EVERY_S = 2.0
 class GatewayHeartbeat:
     """Probes one gateway: a frozen or cut-off process keeps its connections, and answers nothing on them.
 
-    Belongs to one event loop. Nobody is asked while nobody waits, unless the last one who was did not answer.
+    Belongs to one event loop. Gateways are probed only while a request waits or the last probe failed.
     """
 
     def __init__(self, url: str, ask: Callable[[], Awaitable[None]], every_s: float = _EVERY_S) -> None:
@@ -225,25 +225,25 @@ class OwnerProxy(Component):
             watch.stop_watching()
 
     async def _find_journal(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Find a journal: it is where its request was, so other gateways are asked."""
-        said: list[Message] = []
+        """Find a journal: it is where its request was, so other gateways are queried."""
+        messages: list[Message] = []
 
-        async def keep(message: Message) -> None:
-            said.append(message)
+        async def collect(message: Message) -> None:
+            messages.append(message)
 
-        await self._app(scope, receive, keep)
-        if said[0]["status"] == 404:
+        await self._app(scope, receive, collect)
+        if messages[0]["status"] == 404:
             for other in self._fleet.other_gateways:
                 with suppress(aiohttp.ClientError, TimeoutError, OSError):
                     async with (
-                        asyncio.timeout(_EXPLAIN_S) as patience,
+                        asyncio.timeout(_EXPLAIN_S) as timeout,
                         self._open_request(other, scope, b"") as answer,
                     ):
                         if answer.status != 404:
-                            patience.reschedule(None)
+                            timeout.reschedule(None)
                             await self._relay_answer(answer, other, scope, send)
                             return
-        for message in said:
+        for message in messages:
             await send(message)
 
     @asynccontextmanager
@@ -251,8 +251,8 @@ class OwnerProxy(Component):
         self, url: str, scope: Scope, raw: bytes
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         assert self._session is not None
-        kept = [(name, value) for name, value in scope["headers"] if name not in _NOT_PASSED]
-        headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in kept]
+        passed = [(name, value) for name, value in scope["headers"] if name not in _NOT_PASSED]
+        headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in passed]
         headers.append((HEADER.decode(), self._seals.sign_hop(scope)))
         query = scope["query_string"].decode("latin-1")
         target = URL(f"{url}{quote(scope['path'])}{f'?{query}' if query else ''}", encoded=True)
@@ -285,7 +285,7 @@ class OwnerProxy(Component):
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             log.warning("the gateway %s broke off: %s", owner, error or type(error).__name__)
             if answer.content_type != "text/event-stream":
-                return  # the server ends the connection: the answer is shorter than was said
+                return  # the server closes the connection: the answer is shorter than announced
             end = StreamBrokenError(owner, "the gateway that answered is gone").event()
         except asyncio.CancelledError:
             if not is_server_stopping(scope) or answer.content_type != "text/event-stream":

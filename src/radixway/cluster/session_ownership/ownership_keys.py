@@ -123,7 +123,7 @@ class OwnershipKeys:
 
 def _first_field(raw: bytes, fields: Collection[str]) -> str | None:
     try:
-        said = _body.decode(raw or b"{}")
+        body = _body.decode(raw or b"{}")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    return next((said[name] for name in fields if isinstance(said.get(name), str) and said[name]), None)
+    return next((body[name] for name in fields if isinstance(body.get(name), str) and body[name]), None)

@@ -34,15 +34,15 @@ class HopSigner:
     def sign_hop(self, scope: Scope) -> str:
         """The header's value for a request that goes to its owner now."""
         client = scope.get("client")
-        said = f"{self._clock():.3f} {client[0] if client else '-'}"
-        return f"{said} {self._mac(scope, said)}"
+        claim = f"{self._clock():.3f} {client[0] if client else '-'}"
+        return f"{claim} {self._mac(scope, claim)}"
 
     def verify_hop(self, scope: Scope, value: bytes) -> tuple[str, int] | None:
         """Verify `value` and return the client's address. Raises InvalidHopSignatureError."""
-        said, _, mac = value.decode("latin-1").rpartition(" ")
-        if not hmac.compare_digest(mac.encode(), self._mac(scope, said).encode()):
+        claim, _, mac = value.decode("latin-1").rpartition(" ")
+        if not hmac.compare_digest(mac.encode(), self._mac(scope, claim).encode()):
             raise InvalidHopSignatureError("this was passed on with another key than scale.gateways.key")
-        at, _, host = said.partition(" ")
+        at, _, host = claim.partition(" ")
         if abs(self._clock() - float(at)) > _MAX_CLOCK_SKEW_S:
             raise InvalidHopSignatureError(
                 "this was passed on at another time than now: the gateways' clocks differ"
@@ -52,10 +52,10 @@ class HopSigner:
         except ValueError:
             return None  # a socket in the file system
 
-    def _mac(self, scope: Scope, said: str) -> str:
+    def _mac(self, scope: Scope, claim: str) -> str:
         path = scope["path"].encode("utf-8", "surrogateescape")
-        told = b"\n".join([said.encode("latin-1"), scope["method"].encode(), path, scope["query_string"]])
-        return hmac.new(self._key, told, "sha256").hexdigest()
+        message = b"\n".join([claim.encode("latin-1"), scope["method"].encode(), path, scope["query_string"]])
+        return hmac.new(self._key, message, "sha256").hexdigest()
 
 
 def read_hop_header(scope: Scope) -> bytes | None:

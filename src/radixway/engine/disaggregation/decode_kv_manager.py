@@ -258,9 +258,9 @@ class DecodeKVManager:
 
     def _count_task(self, task: KVReceiveTask) -> None:
         tokens = task.received_tokens(self._store.page_size) - task.first
-        whole = task.receiver.complete_tokens == task.stop
-        self._tally.count_ended("" if whole else task.reason, tokens=tokens)
-        if not whole:
+        is_complete = task.receiver.complete_tokens == task.stop
+        self._tally.count_ended("" if is_complete else task.reason, tokens=tokens)
+        if not is_complete:
             log.warning(
                 "request %s: %d of %d tokens of KV came, and the rest is computed here: %s",
                 task.request.id,

@@ -67,9 +67,9 @@ def send_segment(connection: socket.socket, slot_bytes: int) -> SharedSegment:
 
 def receive_segment(connection: socket.socket, slot_bytes: int) -> SharedSegment:
     """Receive a segment with slots of `slot_bytes`. Raises KVTransferError if it is none."""
-    said, descriptors, _, _ = socket.recv_fds(connection, 1, 1)
+    data, descriptors, _, _ = socket.recv_fds(connection, 1, 1)
     try:
-        if not said or len(descriptors) != 1:
+        if not data or len(descriptors) != 1:
             raise KVTransferError("no shared memory came")
         sealed = fcntl.fcntl(descriptors[0], fcntl.F_GET_SEALS) & fcntl.F_SEAL_SHRINK
         if not sealed or os.fstat(descriptors[0]).st_size != SLOTS * slot_bytes:

@@ -48,7 +48,7 @@ class KVSender:
         self._store = store
         self._ended = ended
         self._pages = threading.Lock()  # held while pages are read, or moved
-        self._held = False  # under that lock: the request's pages are its own
+        self._owns_pages = False  # under that lock: the request's pages are its own
         self._changed = threading.Condition()
         self._computed = [0] * store.layers  # under the condition, as is what follows
         self._ready: torch.cuda.Event | None = None
@@ -64,7 +64,7 @@ class KVSender:
     def hold_pages(self) -> None:
         """Mark the request as running: everything it has computed may be read."""
         with self._pages:
-            self._held = True
+            self._owns_pages = True
         with self._changed:
             self._computed = [self.request.num_computed_tokens] * len(self._computed)
             self._changed.notify_all()
@@ -88,7 +88,7 @@ class KVSender:
     def release_pages(self) -> None:
         """Give the request's pages back; it will compute again what was not sent."""
         with self._pages:
-            self._held = False
+            self._owns_pages = False
         with self._changed:
             self._computed = [0] * len(self._computed)
 
@@ -97,7 +97,7 @@ class KVSender:
     def finish_transfer(self, reason: str = "", *, tokens: int = 0) -> None:
         """End it: with success (and so many `tokens`), or for this `reason`. The first call counts."""
         with self._pages:
-            self._held = False
+            self._owns_pages = False
         with self._changed:
             if self._over is not None:
                 return
@@ -107,8 +107,8 @@ class KVSender:
 
     # The sender's.
 
-    def next_chunk(self, sent: Sequence[int], stop: int, most: int, timeout_s: float) -> KVChunk | None:
-        """Return the chunk to send after tokens [0, `sent`) of each layer, at most `most` tokens; None: no
+    def next_chunk(self, sent: Sequence[int], stop: int, max_tokens: int, timeout_s: float) -> KVChunk | None:
+        """Return the chunk to send after tokens [0, `sent`) of each layer, of up to `max_tokens`; None: no
         more.
 
         Waits for it to be computed. Raises KVTransferError when it will not be, or not in time.
@@ -120,7 +120,7 @@ class KVSender:
         with self._changed:
             while self._over is None:
                 if self._computed[layer] > sent[layer]:
-                    last = min(self._computed[layer], stop, sent[layer] + most)
+                    last = min(self._computed[layer], stop, sent[layer] + max_tokens)
                     return KVChunk(layer, sent[layer], last, self._ready)
                 if not self._changed.wait(deadline - time.monotonic()):
                     raise KVTransferError("the prefill takes too long")
@@ -131,7 +131,7 @@ class KVSender:
         if chunk.ready is not None:
             chunk.ready.synchronize()
         with self._pages:
-            if not self._held:
+            if not self._owns_pages:
                 return False
             slots = self._store.token_slots(self.request.pages, chunk.first, chunk.stop)
             self._store.read_tokens(chunk.layer, slots, out)

@@ -193,12 +193,12 @@ class PrefillKVManager:
             raise KVTransferError("a question for tokens that there are not")
         if ask.tokens != digest_tokens(sender.request.tokens[: ask.stop].tobytes()):
             raise KVTransferError("another prompt")
-        most = max(1, MAX_CHUNK_BYTES // store.layer_token_bytes)
+        max_tokens = max(1, MAX_CHUNK_BYTES // store.layer_token_bytes)
         sent = [ask.first] * store.layers
-        while (chunk := sender.next_chunk(sent, ask.stop, most, channel.timeout_s)) is not None:
+        while (chunk := sender.next_chunk(sent, ask.stop, max_tokens, channel.timeout_s)) is not None:
             size = (chunk.stop - chunk.first) * store.layer_token_bytes
-            room = writer.next_buffer()[:size]
-            if sender.read_chunk(chunk, torch.frombuffer(room, dtype=torch.uint8)):
+            buffer = writer.next_buffer()[:size]
+            if sender.read_chunk(chunk, torch.frombuffer(buffer, dtype=torch.uint8)):
                 writer.write_chunk(chunk.layer, chunk.first, chunk.stop - chunk.first, size)
                 sent[chunk.layer] = chunk.stop
                 self.tally.count_bytes(size)

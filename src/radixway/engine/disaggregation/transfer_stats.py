@@ -13,7 +13,7 @@ class TransferStats:
     """Counts since the start."""
 
     under_way: int = 0
-    whole: int = 0
+    complete: int = 0
     failed: int = 0
     """Transfers that did not; the decode engine computed the rest."""
     tokens: int = 0
@@ -26,7 +26,7 @@ class TransferCounter:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._whole = self._tokens = self._bytes = 0
+        self._complete = self._tokens = self._bytes = 0
         self._reasons: Counter[str] = Counter()
 
     def count_ended(self, reason: str, *, tokens: int = 0) -> None:
@@ -37,7 +37,7 @@ class TransferCounter:
                 known = reason in self._reasons or len(self._reasons) < _MAX_REASONS
                 self._reasons[reason if known else "another reason"] += 1
             else:
-                self._whole += 1
+                self._complete += 1
 
     def count_bytes(self, size_bytes: int) -> None:
         """Add `size_bytes` that have been copied."""
@@ -49,7 +49,7 @@ class TransferCounter:
         with self._lock:
             return TransferStats(
                 under_way=under_way,
-                whole=self._whole,
+                complete=self._complete,
                 failed=self._reasons.total(),
                 tokens=self._tokens,
                 size_bytes=self._bytes,

@@ -21,8 +21,8 @@ _END = b"\xff" * 8
 class ReplayBuffer:
     """The latest payloads with their sequence numbers, oldest out first. Safe to use from several threads."""
 
-    def __init__(self, most: int) -> None:
-        self._batches: deque[tuple[int, bytes]] = deque(maxlen=most)
+    def __init__(self, max_batches: int) -> None:
+        self._batches: deque[tuple[int, bytes]] = deque(maxlen=max_batches)
         self._lock = Lock()
 
     def add_batch(self, sequence: int, payload: bytes) -> None:
@@ -67,11 +67,11 @@ class ReplayServer:
         with self._socket:
             while True:
                 try:
-                    *envelope, asked = self._socket.recv_multipart()
-                    if len(asked) != 8 or not envelope:
-                        log.warning("a question for replay has %d bytes instead of 8", len(asked))
+                    *envelope, start = self._socket.recv_multipart()
+                    if len(start) != 8 or not envelope:
+                        log.warning("a question for replay has %d bytes instead of 8", len(start))
                         continue
-                    self._send_batches(envelope, int.from_bytes(asked, "big"))
+                    self._send_batches(envelope, int.from_bytes(start, "big"))
                 except zmq.ContextTerminated:
                     return
                 except zmq.ZMQError as error:  # gone, or too slow
@@ -122,7 +122,7 @@ class ZmqEventPublisher:
         replay_endpoint: str | None = None,
         topic: str = "",
         form: EventsFormat = "map",
-        kept_batches: int = _MAX_REPLAY_BATCHES,
+        replay_batches: int = _MAX_REPLAY_BATCHES,
         queued_batches: int = _MAX_QUEUED_BATCHES,
     ) -> None:
         self._topic = topic
@@ -130,7 +130,7 @@ class ZmqEventPublisher:
         self._queue: Queue[tuple[int, float, list[KVCacheEvent]] | None] = Queue(queued_batches)
         self._sequence = 0
         self._dropped = 0
-        self._history = ReplayBuffer(kept_batches)
+        self._history = ReplayBuffer(replay_batches)
         self._binds = "*" in endpoint or "::" in endpoint or endpoint.startswith("ipc://")
         self._context = zmq.Context()
         self._replay: ReplayServer | None = None

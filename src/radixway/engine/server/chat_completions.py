@@ -135,8 +135,8 @@ class ChatReplies:
         reply = self.head.make_reply(choices)
         reply.usage = sum_usage(answers, len(answers))
         reply.prompt_token_ids = self._prompt_ids if self._body.return_token_ids else UNSET
-        if (most := self._body.prompt_logprobs) is not None:
-            reply.prompt_logprobs = make_prompt_logprobs(self._tokenizer, answers[0].prompt_logprobs, most)
+        if (num_top := self._body.prompt_logprobs) is not None:
+            reply.prompt_logprobs = make_prompt_logprobs(self._tokenizer, answers[0].prompt_logprobs, num_top)
         reply.metadata = make_weight_metadata(answers[0])
         return reply
 

@@ -185,9 +185,9 @@ class EngineService:
             all_ids.append(prompt)
         return all_ids
 
-    def limit_max_tokens(self, most: int, prompt_ids: Sequence[int]) -> int:
-        """`most`, or what is left of the context after the prompt."""
-        return min(most, max(1, self.engine.model_info.context_length - len(prompt_ids)))
+    def limit_max_tokens(self, max_tokens: int, prompt_ids: Sequence[int]) -> int:
+        """`max_tokens`, or what is left of the context after the prompt."""
+        return min(max_tokens, max(1, self.engine.model_info.context_length - len(prompt_ids)))
 
     @asynccontextmanager
     async def start_generations(
@@ -208,9 +208,9 @@ class EngineService:
         """
         priority = check_priority(body.priority if body is not None else None)
         namespace = prefix_namespace(body.cache_salt, extra_key) if body is not None else ""
-        most = self.config.max_running + self.config.max_queued
-        if len(jobs) > most:  # waiting would not help
-            message = f"{len(jobs)} answers are more than the {most} this engine takes"
+        capacity = self.config.max_running + self.config.max_queued
+        if len(jobs) > capacity:  # waiting would not help
+            message = f"{len(jobs)} answers are more than the {capacity} this engine takes"
             raise InvalidRequestError("prompt", message)
         is_paired = body is not None and self.config.disaggregation_mode != "null"
         rooms = parse_rooms(body, len(jobs)) if body is not None and is_paired else [None] * len(jobs)
@@ -236,7 +236,7 @@ class EngineService:
                 for name in names | {job.request_id}:
                     self._running.setdefault(name, set()).add(generation.request_id)
             yield answers
-            self.metrics.whole_s.observe(time.perf_counter() - arrived_at)
+            self.metrics.latency_s.observe(time.perf_counter() - arrived_at)
         finally:
             for job, generation in zip(jobs, generations, strict=False):
                 # Before anything is awaited: that may be cancelled.

@@ -284,8 +284,8 @@ async def generate(service: EngineService, exchange: HttpExchange, body: Generat
         all_ids = await service.encode_prompts([item.prompt for item in items], param=param)
         jobs = []
         for item, ids in zip(items, all_ids, strict=True):
-            most = service.engine.model_info.context_length
-            wanted = most if item.wants_all_that_fits else _DEFAULT_MAX_NEW_TOKENS
+            context_length = service.engine.model_info.context_length
+            wanted = context_length if item.wants_all_that_fits else _DEFAULT_MAX_NEW_TOKENS
             default = service.limit_max_tokens(wanted, ids)
             grammar = await service.compile_constraint(item.constraint)
             all_params = item.make_sampling_params(default, grammar)
@@ -299,8 +299,8 @@ async def generate(service: EngineService, exchange: HttpExchange, body: Generat
                 await answers.stream_events(exchange, replies.make_event)
             else:
                 gathered = await answers.gather_outputs()
-                whole = [replies.make_reply(index, answer) for index, answer in enumerate(gathered)]
-                await exchange.send_json(whole if replies.as_list else whole[0])
+                all_replies = [replies.make_reply(index, answer) for index, answer in enumerate(gathered)]
+                await exchange.send_json(all_replies if replies.as_list else all_replies[0])
 
 
 class _GenerateReplies:

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 DRAIN_S = 30.0
 _ABORTED_ANSWER_GRACE_S = 5.0  # for answers that were ended to say so
-_STOP_WITHIN_S = 30.0  # after a signal, for all but the drain
+_STOP_TIMEOUT_S = 30.0  # after a signal, for all but the drain
 
 
 class AddressInUseError(EngineError):
@@ -156,7 +156,7 @@ def _signal_handlers(stop: asyncio.Event, drain_s: float) -> Iterator[None]:
         restore()
         for number in signals:  # Python's own SIGINT would wait for threads that still work
             signal.signal(number, signal.SIG_DFL)
-        exit_process_within(drain_s + _STOP_WITHIN_S)
+        exit_process_within(drain_s + _STOP_TIMEOUT_S)
         stop.set()
 
     for number in signals:

@@ -45,7 +45,7 @@ def find_gpu_uuid(device: str) -> str | None:
 
 
 _FIRST_TOKEN_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
-_WHOLE_S = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
+_LATENCY_S = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 
 
 class ServerMetrics:
@@ -62,10 +62,10 @@ class ServerMetrics:
             buckets=_FIRST_TOKEN_S,
             registry=self._registry,
         )
-        self.whole_s = Histogram(
+        self.latency_s = Histogram(
             "radixway_engine_e2e_request_latency_seconds",
             "Seconds from a request's arrival to the end of its answer",
-            buckets=_WHOLE_S,
+            buckets=_LATENCY_S,
             registry=self._registry,
         )
         self.responses = Counter(
@@ -160,7 +160,7 @@ def _transfer_metrics(transfers: TransferStats | None) -> Iterator[Metric]:
         "radixway_engine_kv_transfers_under_way", "Transfers of KV under way", labels=[]
     )
     if transfers is not None:
-        ended.add_metric(["whole"], transfers.whole)
+        ended.add_metric(["whole"], transfers.complete)
         ended.add_metric(["failed"], transfers.failed)
         crossed.add_metric([], transfers.size_bytes)
         under_way.add_metric([], transfers.under_way)

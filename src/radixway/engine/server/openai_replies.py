@@ -141,16 +141,16 @@ def make_chat_logprobs(tokenizer: Tokenizer, logprobs: Sequence[TokenLogprob]) -
 
 
 def make_prompt_logprobs(
-    tokenizer: Tokenizer, logprobs: Sequence[TokenLogprob], most: int
+    tokenizer: Tokenizer, logprobs: Sequence[TokenLogprob], top: int
 ) -> list[dict[str, Any] | None]:
-    """vLLM's `prompt_logprobs`: null for the first token, then each with the `most` likely in its place."""
+    """vLLM's `prompt_logprobs`: null for the first token, then each with the `top` likely in its place."""
 
     def entry(token_id: int, logprob: float, rank: int) -> dict[str, Any]:
         text = tokenizer.piece(token_id)
         return {"logprob": max(logprob, MIN_LOGPROB), "rank": rank, "decoded_token": text}
 
     def entries(item: TokenLogprob) -> dict[str, Any]:
-        best = {str(token): entry(token, p, rank) for rank, (token, p) in enumerate(item.top[:most], start=1)}
+        best = {str(token): entry(token, p, rank) for rank, (token, p) in enumerate(item.top[:top], start=1)}
         return {str(item.token_id): entry(item.token_id, item.logprob, item.rank)} | best
 
     return [None, *map(entries, logprobs)]
@@ -173,15 +173,15 @@ def make_weight_metadata(answer: RequestOutput) -> dict[str, Any]:
 
 
 def make_text_logprobs(
-    tokenizer: Tokenizer, items: Sequence[TokenLogprob | int], offset: int, most: int
+    tokenizer: Tokenizer, items: Sequence[TokenLogprob | int], offset: int, top: int
 ) -> dict[str, Any]:
     """The `logprobs` of a completions choice whose first token starts `offset` characters into the text.
 
-    With the `most` likely tokens in the place of each. A bare id is a token that has no log-probability.
+    With the `top` likely tokens in the place of each. A bare id is a token that has no log-probability.
     """
 
     def alternatives(item: TokenLogprob) -> dict[str, float]:
-        pairs = ((item.token_id, item.logprob), *item.top[:most])
+        pairs = ((item.token_id, item.logprob), *item.top[:top])
         return {tokenizer.piece(token_id): max(logprob, MIN_LOGPROB) for token_id, logprob in pairs}
 
     tokens = [tokenizer.piece(item if isinstance(item, int) else item.token_id) for item in items]

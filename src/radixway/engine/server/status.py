@@ -142,8 +142,8 @@ class _PrefixesQuery(msgspec.Struct, forbid_unknown_fields=True):
 
 async def cached_prefixes(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
     """The hottest prefixes in the radix cache: lengths and uses, no tokens."""
-    asked = decode_query(exchange.query, _PrefixesQuery)
-    prefixes = await asyncio.to_thread(service.engine.cached_prefixes, asked.most, asked.levels)
+    query = decode_query(exchange.query, _PrefixesQuery)
+    prefixes = await asyncio.to_thread(service.engine.cached_prefixes, query.most, query.levels)
     stats = service.engine.stats()
     await exchange.send_json({"tokens": stats.kv_total, "prefixes": prefixes})
 
@@ -177,7 +177,7 @@ class LoadsQuery(msgspec.Struct):
 async def loads(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
     """Requests that run and wait, and the KV cache in use, as SGLang has them by data-parallel rank."""
     query = decode_query(exchange.query, LoadsQuery)
-    asked = _read_sections(query.include)
+    wanted = _read_sections(query.include)
     stats, mode = service.engine.stats(), service.config.disaggregation_mode
     load: dict[str, Any] = {
         "dp_rank": 0,
@@ -190,13 +190,13 @@ async def loads(service: EngineService, exchange: HttpExchange, raw: bytes) -> N
         "token_usage": stats.kv_usage,
         "cache_hit_rate": stats.cached_tokens / stats.prompt_tokens if stats.prompt_tokens else 0.0,
     }
-    if "disagg" in asked:
+    if "disagg" in wanted:
         load["disaggregation"] = {
             "mode": mode,
             "prefill_inflight_queue_reqs": stats.departing,
             "decode_transfer_queue_reqs": stats.loading if mode == "decode" else 0,
         }
-    if "queues" in asked:  # what is preempted or retracted waits again; grammars have no queue of their own
+    if "queues" in wanted:  # what is preempted or retracted waits again; grammars have no queue of their own
         load["queues"] = {"waiting": stats.waiting, "grammar": 0, "paused": 0, "retracted": 0}
     reply = {
         "timestamp": datetime.now(UTC).isoformat(),
@@ -212,8 +212,8 @@ _SECTIONS = frozenset({"all", "core", "disagg", "lora", "memory", "queues", "spe
 
 
 def _read_sections(include: str | None) -> frozenset[str]:
-    asked = frozenset(name.strip() for name in (include or "all").split(","))
-    if unknown := asked - _SECTIONS:
+    sections = frozenset(name.strip() for name in (include or "all").split(","))
+    if unknown := sections - _SECTIONS:
         message = f"include: there is no section {min(unknown)!r}; there are {', '.join(sorted(_SECTIONS))}"
         raise BadBodyError(message, param="include")
-    return _SECTIONS if "all" in asked else asked
+    return _SECTIONS if "all" in sections else sections

@@ -56,7 +56,7 @@ class SlabFile:
     """Slots 1 … `slots`; slot 0 is the file's header. One thread at a time. Methods raise OSError."""
 
     def __init__(self, path: Path, page_bytes: int, slots: int, fingerprint: bytes) -> None:
-        self.kept = False
+        self.is_reused = False
         """Whether the file existed with the same `fingerprint` and page size."""
         self.found = False
         """Whether a file existed."""
@@ -65,8 +65,8 @@ class SlabFile:
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         size = os.fstat(self._file).st_size
         self.found = size > 0
-        self.kept = os.pread(self._file, _SLAB_HEADER.size, 0) == _make_header(fingerprint, page_bytes)
-        if not self.kept:
+        self.is_reused = os.pread(self._file, _SLAB_HEADER.size, 0) == _make_header(fingerprint, page_bytes)
+        if not self.is_reused:
             self.clear_file(fingerprint)
         elif size > (slots + 1) * self.slot_bytes:  # it was larger once
             os.ftruncate(self._file, (slots + 1) * self.slot_bytes)
@@ -321,10 +321,10 @@ def open_disk_tier(
         return None
     try:
         slab = SlabFile(directory / "kv.slab", page_bytes, slots, fingerprint)
-        if not slab.kept:
+        if not slab.is_reused:
             (directory / "kv.index").unlink(missing_ok=True)
         index = SlabIndex(directory / "kv.index", fingerprint, slots, token_bytes)
-        if index.foreign or (slab.found and not slab.kept):
+        if index.foreign or (slab.found and not slab.is_reused):
             log.warning("%s was written for another model or is damaged: it starts empty", directory)
     except OSError as error:
         os.close(lock)

@@ -15,9 +15,9 @@ class TierIndex:
     in the order of the calls here (see `TransferThread`).
     """
 
-    def __init__(self, slots: int, width: int, held: Collection[int] = ()) -> None:
-        """`held`: slots that are about to be put in by `restore_pages`."""
-        self.pool = PagePool(slots, held)
+    def __init__(self, slots: int, width: int, allocated: Collection[int] = ()) -> None:
+        """`allocated`: slots that are about to be put in by `restore_pages`."""
+        self.pool = PagePool(slots, allocated)
         self.width = width
         self.leaving: Callable[[Iterable[int]], None] = lambda slots: None
         """Called with slots that are evicted, but not by `clear_index`."""

@@ -75,8 +75,8 @@ class TieredKVCache:
             self._events[self._host] = events.tier_recorder(HOST)
             if disk is not None:
                 self._events[disk.tier] = events.tier_recorder(DISK)
-            for tier, told in self._events.items():
-                tier.leaving = told.on_removed
+            for tier, recorder in self._events.items():
+                tier.leaving = recorder.on_removed
         if disk is not None:
             self._notify_restored(disk)
         self._copies = HostKVPool(store, host_slots)
@@ -117,8 +117,8 @@ class TieredKVCache:
         """
         host, disk, digests = self._find_slots(request, touch=True)
         start = request.num_computed_tokens // self._store.page_size
-        room = len(request.pages)
-        load = TierLoad(request, start, host[start:room], disk[max(start, len(host)) : room], digests)
+        end = len(request.pages)
+        load = TierLoad(request, start, host[start:end], disk[max(start, len(host)) : end], digests)
         if not load.host and not load.disk:
             return None
         self._copies.start_load(load, self._disk)
@@ -234,21 +234,21 @@ class TieredKVCache:
         slots: "array[int]",
     ) -> None:
         """Report that `slots` of a tier hold the pages of `key` from `start` on."""
-        if (told := self._events.get(tier)) is not None:
+        if (recorder := self._events.get(tier)) is not None:
             tokens = array("i")
             tokens.frombytes(key[start * self._width : (start + len(slots)) * self._width])
-            told.on_stored(str(namespace), parent, slots, tokens)
+            recorder.on_stored(str(namespace), parent, slots, tokens)
 
     def _notify_restored(self, disk: DiskTier) -> None:
         """Report what an earlier run left on disk, if its tokens are known: nothing with a salt."""
         found, disk.found = disk.found, []
-        if (told := self._events.get(disk.tier)) is None:
+        if (recorder := self._events.get(disk.tier)) is None:
             return
         for prefix in found:
             key = b"".join(page.tokens for page in prefix)
             digests = b"".join(page.digest for page in prefix)
             if digests == chain_page_digests(self._chain_seed, "", key, self._width):
-                new = next(n for n, page in enumerate(prefix) if page.slot not in told)
+                new = next(n for n, page in enumerate(prefix) if page.slot not in recorder)
                 parent = prefix[new - 1].slot if new else None
                 slots = array("i", [page.slot for page in prefix[new:]])
                 self._notify_stored(disk.tier, parent, key, "", new, slots)
@@ -258,8 +258,8 @@ class TieredKVCache:
             log.error("the disk cache failed, and is not used any more: %s", self._disk.failed)
             self._copies.transfer.drain_copies()
             self._disk.close_files()
-            if (told := self._events.get(self._disk.tier)) is not None:
-                told.on_lost()
+            if (recorder := self._events.get(self._disk.tier)) is not None:
+                recorder.on_lost()
             self._disk = None
 
     def _report_lost_page(self, load: TierLoad) -> None:

@@ -3,14 +3,14 @@
 A publisher numbers its batches from 0 and keeps the latest for replay. What becomes of a batch::
 
     live, next in order           applied
-    live, later than that         kept, while those in between are asked for
-    live, a number heard before   the publisher was restarted: all that was known is forgotten
-    replayed, known already       passed over, if it is the same; if not, see above
-    replayed, next in order       applied, and what was kept behind it
+    live, later than that         buffered, while those in between are requested
+    live, a number seen before    the publisher was restarted: all known blocks are dropped
+    replayed, known already       skipped if it is the same; if not, see above
+    replayed, next in order       applied, then the buffered ones that follow
 
-A replay is asked to begin with the last batch applied, not the one after: only if that one comes back as it
-was is it still the same run of the publisher. A publisher that can replay is asked on every connect, because
-what it sent before is not sent again.
+A replay is requested from the last applied batch, not the one after: if it comes back unchanged, it is still
+the same run of the publisher. A replay is requested on every connect, because a publisher does not send
+earlier batches again.
 """
 
 from radixway.routing.kv_events.engine_blocks import EngineBlockTracker
@@ -23,11 +23,11 @@ from radixway.routing.kv_events.event_decoder import (
 from radixway.routing.worker import KvEventsState
 
 MAX_BUFFERED_BATCHES = 20_000
-"""Batches kept while others are asked for; what comes beyond them is asked for in its turn."""
+"""Batches buffered while others are requested; later ones are requested in a further replay."""
 
 
 class BatchSequencer:
-    """Synchronous and free of I/O: the caller brings what it hears and carries what is `asked`."""
+    """Synchronous and free of I/O: the caller passes batches in and requests a replay of `replay_from`."""
 
     def __init__(self, blocks: EngineBlockTracker, counts: KvEventCounts, *, can_replay: bool) -> None:
         self.blocks = blocks
@@ -36,8 +36,8 @@ class BatchSequencer:
         """Why it is degraded; or what else is to be known of it."""
         self.exact = False
         """The known state equals the engine's at the last applied batch."""
-        self.asked: int | None = None
-        """A replay is wanted that begins with this batch."""
+        self.replay_from: int | None = None
+        """First batch of the wanted replay; None if no replay is wanted."""
         self.attempt = 0
         """Number of the present replay; answers to earlier ones are ignored."""
         self.worth_retrying = False
@@ -47,13 +47,13 @@ class BatchSequencer:
         self._can_replay = can_replay
         self._counts = counts
         self._rank: int | None = None
-        self._heard = -1
+        self._last_live = -1
         """Number of the latest live batch."""
         self._prints: dict[int, int] = {}
         """Fingerprints of the last applied batch and of replayed ones ahead of the live stream."""
-        self._kept: dict[int, bytes] = {}
-        self._kept_to = -1
-        """The latest kept batch when the replay was requested."""
+        self._buffered: dict[int, bytes] = {}
+        self._buffered_to = -1
+        """The latest buffered batch when the replay was requested."""
         self._replayed_to = -1
         """The latest replayed batch."""
         self._joined = False
@@ -61,40 +61,38 @@ class BatchSequencer:
         self._must = False
         """Without the replay the state is uncertain."""
 
-    # What is heard.
+    # Input.
 
     def on_connected(self) -> None:
-        """The publisher can be heard, for the first time or again; what it sent meanwhile is lost."""
+        """The publisher is connected, for the first time or again; batches sent before are lost."""
         if self._can_replay:
             self._request_replay(must=True)
         elif self.exact:
-            self._mark_degraded(
-                "its publisher was away, and there is no replay to tell what it sent meanwhile"
-            )
+            self._mark_degraded("the publisher was disconnected and offers no replay of what it sent")
 
     def verify_position(self) -> None:
         """Verify the position after silence, which a lost message explains as well as an idle engine."""
-        if self._can_replay and self.exact and self.asked is None:
+        if self._can_replay and self.exact and self.replay_from is None:
             self._request_replay(must=False)
 
     def retry_replay(self) -> None:
-        """Ask again for what an earlier replay did not bring."""
-        if self.state is KvEventsState.DEGRADED and self._can_replay and self.asked is None:
+        """Request what an earlier replay did not return."""
+        if self.state is KvEventsState.DEGRADED and self._can_replay and self.replay_from is None:
             self._request_replay(must=True)
 
     def on_disconnected(self, reason: str) -> None:
-        """The publisher cannot be heard any more."""
+        """The publisher is disconnected."""
         self._mark_degraded(reason)
 
     def on_live_batch(self, number: int, payload: bytes) -> None:
         """A batch from the subscription. They come in order, but not all of them may come."""
-        if number <= self._heard or (number <= self.last and self._prints.get(number) != hash(payload)):
+        if number <= self._last_live or (number <= self.last and self._prints.get(number) != hash(payload)):
             self._restart()
         elif number <= self.last:  # the replay was faster
-            self._heard = number
+            self._last_live = number
             return
-        self._heard = number
-        if self.asked is not None:
+        self._last_live = number
+        if self.replay_from is not None:
             self._buffer_batch(number, payload)
         elif number == self.last + 1:
             if self._apply_batch(number, payload):
@@ -111,10 +109,10 @@ class BatchSequencer:
 
     def on_replayed_batch(self, attempt: int, number: int, payload: bytes) -> None:
         """A batch from a replay. They may come twice, in any order, and from another run than before."""
-        if attempt != self.attempt or self.asked is None:
+        if attempt != self.attempt or self.replay_from is None:
             return
         self._replayed_to = max(self._replayed_to, number)
-        known = self._kept.get(number)
+        known = self._buffered.get(number)
         if number <= self.last:
             another = number in self._prints and self._prints[number] != hash(payload)
             self._joined = self._joined or (number == self.last and not another)
@@ -130,10 +128,10 @@ class BatchSequencer:
 
     def on_replay_ended(self, attempt: int) -> None:
         """The publisher has sent all that it had."""
-        if attempt != self.attempt or self.asked is None:
+        if attempt != self.attempt or self.replay_from is None:
             return
         self._counts.replays += 1
-        self.asked = None
+        self.replay_from = None
         if not self._joined:  # the last batch applied is not in its history: is it another run's, or too old?
             self._restart()
             self._request_replay(must=True)
@@ -141,7 +139,7 @@ class BatchSequencer:
         self._apply_buffered()
         if self.state is KvEventsState.DEGRADED:
             return
-        first = min(self._kept, default=None)
+        first = min(self._buffered, default=None)
         if first is None:
             self._mark_following()
         elif first <= self._replayed_to:  # its history itself begins too late
@@ -150,17 +148,18 @@ class BatchSequencer:
             else:
                 self._mark_degraded(f"batches {self.last + 1} to {first - 1} are gone from its history")
         else:
-            if first <= self._kept_to:  # heard before the question, and yet not in its history: another run's
-                self._kept = {number: kept for number, kept in self._kept.items() if number > self._kept_to}
+            upto = self._buffered_to
+            if first <= upto:  # received before the replay was requested, but not in it: another run's
+                self._buffered = {n: payload for n, payload in self._buffered.items() if n > upto}
             self._request_replay(must=True)
 
     def on_replay_failed(self, attempt: int, reason: str) -> None:
         """Handle a failed or partial replay."""
-        if attempt != self.attempt or self.asked is None:
+        if attempt != self.attempt or self.replay_from is None:
             return
         self._counts.replays_failed += 1
-        self.asked = None
-        if self._must or self._kept:
+        self.replay_from = None
+        if self._must or self._buffered:
             self._mark_degraded(reason, worth_retrying=True)
         else:
             self.reason = reason
@@ -168,9 +167,9 @@ class BatchSequencer:
     # What follows from it.
 
     def _request_replay(self, *, must: bool) -> None:
-        self.asked = max(self.last, 0)
+        self.replay_from = max(self.last, 0)
         self.attempt += 1
-        self._kept_to = max(self._kept, default=-1)
+        self._buffered_to = max(self._buffered, default=-1)
         self._replayed_to = -1
         self._joined = self.last < 0
         self._must = must
@@ -186,11 +185,11 @@ class BatchSequencer:
             self._mark_degraded(missed)
 
     def _buffer_batch(self, number: int, payload: bytes) -> None:
-        if len(self._kept) < MAX_BUFFERED_BATCHES:
-            self._kept[number] = payload
+        if len(self._buffered) < MAX_BUFFERED_BATCHES:
+            self._buffered[number] = payload
 
     def _apply_buffered(self) -> None:
-        while (payload := self._kept.pop(self.last + 1, None)) is not None:
+        while (payload := self._buffered.pop(self.last + 1, None)) is not None:
             if not self._apply_batch(self.last + 1, payload):
                 return
 
@@ -214,7 +213,7 @@ class BatchSequencer:
         for event in batch.events:
             self.blocks.apply_event(event)
         self.last = number
-        if number <= self._heard:
+        if number <= self._last_live:
             self._prints.clear()
         self._prints[number] = hash(payload)
         return True
@@ -233,16 +232,16 @@ class BatchSequencer:
 
     def _resume_at_clear(self) -> bool:
         """Resume at a clear after a gap: earlier batches no longer matter."""
-        numbers = sorted(self._kept)
+        numbers = sorted(self._buffered)
         for number in reversed(numbers):
-            if may_contain_clear(self._kept[number]):
-                payload = self._kept.pop(number)
+            if may_contain_clear(self._buffered[number]):
+                payload = self._buffered.pop(number)
                 if not self._apply_after_clear(number, payload):
                     return False
                 self._apply_buffered()
-                self._kept = {kept: bytes_ for kept, bytes_ in self._kept.items() if kept > number}
-                return not self._kept
-            if number - 1 not in self._kept:
+                self._buffered = {later: bytes_ for later, bytes_ in self._buffered.items() if later > number}
+                return not self._buffered
+            if number - 1 not in self._buffered:
                 return False
         return False
 
@@ -260,11 +259,11 @@ class BatchSequencer:
         """Restart: another run of the publisher began with an empty cache."""
         self._counts.restarts += 1
         self._reset_position()
-        self.state, self.reason, self._heard, self._rank = KvEventsState.CONNECTING, None, -1, None
+        self.state, self.reason, self._last_live, self._rank = KvEventsState.CONNECTING, None, -1, None
 
     def _reset_position(self) -> None:
-        self.exact, self.asked, self.last = False, None, -1
+        self.exact, self.replay_from, self.last = False, None, -1
         self.attempt += 1
-        self._kept.clear()
+        self._buffered.clear()
         self._prints.clear()
         self.blocks.clear_blocks()

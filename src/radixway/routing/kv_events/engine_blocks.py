@@ -52,14 +52,14 @@ _BlockNames: TypeAlias = int | _UnalignedBlock
 
 @dataclass(slots=True, eq=False)
 class _OrphanedBlocks:
-    """Blocks of an unknown parent, and those removed meanwhile."""
+    """Blocks of an unknown parent, and those removed while waiting for it."""
 
     event: BlocksStored
     gone: list[int] = field(default_factory=list)
 
 
 class EngineBlockTracker:
-    """An engine's blocks, by its events. Updates the index while `told` is set."""
+    """An engine's blocks, by its events. Updates the index while `updates_index` is set."""
 
     def __init__(
         self,
@@ -69,8 +69,8 @@ class EngineBlockTracker:
         counts: KvEventCounts,
         on_clear: Callable[[EngineBlockTracker], None],
     ) -> None:
-        """`on_clear`: called when all of it is gone; the index is for the caller to clear."""
-        self.told = False
+        """`on_clear`: called when all blocks are gone; the caller clears the index."""
+        self.updates_index = False
         self._index = index
         self._slot = slot
         self._width = block_size * _TOKEN_BYTES
@@ -115,7 +115,7 @@ class EngineBlockTracker:
                 self.clear_blocks()
 
     def clear_blocks(self) -> None:
-        """Clear all blocks: none is held, or what is held is unknown."""
+        """Clear all blocks: the engine holds none, or none that are known."""
         if self._names or self._orphaned:
             self._reset()
         self._on_clear(self)
@@ -130,13 +130,13 @@ class EngineBlockTracker:
         return set(self._names_in(tier))
 
     def check(self) -> None:
-        """Recompute what can be. Raises AssertionError in words."""
+        """Recompute all counts. Raises AssertionError with the difference."""
         assert self._seeds.keys() <= self._names.keys(), "a seed of a block that is not held"
         assert self._copies.keys() <= self._names.keys(), "copies of a block that is not held"
         assert all(self._copies.values()), "a block without a copy is held"
         assert len(self._orphaned) <= MAX_ORPHANS, "too many orphans"
         waiting = [orphan for orphans in self._orphans.values() for orphan in orphans]
-        assert all(orphan in waiting for orphan in self._orphaned.values()), "an orphan waits for nobody"
+        assert all(orphan in waiting for orphan in self._orphaned.values()), "an orphan waits for no parent"
 
     # What is stored.
 
@@ -237,7 +237,7 @@ class EngineBlockTracker:
             if not self._drop_copy(name, tier):
                 continue
             lost.extend(_index_names(names))
-        if self.told and lost:
+        if self.updates_index and lost:
             self._index.remove_blocks(self._slot, lost, tier)
 
     # Copies.
@@ -289,7 +289,7 @@ class EngineBlockTracker:
     # The index.
 
     def _index_blocks(self, hashes: Iterable[int], tier: StorageTier) -> None:
-        if self.told:
+        if self.updates_index:
             names = chain.from_iterable(_index_names(self._names[name]) for name in hashes)
             self._index.add_blocks(self._slot, names, tier)
 

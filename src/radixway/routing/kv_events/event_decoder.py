@@ -40,8 +40,8 @@ NumberOrBytes: TypeAlias = int | bytes
 class BlocksStored:
     """Consecutive blocks that the engine holds now.
 
-    `tokens` are those of all of them, packed (4 bytes each); empty where the engine only says that blocks it
-    has told of before are now in another tier too.
+    `tokens` are those of all of them, packed (4 bytes each); empty where the engine reports blocks again
+    because they are now in another tier too.
     """
 
     hashes: list[int]
@@ -171,46 +171,46 @@ def may_contain_clear(payload: bytes) -> bool:
 def _decode_event(raw: bytes) -> KvCacheEvent | None:
     """Decode an event; None for one that does not concern the worker's own prefixes."""
     is_map = raw[0] & 0xF0 == 0x80 or raw[0] in (0xDE, 0xDF)
-    told = _read_map(raw) if is_map else _read_array(raw)
-    if isinstance(told, _Cleared):
+    fields = _read_map(raw) if is_map else _read_array(raw)
+    if isinstance(fields, _Cleared):
         return BlocksCleared()
     extras: Mapping[str, Any] = {}
-    if isinstance(told, _Stored):  # in SGLang's arrays a map stands in the slot after the last one it fills
-        extras = next((slot for slot in (told.medium, told.lora_name) if isinstance(slot, dict)), extras)
-    medium = None if isinstance(told.medium, dict) else told.medium
+    if isinstance(fields, _Stored):  # in SGLang's arrays a map stands in the slot after the last one it fills
+        extras = next((slot for slot in (fields.medium, fields.lora_name) if isinstance(slot, dict)), extras)
+    medium = None if isinstance(fields.medium, dict) else fields.medium
     tier = _TIERS.get(medium if medium is None else str(medium).upper())
-    if tier is None or told.locality not in (None, "LOCAL"):
+    if tier is None or fields.locality not in (None, "LOCAL"):
         return None
-    hashes = [_low_64_bits(name) for name in told.block_hashes]
-    if isinstance(told, _Removed):
-        return BlocksRemoved(hashes, tier, told.group_idx)
-    if told.kv_cache_spec_kind not in _MAIN_ATTENTION:
+    hashes = [_low_64_bits(name) for name in fields.block_hashes]
+    if isinstance(fields, _Removed):
+        return BlocksRemoved(hashes, tier, fields.group_idx)
+    if fields.kv_cache_spec_kind not in _MAIN_ATTENTION:
         return None
-    return _to_stored_event(told, extras, hashes, tier)
+    return _to_stored_event(fields, extras, hashes, tier)
 
 
 def _to_stored_event(
-    told: _Stored, extras: Mapping[str, Any], hashes: list[int], tier: StorageTier
+    fields: _Stored, extras: Mapping[str, Any], hashes: list[int], tier: StorageTier
 ) -> BlocksStored:
-    if told.token_ids and len(told.token_ids) != len(hashes) * told.block_size:
+    if fields.token_ids and len(fields.token_ids) != len(hashes) * fields.block_size:
         raise ValueError("its tokens do not fill its blocks")
     event = BlocksStored(
         hashes=hashes,
-        parent=None if told.parent_block_hash is None else _low_64_bits(told.parent_block_hash),
-        tokens=array("I", told.token_ids).tobytes(),
-        block_size=told.block_size,
+        parent=None if fields.parent_block_hash is None else _low_64_bits(fields.parent_block_hash),
+        tokens=array("I", fields.token_ids).tobytes(),
+        block_size=fields.block_size,
         tier=tier,
-        group=told.group_idx,
-        lora=_lora_name(told, extras),
-        salt=_nonempty_text(told.cache_salt) or _nonempty_text(extras.get("cache_salt")),
+        group=fields.group_idx,
+        lora=_lora_name(fields, extras),
+        salt=_nonempty_text(fields.cache_salt) or _nonempty_text(extras.get("cache_salt")),
     )
-    if told.extra_keys:
-        _read_extra_keys(event, told.extra_keys)
+    if fields.extra_keys:
+        _read_extra_keys(event, fields.extra_keys)
     return event
 
 
 def _read_extra_keys(event: BlocksStored, extra_keys: list[list[Any] | None]) -> None:
-    """Return, by block, what its hash covers beside tokens and parent: adapter, salt, and so on."""
+    """Return, by block, what its hash covers besides tokens and parent: adapter, salt, and so on."""
     for at, keys in enumerate(extra_keys):
         others = [key for key in keys or () if key != event.lora]
         if at == 0 and event.parent is None:
@@ -221,10 +221,10 @@ def _read_extra_keys(event: BlocksStored, extra_keys: list[list[Any] | None]) ->
             event.marks[at] = _canonical(others)
 
 
-def _lora_name(told: _Stored, extras: Mapping[str, Any]) -> str | None:
+def _lora_name(fields: _Stored, extras: Mapping[str, Any]) -> str | None:
     """Return the adapter's name; old engines report a number, which no request uses."""
-    name = _nonempty_text(told.lora_name) or _nonempty_text(extras.get("lora_name"))
-    return name or (f"adapter {told.lora_id}" if told.lora_id else None)
+    name = _nonempty_text(fields.lora_name) or _nonempty_text(extras.get("lora_name"))
+    return name or (f"adapter {fields.lora_id}" if fields.lora_id else None)
 
 
 def _nonempty_text(value: Any) -> str | None:

@@ -36,8 +36,8 @@ _WORST_FIRST = (
 class WorkerKvFeed:
     """A worker's followers, a data-parallel rank each, and its slot in the index.
 
-    While any of them is in doubt the index is told that the worker is not followed, knows none of its blocks,
-    and goes by our own decisions; the others go on, and the index hears of all they know when it is over.
+    While any of them is in doubt, the index treats the worker as not followed: it drops its blocks and goes
+    by our own decisions. The others continue, and the index gets all their blocks when that is over.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class WorkerKvFeed:
             self._followed = exact
             self._index.set_followed(self._slot, exact)
             for follower in self.sequencers:
-                follower.blocks.told = exact
+                follower.blocks.updates_index = exact
                 if exact:
                     follower.blocks.index_all()
         worst = min(self.sequencers, key=lambda follower: _WORST_FIRST.index(follower.state))
@@ -83,14 +83,14 @@ class WorkerKvFeed:
         )
 
     def stop_feed(self) -> None:
-        """The worker's events are heard no more."""
+        """Stop following the worker's events."""
         if self._followed:
             self._followed = False
             self._index.set_followed(self._slot, False)
 
     def _on_rank_cleared(self, which: EngineBlockTracker) -> None:
         """Clear the worker once all of its ranks are cleared: the index knows no ranks."""
-        if not which.told:
+        if not which.updates_index:
             return
         self._index.clear_slot(self._slot)
         for follower in self.sequencers:

@@ -19,9 +19,9 @@ _END = b"\xff" * 8
 _TURN_S = 0.002
 """Time for batches before the loop yields: sockets with data never block."""
 _UNREAD_BATCHES = 100_000
-_MAX_MESSAGE_BYTES = 256 * 2**20  # whoever sends more is cut off, and what it said is asked for again
+_MAX_MESSAGE_BYTES = 256 * 2**20  # larger messages close the connection; a replay follows
 _HEARTBEAT_MS = 5_000
-_RECONNECT_MS, _RECONNECT_MOST_MS = 100, 2_000
+_RECONNECT_MS, _MAX_RECONNECT_MS = 100, 2_000
 _MAX_RETRY_S = 60.0
 
 
@@ -37,7 +37,7 @@ class KvEventSubscriber:
         replays: asyncio.Semaphore,
         timing: SubscriptionTimeouts,
     ) -> None:
-        """`settle`: called after the follower was told something. `replays`: how many may run at a time."""
+        """`settle`: called after the follower's state changed. `replays`: how many may run at a time."""
         self._address = address
         self._follower = follower
         self._settle = settle
@@ -56,7 +56,7 @@ class KvEventSubscriber:
             what = zmq.strerror(error.errno or 0)
             self._on_disconnected(f"cannot listen at {self._address.endpoint}: {what}")
         except Exception as error:
-            log.exception("following %s met a defect of the gateway", self._address.endpoint)
+            log.exception("following %s failed unexpectedly", self._address.endpoint)
             self._on_disconnected(f"following it failed: {error}")
         finally:
             if self._away is not None:
@@ -66,7 +66,7 @@ class KvEventSubscriber:
                 await asyncio.gather(self._replaying, return_exceptions=True)
 
     def verify_position(self) -> None:
-        """Ask whether what was heard is all there is, or again for what could not be had."""
+        """Check that no batch was missed, or request again what an earlier replay did not return."""
         self._notify_sequencer(self._follower.retry_replay)
         self._notify_sequencer(self._follower.verify_position)
 
@@ -86,7 +86,7 @@ class KvEventSubscriber:
         socket.linger = 0
         socket.rcvhwm, socket.maxmsgsize = _UNREAD_BATCHES, _MAX_MESSAGE_BYTES
         socket.ipv6 = "[" in self._address.endpoint
-        socket.reconnect_ivl, socket.reconnect_ivl_max = _RECONNECT_MS, _RECONNECT_MOST_MS
+        socket.reconnect_ivl, socket.reconnect_ivl_max = _RECONNECT_MS, _MAX_RECONNECT_MS
         socket.heartbeat_ivl, socket.heartbeat_timeout = _HEARTBEAT_MS, 3 * _HEARTBEAT_MS
         socket.subscribe(self._address.topic)
 
@@ -125,7 +125,7 @@ class KvEventSubscriber:
     def _handle_frames(self, frames: list[bytes]) -> None:
         """Handle `[topic][number, 8 bytes big-endian][payload]`."""
         if len(frames) < 2 or len(frames[-2]) != 8:
-            log.warning("a message at %s is no batch of KV events", self._address.endpoint)
+            log.warning("a message from %s is not a batch of KV events", self._address.endpoint)
             return
         self._follower.on_live_batch(int.from_bytes(frames[-2], "big"), frames[-1])
 
@@ -133,16 +133,16 @@ class KvEventSubscriber:
         if tell is not None:
             tell()
         self._settle()
-        if self._follower.asked is not None and (self._replaying is None or self._replaying.done()):
+        if self._follower.replay_from is not None and (self._replaying is None or self._replaying.done()):
             replay = self._replay_until_settled()
             self._replaying = asyncio.get_running_loop().create_task(replay, name="KV events replay")
 
     async def _replay_until_settled(self) -> None:
         follower, pause_s = self._follower, self._timing.retry_s
-        while (start := follower.asked) is not None:
+        while (start := follower.replay_from) is not None:
             await self._request_replay(start, follower.attempt)
             self._settle()
-            if follower.worth_retrying and follower.asked is None:
+            if follower.worth_retrying and follower.replay_from is None:
                 await asyncio.sleep(pause_s)
                 pause_s = min(pause_s * 2, _MAX_RETRY_S)
                 follower.retry_replay()
@@ -159,14 +159,14 @@ class KvEventSubscriber:
                 socket.maxmsgsize = _MAX_MESSAGE_BYTES
                 try:
                     socket.connect(endpoint)
-                    async with asyncio.timeout(timing.silent_s) as patience:
+                    async with asyncio.timeout(timing.silent_s) as timeout:
                         await socket.send_multipart((b"", start.to_bytes(8, "big")))
                         turn_ends = clock() + _TURN_S
                         while follower.attempt == attempt:
                             answer = await socket.recv_multipart()
                             if self._handle_replay_frames(attempt, answer):
                                 return
-                            patience.reschedule(min(clock() + timing.silent_s, last_moment))
+                            timeout.reschedule(min(clock() + timing.silent_s, last_moment))
                             if clock() >= turn_ends:
                                 await asyncio.sleep(0)
                                 turn_ends = clock() + _TURN_S
@@ -180,7 +180,7 @@ class KvEventSubscriber:
         """Handle `[envelope …][number][payload]`, with or without a topic before the number; return True at
         the end."""
         if len(answer) < 2 or len(answer[-2]) != 8:
-            log.warning("an answer from %s is no batch of KV events", self._address.replay_endpoint)
+            log.warning("a replay from %s is not a batch of KV events", self._address.replay_endpoint)
             return False
         number, payload = answer[-2:]
         if number == _END:

@@ -40,24 +40,24 @@ def publisher_addresses(section: KvEventsConfig) -> list[PublisherAddress]:
 
 
 class PublisherUnreachableError(ValueError):
-    """The worker publishes, but not where it could be heard from here; the message says why."""
+    """The worker publishes at an address that cannot be reached from here; the message says why."""
 
 
 def read_publisher_config(info: Mapping[str, Any], worker_url: str) -> KvEventsConfig | None:
-    """The publisher that a worker's `/server_info` tells of, as seen from here; None if of none.
+    """The publisher that a worker's `/server_info` names, as reachable from here; None if it names none.
 
     Raises PublisherUnreachableError.
     """
     ours, sglangs = info.get("kv_events"), _parse_sglang_config(info.get("kv_events_config"))
     if isinstance(ours, dict):
-        told, bound, ranks = ours, bool(ours.get("binds", True)), 1
+        publisher, bound, ranks = ours, bool(ours.get("binds", True)), 1
     elif sglangs is not None:
-        told, size = {"endpoint": _SGLANGS_ENDPOINT} | sglangs, info.get("dp_size")
-        bound = isinstance(told["endpoint"], str) and _is_bound_here(told["endpoint"])
+        publisher, size = {"endpoint": _SGLANGS_ENDPOINT} | sglangs, info.get("dp_size")
+        bound = isinstance(publisher["endpoint"], str) and _is_bound_here(publisher["endpoint"])
         ranks = size if info.get("enable_dp_attention") and isinstance(size, int) else 1
     else:
         return None
-    endpoint, replay = told.get("endpoint"), told.get("replay_endpoint")
+    endpoint, replay = publisher.get("endpoint"), publisher.get("replay_endpoint")
     if not isinstance(endpoint, str) or not isinstance(replay, str | None):
         raise PublisherUnreachableError("what it tells of its publisher cannot be read")
     if not bound:
@@ -69,7 +69,7 @@ def read_publisher_config(info: Mapping[str, Any], worker_url: str) -> KvEventsC
         return KvEventsConfig(
             endpoint=_resolve_endpoint(endpoint, worker_url),
             replay_endpoint=_resolve_endpoint(replay, worker_url) if replay else None,
-            topic=told.get("topic") or "",
+            topic=publisher.get("topic") or "",
             ranks=ranks,
         )
     except ValidationError as error:
@@ -127,7 +127,7 @@ class SubscriptionTimeouts:
     """Seconds."""
 
     quiet_s: float = 5.0
-    """After so long without a message the publisher is asked whether that was all."""
+    """Silence after which a replay checks that no message was lost."""
     away_s: float = 5.0
     """A publisher that is away for longer may have lost everything."""
     silent_s: float = 5.0

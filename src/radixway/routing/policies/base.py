@@ -25,7 +25,7 @@ class Scores:
 
 @dataclass(slots=True)
 class View:
-    """Facts that a policy may read beside the request and the workers."""
+    """Facts that a policy may read besides the request and the workers."""
 
     matches: PrefixMatches
     """Matches of the prompt per candidate; empty unless the policy `reads_blocks`."""
@@ -37,7 +37,7 @@ class Policy(Protocol):
     """Orders workers for one request: a cost for each candidate, the lowest wins.
 
     Equal costs are settled by the selector, which takes the worker it chose least recently. A policy does no
-    I/O. One that remembers where it sent what is told of it.
+    I/O. One that remembers where prompts went is told of each choice.
     """
 
     name: ClassVar[str]

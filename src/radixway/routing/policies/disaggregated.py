@@ -25,9 +25,9 @@ class PrefillSoonest(Policy):
 
     def score(self, request: RoutingRequest, candidates: Sequence[Worker], view: View) -> Scores:
         costs, parts = [], []
-        held, size = view.matches.disk, request.block_tokens
+        on_disk, size = view.matches.disk, request.block_tokens
         for worker in candidates:
-            tokens = request.tokens - held.get(worker.slot, 0) * size
+            tokens = request.tokens - on_disk.get(worker.slot, 0) * size
             queue_s = worker.load.queue_s(view.now)
             prefill_s = worker.load.rate.prefill_s(tokens)
             costs.append(queue_s + prefill_s)
@@ -38,7 +38,7 @@ class PrefillSoonest(Policy):
 class LeastKvInUse(Policy):
     """Chooses the worker with the fewest tokens held and queued, this prompt's included::
 
-    held_tokens     KV of the requests in hand, their last blocks taken as full
+    held_tokens     KV of the requests in flight, their last blocks counted as full
     queued_tokens   prefills of its own that it has before it
     cost            held_tokens + queued_tokens + the prompt, of the worker's KV where everybody's is known
     """
@@ -50,8 +50,8 @@ class LeastKvInUse(Policy):
         known = all(worker.kv_tokens for worker in candidates)
         for worker in candidates:
             load = worker.load
-            held = (load.all_blocks + load.all_requests) * request.block_tokens
+            in_use = (load.all_blocks + load.all_requests) * request.block_tokens
             queued = load.all_prefill_tokens
-            costs.append((held + queued + request.tokens) / ((known and worker.kv_tokens) or 1))
-            parts.append((held, queued))
+            costs.append((in_use + queued + request.tokens) / ((known and worker.kv_tokens) or 1))
+            parts.append((in_use, queued))
         return Scores(costs, ("held_tokens", "queued_tokens"), parts)

@@ -1,6 +1,6 @@
 """KV aware: NVIDIA Dynamo's cost, in blocks.
 
-    prefill   = (prefill tokens in hand there + prompt tokens) / block size - credit for cached blocks
+    prefill   = (prefill tokens in flight there + prompt tokens) / block size - credit for cached blocks
     decode    = blocks in use there, this prompt's included, each counted once
     cost      = overlap_weight · max(prefill, 0) + decode
 

@@ -1,4 +1,4 @@
-"""Least loaded: the worker with the fewest requests in hand."""
+"""Least loaded: the worker with the fewest requests in flight."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from radixway.routing.worker import Worker
 
 
 class LeastLoaded(Policy):
-    """Requests in hand; per slot when every candidate said how many it runs at a time."""
+    """Requests in flight; per slot when every candidate reports how many it runs at a time."""
 
     name = "least_loaded"
 

@@ -55,16 +55,16 @@ class PrefixAffinity(Policy):
             return scores
         trees = [self._seen.get(worker, _NO_TREE) for worker in candidates]
         matched = [tree.match(request.text, touch=False).length for tree in trees]
-        kept = [tree.size for tree in trees]
-        best, least = max(matched), min(kept)
+        sizes = [tree.size for tree in trees]
+        best, smallest = max(matched), min(sizes)
         if best / len(request.text) >= self._config.match_rate_threshold:
             scores.reason = "prefix"
             among = [index for index, chars in enumerate(matched) if chars == best]
         else:
             scores.reason = "smallest cache"
-            among = [index for index, chars in enumerate(kept) if chars == least]
+            among = [index for index, chars in enumerate(sizes) if chars == smallest]
         scores.costs = power_of_two(self._rng, candidates, among)
-        scores.parts = list(zip(queues, matched, kept, strict=True))
+        scores.parts = list(zip(queues, matched, sizes, strict=True))
         return scores
 
     def routed(self, request: RoutingRequest, worker: Worker, now: float) -> None:

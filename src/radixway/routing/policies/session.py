@@ -17,9 +17,9 @@ _MAX_SESSIONS = 1_000_000
 class SessionBindings:
     """Bounded in number and in time. By a digest: what clients name their sessions may be long as a body."""
 
-    def __init__(self, ttl_s: float, most: int) -> None:
+    def __init__(self, ttl_s: float, max_sessions: int) -> None:
         self._ttl_s = ttl_s
-        self._most = most
+        self._max_sessions = max_sessions
         self._bound: OrderedDict[bytes, tuple[Worker, float]] = OrderedDict()
         """By expiry, the first to expire in front."""
         self._sessions: Counter[Worker] = Counter()
@@ -37,12 +37,12 @@ class SessionBindings:
         return self._sessions[worker]
 
     def bind_session(self, session: str, worker: Worker, now: float) -> None:
-        """The session is at `worker` from now on. Whatever has had its time, or is too much, goes."""
+        """Bind `session` to `worker` from `now` on. Drops expired sessions, and the oldest over the limit."""
         key = session_key(session)
         self._release(key)
         self._bound[key] = (worker, now + self._ttl_s)
         self._sessions[worker] += 1
-        while len(self._bound) > self._most or next(iter(self._bound.values()))[1] <= now:
+        while len(self._bound) > self._max_sessions or next(iter(self._bound.values()))[1] <= now:
             self._release(next(iter(self._bound)))
 
     def release_session(self, session: str) -> bool:
@@ -59,7 +59,7 @@ class SessionBindings:
         assert Counter(worker for worker, _ in self._bound.values()) == self._sessions
         ends = [until for _, until in self._bound.values()]
         assert ends == sorted(ends)
-        assert len(ends) <= self._most
+        assert len(ends) <= self._max_sessions
 
     def _release(self, key: bytes) -> bool:
         bound = self._bound.pop(key, None)
@@ -141,9 +141,9 @@ class StickyLeastLoaded(_SessionPolicy):
     def score(self, request: RoutingRequest, candidates: Sequence[Worker], view: View) -> Scores:
         requests = [worker.load.all_requests for worker in candidates]
         sessions = [self._bindings.count_sessions(worker) for worker in candidates]
-        most = max(sessions) + 1
+        divisor = max(sessions) + 1
         scores = Scores(
-            [count + others / most for count, others in zip(requests, sessions, strict=True)],
+            [count + others / divisor for count, others in zip(requests, sessions, strict=True)],
             ("requests", "sessions"),
             list(zip(requests, sessions, strict=True)),
         )
@@ -162,8 +162,8 @@ class StickyLeastLoaded(_SessionPolicy):
             scores.costs = [float(worker is not bound) for worker in candidates]
         return scores
 
-    def _is_too_busy(self, requests: int, least: int) -> bool:
+    def _is_too_busy(self, requests: int, fewest: int) -> bool:
         margin = self._config.break_margin
         return (
-            margin is not None and requests - least > margin and requests > self._config.break_ratio * least
+            margin is not None and requests - fewest > margin and requests > self._config.break_ratio * fewest
         )

@@ -65,23 +65,23 @@ def _report_outcomes(
     out: Console,
     err: Console,
 ) -> None:
-    told = {name: compute_figures(outcome) for name, outcome in outcomes.items()}
-    skipped = next(iter(told.values())).skipped
+    results = {name: compute_figures(outcome) for name, outcome in outcomes.items()}
+    skipped = next(iter(results.values())).skipped
     if skipped == len(trace.requests):
         raise ValueError(
             f"none of the {skipped} requests fits into a worker's {order.setting.kv_tokens} KV tokens"
         )
     out.print(_trace_headline(order, trace), soft_wrap=True)
-    _figures_table(told).print_to(out)
+    _figures_table(results).print_to(out)
     if skipped:
         err.print(f"{skipped} requests were skipped: no worker's KV cache has room for them", soft_wrap=True)
     try:
         if order.json is not None:
             order.json.write_bytes(
-                msgspec.json.format(msgspec.json.encode(_build_document(order, trace, told))) + b"\n"
+                msgspec.json.format(msgspec.json.encode(_build_document(order, trace, results))) + b"\n"
             )
         if order.report is not None:
-            _write_report_files(order, trace, outcomes, told, err)
+            _write_report_files(order, trace, outcomes, results, err)
     except OSError as error:
         raise ValueError(f"cannot write {error.filename}: {error.strerror}") from None
 
@@ -101,23 +101,23 @@ def _write_report_files(
     order: SimulateOptions,
     trace: RequestTrace,
     outcomes: Mapping[str, SimulationOutcome],
-    told: Mapping[str, SimulationFigures],
+    results: Mapping[str, SimulationFigures],
     err: Console,
 ) -> None:
     assert order.report is not None
     picture: Path | None = order.report / "simulation.png"
     try:
-        draw_plots(order.report / "simulation.png", outcomes, told)
+        draw_plots(order.report / "simulation.png", outcomes, results)
     except PlottingUnavailableError as error:
         err.print(str(error), soft_wrap=True)
         picture = None
     page = order.report / "simulation.html"
-    write_html_page(page, _trace_headline(order, trace), _build_document(order, trace, told), picture)
+    write_html_page(page, _trace_headline(order, trace), _build_document(order, trace, results), picture)
     err.print(f"report: {page}", soft_wrap=True)
 
 
 def _build_document(
-    order: SimulateOptions, trace: RequestTrace, told: Mapping[str, SimulationFigures]
+    order: SimulateOptions, trace: RequestTrace, results: Mapping[str, SimulationFigures]
 ) -> dict[str, Any]:
     setting = asdict(order.setting)
     constants = setting.pop("constants")
@@ -126,7 +126,7 @@ def _build_document(
         "requests": len(trace.requests),
         "block_tokens": trace.block_tokens,
     }
-    policies = {name: asdict(figures) for name, figures in told.items()}
+    policies = {name: asdict(figures) for name, figures in results.items()}
     return {"policies": policies, "setting": setting, "constants": constants}
 
 
@@ -141,10 +141,10 @@ def _trace_headline(order: SimulateOptions, trace: RequestTrace) -> str:
     )
 
 
-def _figures_table(told: Mapping[str, SimulationFigures]) -> FittedTable:
+def _figures_table(results: Mapping[str, SimulationFigures]) -> FittedTable:
     figures = ("TTFT mean", "p50", "p99", "ITL mean", "hits", "expected", "imbalance", "of requests")
     table = FittedTable(TableColumn("policy"), *(TableColumn(name, is_number=True) for name in figures))
-    for name, of in told.items():
+    for name, of in results.items():
         seconds = (of.ttft_mean_s, of.ttft_p50_s, of.ttft_p99_s)
         table.add_row(
             name,

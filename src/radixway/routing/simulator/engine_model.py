@@ -46,12 +46,12 @@ class EngineConstants:
     """Requests in prefill or decode at most."""
 
     def __post_init__(self) -> None:
-        """Raises ValueError for an engine that cannot be."""
+        """Raises ValueError for impossible constants."""
         for constant in fields(self):
             value = getattr(self, constant.name)
-            least = 1 if constant.name in ("step_tokens", "max_running") else 0
-            if not least <= value < inf:
-                raise ValueError(f"{constant.name} must be at least {least}, not {value}")
+            minimum = 1 if constant.name in ("step_tokens", "max_running") else 0
+            if not minimum <= value < inf:
+                raise ValueError(f"{constant.name} must be at least {minimum}, not {value}")
         if not self.step_s + self.prefill_s + self.decode_s:
             raise ValueError("an engine whose steps take no time cannot be simulated")
 
@@ -124,7 +124,7 @@ class BlockCache:
         return True
 
     def insert_blocks(self, blocks: Sequence[int]) -> None:
-        """`blocks`, for which there is room, have been computed."""
+        """Insert computed `blocks`, whose space is reserved."""
         new = []
         for block in blocks:
             self._reserved -= 1
@@ -151,20 +151,20 @@ class BlockCache:
                 uses[block] -= 1
 
     def check(self, running: Iterable[tuple[Sequence[int], int]]) -> None:
-        """Recompute every account from the running requests' blocks in use and the room kept for them.
+        """Recompute every count from the running requests' blocks in use and those reserved for them.
 
-        Raises AssertionError in words.
+        Raises AssertionError with the difference.
         """
         uses: Counter[int] = Counter()
         reserved = 0
-        for blocks, room in running:
+        for blocks, blocks_reserved in running:
             uses.update(blocks)
-            reserved += room
+            reserved += blocks_reserved
         assert uses == self._uses, "the blocks in use are not those of the running requests"
-        assert reserved == self._reserved, "the room reserved is not what the running requests were promised"
+        assert reserved == self._reserved, "the reserved blocks are not those of the running requests"
         assert not self._uses.keys() & self._idle.keys(), "a block is both in use and idle"
-        held = len(self._uses) + len(self._idle) + self._reserved
-        assert held <= self._capacity, f"{held} blocks are held or promised, of {self._capacity}"
+        total = len(self._uses) + len(self._idle) + self._reserved
+        assert total <= self._capacity, f"{total} blocks are used or reserved, of {self._capacity}"
 
     def _evict_blocks(self) -> None:
         gone = []
@@ -185,7 +185,7 @@ class SimulatedRequest:
     cached_tokens: int = 0
     left_to_prefill: int = 0
     reserved_blocks: int = 0
-    """Blocks beside those of its prompt: the last, partial one and the answer's."""
+    """Blocks besides those of its prompt: the last, partial one and the answer's."""
     filled: int = 0
     first_token: float = 0.0
     finished: float = 0.0
@@ -249,9 +249,9 @@ class EngineModel:
             self.now = now
             self._plan_step()
         elif self._step.times > 1:
-            whole = min(int((now - self.now) / self._step.seconds), self._step.times - 1)
-            if whole:
-                self._advance_steps(self._step, whole)
+            full_steps = min(int((now - self.now) / self._step.seconds), self._step.times - 1)
+            if full_steps:
+                self._advance_steps(self._step, full_steps)
             self._step.times = 1
 
     def run_until(self, now: float) -> Iterator[tuple[float, SimulatedRequest]]:
@@ -268,7 +268,7 @@ class EngineModel:
             self._plan_step()
 
     def check(self) -> None:
-        """Recompute every account. Raises AssertionError in words."""
+        """Recompute every count. Raises AssertionError with the difference."""
         decoding = [job for _, _, job in self._decoding]
         for job in self._prefilling:
             assert job.left_to_prefill > 0, "a request whose prefill is over is still in prefill"
@@ -313,10 +313,10 @@ class EngineModel:
 
     def _admit_request(self, job: SimulatedRequest) -> bool:
         depth = self.cache.match_prefix(job.blocks)
-        beside = -(-(job.input_tokens + job.output_tokens) // self._block_tokens) - len(job.blocks)
-        if not self.cache.allocate_blocks(job.blocks, depth, beside):
+        extra = -(-(job.input_tokens + job.output_tokens) // self._block_tokens) - len(job.blocks)
+        if not self.cache.allocate_blocks(job.blocks, depth, extra):
             return False
-        job.reserved_blocks, job.filled = beside, depth
+        job.reserved_blocks, job.filled = extra, depth
         job.cached_tokens = min(depth * self._block_tokens, job.input_tokens - 1)
         job.left_to_prefill = job.input_tokens - job.cached_tokens
         return True

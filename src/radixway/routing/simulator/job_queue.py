@@ -36,7 +36,7 @@ class SimulationTask(msgspec.Struct, kw_only=True):
     block_tokens: int
     """A block, where the trace does not say."""
     limit: int | None
-    """Only so many requests, the first ones."""
+    """Replay only this many requests, the first ones."""
     most_requests: int
     """A trace with more is refused."""
     memory_bytes: int
@@ -65,7 +65,7 @@ TRACE = "trace"
 """The file's name in a job's folder, and so in messages about it."""
 
 _MAX_LINE_BYTES = 8 * 2**20
-_said = msgspec.json.Decoder(SimulationMessage).decode
+_decode_message = msgspec.json.Decoder(SimulationMessage).decode
 
 
 class SimulationQueueFullError(Exception):
@@ -74,7 +74,7 @@ class SimulationQueueFullError(Exception):
 
 @dataclass(slots=True, eq=False)
 class SimulationJob:
-    """A simulation: asked for, under way, or over."""
+    """A simulation: queued, running or finished."""
 
     id: str
     name: str
@@ -191,7 +191,7 @@ class SimulationJobQueue(Component):
             process.stdin.write(msgspec.json.encode(job.task) + b"\n")
             async for line in process.stdout:
                 with suppress(msgspec.DecodeError):  # half a line of one that was killed
-                    self._apply_message(job, _said(line))
+                    self._apply_message(job, _decode_message(line))
             code = await process.wait()
         finally:
             if process.returncode is None:
@@ -200,15 +200,15 @@ class SimulationJobQueue(Component):
         if job.result is None and job.error is None:
             job.error = f"the process that simulated ended with {code} before it was done"
 
-    def _apply_message(self, job: SimulationJob, said: SimulationMessage) -> None:
-        if said.total is not None:
-            job.total = said.total
-        if said.done is not None:
-            job.sent = said.done
-        if said.error is not None:
-            job.error = said.error
-        if said.result is not None:
-            job.result, job.sent = said.result, job.total or 0
+    def _apply_message(self, job: SimulationJob, message: SimulationMessage) -> None:
+        if message.total is not None:
+            job.total = message.total
+        if message.done is not None:
+            job.sent = message.done
+        if message.error is not None:
+            job.error = message.error
+        if message.result is not None:
+            job.result, job.sent = message.result, job.total or 0
 
     def _drop_finished(self) -> None:
         over = [job for job in self if job.is_over]

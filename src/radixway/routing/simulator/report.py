@@ -73,8 +73,8 @@ def _imbalance(loads: Sequence[float]) -> float | None:
     return _ratio(max(loads) * len(loads), sum(loads)) if loads else None
 
 
-def _ratio(part: float, whole: float) -> float | None:
-    return part / whole if whole else None
+def _ratio(part: float, total: float) -> float | None:
+    return part / total if total else None
 
 
 _QUANTILES = tuple(share / 100 for share in (*range(5, 95, 5), *range(95, 100), 99.9))

@@ -53,8 +53,8 @@ class LoadExchange:
         self._clock = clock
         self._on_the_way: deque[tuple[float, int, int, LoadShare]] = deque()
         """Arrival time, gateway, worker, load."""
-        self._heard = [[LoadShare()] * len(gateway.workers) for gateway in gateways]
-        """By gateway and worker: the last load heard."""
+        self._last_shares = [[LoadShare()] * len(gateway.workers) for gateway in gateways]
+        """By gateway and worker: the last load received."""
         for number, gateway in enumerate(gateways):
             gateway.selector.ledger.on_step = self._listener(number, gateway)
 
@@ -66,10 +66,10 @@ class LoadExchange:
     def deliver_next(self) -> None:
         """Deliver the next load share to the other gateways."""
         _, sender, number, share = self._on_the_way.popleft()
-        self._heard[sender][number] = share
+        self._last_shares[sender][number] = share
         for receiver, gateway in enumerate(self._gateways):
             if receiver != sender:
-                others = (heard[number] for who, heard in enumerate(self._heard) if who != receiver)
+                others = (shares[number] for peer, shares in enumerate(self._last_shares) if peer != receiver)
                 gateway.selector.ledger.set_remote_load(gateway.workers[number], LoadShare.sum_shares(others))
 
     def _listener(self, number: int, gateway: SimulatedGateway) -> Callable[[Worker], None]:
@@ -86,7 +86,7 @@ _TEXT_OFFSET = 0xE000
 
 @dataclass(frozen=True, slots=True)
 class SimulationSettings:
-    """Parameters of a simulation beside the trace and the policy."""
+    """Parameters of a simulation besides the trace and the policy."""
 
     workers: int = 8
     kv_tokens: int = 2_000_000
@@ -107,7 +107,7 @@ class SimulationSettings:
 
     def __post_init__(self) -> None:
         """Raises ValueError for what cannot be simulated."""
-        for name, least, most in (
+        for name, minimum, maximum in (
             ("workers", 1, 10_000),
             ("kv_tokens", 1, 10**12),
             ("event_delay_s", 0, 10**6),
@@ -115,8 +115,8 @@ class SimulationSettings:
             ("sync_delay_s", 0, 10**6),
         ):
             value = getattr(self, name)
-            if value is not None and not least <= value <= most:
-                bound = f"at least {least}" if value < least else f"at most {most}"
+            if value is not None and not minimum <= value <= maximum:
+                bound = f"at least {minimum}" if value < minimum else f"at most {maximum}"
                 raise ValueError(f"{name} must be {bound}, not {value}")
         if not 0 < self.speedup < inf:
             raise ValueError(f"speedup must be above 0, not {self.speedup}")
@@ -180,28 +180,28 @@ class TraceSimulation:
     def run_trace(self, progress: Callable[[int], None] = lambda done: None) -> SimulationOutcome:
         """Replay the whole trace. `progress` is called now and then with the requests sent so far."""
         policy, expected = self._gateways[0].selector.policy_for_model(None), 0
-        for number, asked in enumerate(self._trace.requests):
+        for number, traced in enumerate(self._trace.requests):
             if number % 256 == 0:
                 progress(number)
-            if not self._feeds[0].engine.fits_request(asked.input_tokens, asked.output_tokens):
+            if not self._feeds[0].engine.fits_request(traced.input_tokens, traced.output_tokens):
                 self._outcome.skipped += 1
                 continue
-            now = asked.at / self._setting.speedup
+            now = traced.at / self._setting.speedup
             self._run_engines_until(now)
             self._now = now
             self._deliver_events(now)
             request = RoutingRequest(
-                tokens=asked.input_tokens,
-                blocks=asked.blocks,
+                tokens=traced.input_tokens,
+                blocks=traced.blocks,
                 block_tokens=self._trace.block_tokens,
                 tokenized=True,
-                session=None if asked.session is None else str(asked.session),
-                text=_blocks_to_text(asked.blocks) if policy.reads_text else "",
+                session=None if traced.session is None else str(traced.session),
+                text=_blocks_to_text(traced.blocks) if policy.reads_text else "",
                 stream=True,
             )
             gateway = self._gateways[number % len(self._gateways)]
             choice = gateway.selector.select_worker(request, self._candidates(gateway))
-            job = SimulatedRequest(asked.blocks, asked.input_tokens, asked.output_tokens, now)
+            job = SimulatedRequest(traced.blocks, traced.input_tokens, traced.output_tokens, now)
             self._leases[id(job)] = gateway.selector.reserve(choice)
             self._feeds[gateway.workers.index(choice.worker)].engine.submit_request(job, now)
             expected += choice.cached_tokens
@@ -218,14 +218,14 @@ class TraceSimulation:
         return self._outcome
 
     def check(self) -> None:
-        """Check every count, here and in the parts. Raises AssertionError in words."""
+        """Check every count, here and in the parts. Raises AssertionError with the difference."""
         for gateway in self._gateways:
             gateway.selector.index.check()
         for number, feed in enumerate(self._feeds):
             feed.engine.check()
             in_hand = sum(gateway.workers[number].load.requests for gateway in self._gateways)
             running = feed.engine.running
-            assert in_hand == running, f"{in_hand} in hand for {running} running"
+            assert in_hand == running, f"{in_hand} requests in flight, {running} running"
 
     def _add_engine(self) -> None:
         setting = self._setting

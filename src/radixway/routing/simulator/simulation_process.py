@@ -1,6 +1,6 @@
 """A process that simulates for another: `python -m radixway.routing.simulator.simulation_process`.
 
-It is told its `SimulationTask` as a line of JSON on standard input and tells lines of JSON on standard
+It reads its `SimulationTask` as a line of JSON from standard input and writes lines of JSON to standard
 output: how far
 it has come, and last a result or an error. It ends when its input does, so that it does not outlive whoever
 wants its result.
@@ -57,8 +57,8 @@ def run_task(task: SimulationTask) -> SimulationMessage:
     )
 
 
-def _write_message(said: SimulationMessage) -> None:
-    sys.stdout.buffer.write(msgspec.json.encode(said) + b"\n")
+def _write_message(message: SimulationMessage) -> None:
+    sys.stdout.buffer.write(msgspec.json.encode(message) + b"\n")
     sys.stdout.buffer.flush()
 
 
@@ -71,7 +71,7 @@ def _exit_with_parent() -> None:
 def _main() -> None:
     task = msgspec.json.decode(sys.stdin.buffer.readline(), type=SimulationTask)
     Thread(target=_exit_with_parent, daemon=True).start()
-    os.nice(10)  # whoever answers requests on this machine goes first
+    os.nice(10)  # processes that answer requests on this machine come first
     with suppress(ValueError, OSError):  # a system without such limits
         resource.setrlimit(resource.RLIMIT_AS, (task.memory_bytes, task.memory_bytes))
     _write_message(run_task(task))

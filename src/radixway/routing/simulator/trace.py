@@ -1,4 +1,4 @@
-"""Traces in Mooncake's format: what was asked when, with the prompts' blocks by number and no text.
+"""Traces in Mooncake's format: requests by time, with the prompts' blocks by number and no text.
 
 One JSON object a line (the file may be gzipped)::
 
@@ -73,11 +73,11 @@ class RequestTrace:
 
 
 def read_trace(
-    path: Path, default_block_tokens: int = BLOCK_TOKENS, most_requests: int | None = None
+    path: Path, default_block_tokens: int = BLOCK_TOKENS, max_requests: int | None = None
 ) -> RequestTrace:
     """Read a trace, whose blocks have that size unless its lines say otherwise.
 
-    Raises TraceError, also where it has more than `most_requests`.
+    Raises TraceError, also where it has more than `max_requests`.
     """
     requests: list[TraceRequest] = []
     block_tokens: int | None = None
@@ -88,20 +88,20 @@ def read_trace(
             line = _decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise TraceError(f"{path}:{number}: {_explain_bad_line(error, text)}") from None
-        said = line.block_size or default_block_tokens
-        if block_tokens not in (None, said):
-            raise TraceError(f"{path}:{number}: block_size changes from {block_tokens} to {said}")
-        block_tokens = said
+        size = line.block_size or default_block_tokens
+        if block_tokens not in (None, size):
+            raise TraceError(f"{path}:{number}: block_size changes from {block_tokens} to {size}")
+        block_tokens = size
         if len(line.hash_ids) > -(-line.input_length // block_tokens):
             raise TraceError(
                 f"{path}:{number}: {len(line.hash_ids)} hash_ids for {line.input_length} tokens in blocks "
                 f"of {block_tokens}"
             )
-        whole = tuple(line.hash_ids[: line.input_length // block_tokens])
+        blocks = tuple(line.hash_ids[: line.input_length // block_tokens])
         at = line.timestamp / 1e3
-        if len(requests) == most_requests:
-            raise TraceError(f"{path}: there are more than {most_requests} requests in it")
-        requests.append(TraceRequest(at, line.input_length, max(1, line.output_length), whole, line.session))
+        if len(requests) == max_requests:
+            raise TraceError(f"{path}: there are more than {max_requests} requests in it")
+        requests.append(TraceRequest(at, line.input_length, max(1, line.output_length), blocks, line.session))
     if not requests:
         raise TraceError(f"{path}: there is no request in it")
     requests.sort(key=lambda request: request.at)

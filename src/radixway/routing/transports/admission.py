@@ -50,7 +50,7 @@ _KINDS: Mapping[ErrorKind, str] = {
     "unreachable": "a network error",
     "unwell": "a health check that fails",
 }
-"""Error kinds in words for clients, without addresses."""
+"""Error kinds as clients see them, without addresses."""
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -86,7 +86,7 @@ class AdmissionController:
         self._limits = WorkerLimits(config)
         self._pairing = PairAssigner(registry, selector, breakers, self._limits, metrics, config)
         self._queue: RequestQueue[_QueuedWaiter] = RequestQueue(config.queue)
-        self._kept: set[Worker] = set()
+        self._reserved: set[Worker] = set()
         """Workers reserved for the first of a line, though others would fit sooner."""
         registry.on_add.append(self._on_fleet_change)
         registry.on_remove.append(self._on_fleet_change)
@@ -111,7 +111,7 @@ class AdmissionController:
         prompt = self._read_prompt(request, candidates)
         if not isinstance(prompt, RoutingRequest):
             prompt = await prompt
-            candidates = self._ready_workers(request)  # much may have happened meanwhile
+            candidates = self._ready_workers(request)  # workers may have changed while it waited
             if not candidates:
                 raise self._no_candidate_error(request)
         if prompt.source in _COUNTED:
@@ -136,7 +136,7 @@ class AdmissionController:
         return tuple(worker for worker in found if tenancy.may_use_worker(worker.pools, worker.models))
 
     def assign_copy(self, request: Request, first: WorkerAssignment) -> WorkerAssignment | None:
-        """A place for a copy of `request` at another healthy worker, if one has room at once."""
+        """Return an assignment for a copy of `request` at another healthy worker with capacity, or None."""
         prompt, models = first.choice.request, first.worker.models[:1]
         others = [
             worker
@@ -145,7 +145,7 @@ class AdmissionController:
             and worker.answers_alone
             and worker.name not in request.routing.failed_workers
             and not worker.breaker.tripped
-            and worker.models[:1] == models  # the body names one of them where it asked for any
+            and worker.models[:1] == models  # the body names one of them if it named none
         ]
         free = self._with_capacity(others, prompt) if self._limits.on else others
         return self._assign_from(request, prompt, free) if free else None
@@ -201,9 +201,9 @@ class AdmissionController:
         mine = [worker for worker in self._registry if not pools.isdisjoint(worker.pools)]
         if model is not None and mine and all(each.models and model not in each.models for each in mine):
             return ModelNotServedError(model)
-        asked = f" for the model {model!r}" if model else ""
+        for_model = f" for the model {model!r}" if model else ""
         return NoWorkersError(
-            f"no worker of the tenant's pools can answer now{asked}{_explain_unavailable(mine)}"
+            f"no worker of the tenant's pools can answer now{for_model}{_explain_unavailable(mine)}"
         )
 
     def _stale_weights_error(self, request: Request) -> GatewayError | None:
@@ -223,7 +223,7 @@ class AdmissionController:
     def _with_capacity(self, candidates: Sequence[Worker], prompt: RoutingRequest) -> Sequence[Worker]:
         free = self._limits.filter_with_capacity(candidates, prompt)
         free = self._pairing.filter_usable(prompt.model, free, prompt)
-        return [worker for worker in free if worker not in self._kept] if self._kept else free
+        return [worker for worker in free if worker not in self._reserved] if self._reserved else free
 
     def _assign_from(
         self, request: Request, prompt: RoutingRequest, candidates: Sequence[Worker]
@@ -317,7 +317,7 @@ class AdmissionController:
             waiter.place.set_exception(error)
 
     def _serve_queue(self) -> None:
-        self._kept.clear()
+        self._reserved.clear()
         if self._queue:
             self._queue.fill_free_slots(
                 self._offer_assignment,
@@ -332,7 +332,7 @@ class AdmissionController:
         candidates = self._ready_workers(request)
         free = self._with_capacity(candidates, waiter.prompt)
         if not free:
-            self._kept.update(candidates)
+            self._reserved.update(candidates)
             return False
         waited_s = self._selector.ledger.clock() - waiter.since
         self._metrics.queue_time.with_labels(request.routing.metrics_model).observe_value(waited_s)
@@ -391,5 +391,5 @@ def _explain_no_candidate(registry: WorkerRegistry, model: str | None) -> str:
 def _explain_unavailable(workers: Iterable[Worker]) -> str:
     """Explain why workers are unavailable without naming them."""
     kinds = Counter(worker.error_kind for worker in workers if worker.error_kind is not None)
-    told = [f"{count} × {_KINDS[kind]}" for kind, count in sorted(kinds.items())]
-    return f"; out of reach: {', '.join(told)}" if told else ""
+    counts = [f"{count} × {_KINDS[kind]}" for kind, count in sorted(kinds.items())]
+    return f"; out of reach: {', '.join(counts)}" if counts else ""

@@ -67,11 +67,11 @@ class PairAssigner:
     ) -> Sequence[Worker]:
         """Return the `candidates` that need no pair, or for which a ready worker can prefill.
 
-        With `prompt`: somebody who has room for it. With `tenancy`: somebody that the tenant may use.
+        With `prompt`: prefill workers with capacity for it. With `tenancy`: those that the tenant may use.
         """
         if not self._registry.has_decode_only() or all(worker.answers_alone for worker in candidates):
             return candidates
-        prefillers = _within_tenancy(self._registry.prefillers(None), tenancy)
+        prefillers = _filter_by_tenancy(self._registry.prefillers(None), tenancy)
         if prompt is not None:
             prefillers = tuple(self._limits.filter_with_capacity(prefillers, prompt))
         return self._pairs.filter_usable(model, candidates, prefillers)
@@ -80,11 +80,13 @@ class PairAssigner:
         self, request: Request, prompt: RoutingRequest, candidates: Sequence[Worker]
     ) -> WorkerAssignment:
         """Places at one of `candidates`, which are usable, and at a prefill worker if that is better."""
-        whole = explain_unsplit(request, {worker.dialect for worker in candidates if worker.role == "decode"})
+        dialects = {worker.dialect for worker in candidates if worker.role == "decode"}
         for prefillers in self._prefillers(request, prompt):
             if usable := self._pairs.filter_usable(request.model, candidates, prefillers):
                 break
-        choice = self._pairs.select_pair(prompt, usable, prefillers, whole=whole)
+        choice = self._pairs.select_pair(
+            prompt, usable, prefillers, alone_reason=explain_unsplit(request, dialects)
+        )
         request.journal.add("select", choice)
         where = "alone" if choice.prefills is None else "elsewhere"
         self._metrics.prefills(where, choice.reason).inc()
@@ -98,14 +100,14 @@ class PairAssigner:
 
     def _prefillers(self, request: Request, prompt: RoutingRequest) -> Iterator[Sequence[Worker]]:
         """Return healthy prefill workers; if none, any, for requests that need one."""
-        ready = _within_tenancy(self._registry.prefillers(None), request.caller.policy)
+        ready = _filter_by_tenancy(self._registry.prefillers(None), request.caller.policy)
         untried = tuple(worker for worker in ready if worker.name not in request.routing.failed_workers)
         yield self._limits.filter_with_capacity(self._breakers.filter_admitted(untried), prompt)
         yield self._limits.filter_with_capacity(ready, prompt)
         yield ready
 
 
-def _within_tenancy(workers: tuple[Worker, ...], tenancy: TenantPolicy | None) -> tuple[Worker, ...]:
+def _filter_by_tenancy(workers: tuple[Worker, ...], tenancy: TenantPolicy | None) -> tuple[Worker, ...]:
     if tenancy is None or not tenancy.restricts_workers:
         return workers
     return tuple(worker for worker in workers if tenancy.may_use_worker(worker.pools, worker.models))

@@ -85,10 +85,10 @@ class _AttemptEnd(NamedTuple):
         self.answers.record_outcome(outcome)
         if used is None:
             return
-        asked = self.choice.request
+        prompt = self.choice.request
         predicted = None
-        if asked.blocks and outcome == "answered":
-            predicted = UsagePrediction(asked.tokens, self.choice.cached_tokens)
+        if prompt.blocks and outcome == "answered":
+            predicted = UsagePrediction(prompt.tokens, self.choice.cached_tokens)
         cached = used.cached_tokens if used.tells_cached else None
         self.answers.record_usage(AttemptUsage(used.prompt_tokens, used.completion_tokens, cached), predicted)
 
@@ -132,7 +132,7 @@ class MeasuredStream(MeteredChunks):
 
     async def aclose(self) -> None:
         if self._outcome == "left" and self._last and b"[DONE]" in self._last[-1]:
-            self._outcome = "answered"  # whoever read it knew that nothing would follow
+            self._outcome = "answered"  # its reader knew that nothing would follow
         await super().aclose()
 
     def _note_chunk(self, chunk: bytes) -> None:

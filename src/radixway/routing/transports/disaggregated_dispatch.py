@@ -82,7 +82,7 @@ class DisaggregatedDispatch:
         if going_on is None and prefilled.status == 200 and prefill.worker.name not in self._silent:
             self._silent.add(prefill.worker.name)
             log.warning(
-                "worker %s prefilled and handed nothing on: does it run with a KV connector?",
+                "worker %s prefilled but returned no transfer parameters: does it run with a KV connector?",
                 prefill.worker.name,
             )
         reply = await self._carry(going_on or strip_transfer_fields(request), decode.worker, decode.lease)
@@ -108,7 +108,7 @@ class DisaggregatedDispatch:
                 if not handed_on and not decode.worker.answers_alone:
                     return _reply_or_raise(
                         prefilled
-                    )  # the client's mistake: the decode worker would wait in vain
+                    )  # the client's mistake: the decode worker would wait for nothing
                 status = prefilled.status if isinstance(prefilled, Reply) else None
                 self._journal_prefill(request, prefill, status, handed_on=handed_on)
             reply = await answering
@@ -136,14 +136,14 @@ class DisaggregatedDispatch:
     def _drain_prefill(self, prefilling: asyncio.Task[Reply], lease: WorkerLease) -> None:
         """Discard the rest of a prefill's reply, if it comes soon."""
         self._ending.add(prefilling)
-        patience = asyncio.get_running_loop().call_later(_PREFILL_GRACE_S, prefilling.cancel)
+        grace_timer = asyncio.get_running_loop().call_later(_PREFILL_GRACE_S, prefilling.cancel)
 
         def ended(prefilling: asyncio.Task[Reply]) -> None:
-            patience.cancel()
+            grace_timer.cancel()
             lease.release()
             self._ending.discard(prefilling)
             if not prefilling.cancelled() and (error := prefilling.exception()) is not None:
-                log.debug("a prefill failed after its KV had arrived: %s", error)
+                log.debug("a prefill failed after its KV had been received: %s", error)
 
         prefilling.add_done_callback(ended)
 

@@ -101,7 +101,7 @@ class RequestDispatcher:
             GatewayError: see `AdmissionController.assign_worker`.
             WorkerFailedError: the chosen one broke off before the first byte.
         """
-        asked, refusal, began_s = request.model, None, request.journal.elapsed_s()
+        requested, refusal, began_s = request.model, None, request.journal.elapsed_s()
         if self._fallbacks:
             place, refusal = await self._assign_worker(request)
         else:
@@ -112,7 +112,7 @@ class RequestDispatcher:
             )
         try:
             if refusal is not None:
-                self._note_fallback(request, str(asked), str(request.model), refusal)
+                self._note_fallback(request, str(requested), str(request.model), refusal)
             self._settle_model(request, place.worker)
             reply = await (
                 self._attempt(request, place)
@@ -129,7 +129,7 @@ class RequestDispatcher:
         return reply
 
     def _settle_model(self, request: Request, worker: Worker) -> None:
-        """Set the model that the worker is asked for, within the tenant's."""
+        """Set the model to request from the worker, among the tenant's."""
         tenancy, models = request.caller.policy, worker.models
         if tenancy is not None and tenancy.models is not None:
             models = tuple(model for model in models if tenancy.allows_model(model))
@@ -141,15 +141,15 @@ class RequestDispatcher:
             request.routing.resolved_model = request.model or first
 
     async def _assign_worker(self, request: Request) -> tuple[WorkerAssignment, GatewayError | None]:
-        """A place in the pool of the model asked for, or of the first fallback that has one.
+        """Return a worker of the requested model's pool, or of the first fallback with a free one.
 
-        With a fallback's place comes what the model's own pool said; the request asks for the fallback then.
+        With a fallback comes the error of the model's own pool; the request then names the fallback.
 
-        Raises what the model's own pool said when there is none.
+        Raises the error of the model's own pool if there is none.
         """
-        asked = request.model
+        requested = request.model
         refusal: ModelNotServedError | NoWorkersError | OverloadedError | None = None
-        for model in _iter_fallbacks(asked, self._fallbacks) if request.pinned is None else (asked,):
+        for model in _iter_fallbacks(requested, self._fallbacks) if request.pinned is None else (requested,):
             if refusal is not None and not _may_fall_back(request, str(model)):
                 continue
             request.model = model
@@ -159,20 +159,20 @@ class RequestDispatcher:
                 refusal = refusal or error
                 continue
             return place, refusal
-        request.model = asked
+        request.model = requested
         assert refusal is not None
         raise refusal
 
-    def _note_fallback(self, request: Request, asked: str, model: str, refusal: GatewayError) -> None:
+    def _note_fallback(self, request: Request, requested: str, model: str, refusal: GatewayError) -> None:
         request.routing.fallback_model = model
         request.edit(model=model)
-        request.journal.add("fallback", model=asked, fallback=model, reason=refusal.code)
-        self._metrics.fallbacks(asked, model).inc()
+        request.journal.add("fallback", model=requested, fallback=model, reason=refusal.code)
+        self._metrics.fallbacks(requested, model).inc()
 
     async def _send_assigned(self, request: Request, place: WorkerAssignment) -> Reply:
         if place.prefill is not None:
             return await self._handover.send_to_pair(request, place.prefill, place)
-        if place.worker.dialect is not None:  # whatever its role: it may obey what it is told
+        if place.worker.dialect is not None:  # in any role: it may act on a client's transfer fields
             request = strip_transfer_fields(request)
         return await self._send_attempt(request, place.worker, place.lease)
 
@@ -205,30 +205,30 @@ class RequestDispatcher:
             raise
         if journal.trace is not None and journal.trace.sampled:
             ended_s = journal.elapsed_s() if reply.chunks is None else None
-            told: dict[str, Any] = {"number": number, "status": reply.status}
+            fields: dict[str, Any] = {"number": number, "status": reply.status}
             if prefill_only:
-                told["prefill_only"] = True
-            _trace_attempt(journal.trace, worker, began_s, ended_s, **told)
+                fields["prefill_only"] = True
+            _trace_attempt(journal.trace, worker, began_s, ended_s, **fields)
         if is_over:
             self._breakers.record_answer(worker, reply.status)
         if (version := find_weight_version(reply.body)) is not None:
             self._weights.record_reply(worker, version)
         return reply
 
-    def _note_stream_end(self, worker: Worker, is_whole: bool) -> None:
+    def _note_stream_end(self, worker: Worker, is_complete: bool) -> None:
         """Note how a stream ended: one that begins well may still be cut."""
-        if is_whole:
+        if is_complete:
             self._breakers.record_answer(worker, 200)
         else:
             self._breakers.record_disconnect(worker)
 
 
 def _trace_attempt(
-    trace: TraceRecord, worker: Worker, began_s: float, ended_s: float | None, **told: Any
+    trace: TraceRecord, worker: Worker, began_s: float, ended_s: float | None, **fields: Any
 ) -> None:
     """Add an attempt at `worker` to the trace; without `ended_s` it ends with the answer's stream."""
     url = URL(worker.url)
-    trace.add_stage("upstream", began_s, ended_s, worker=worker.name, host=url.host, port=url.port, **told)
+    trace.add_stage("upstream", began_s, ended_s, worker=worker.name, host=url.host, port=url.port, **fields)
 
 
 def _may_fall_back(request: Request, model: str) -> bool:

@@ -25,8 +25,8 @@ class WorkerEventStream(Chunks):
     """The events of one answer.
 
     What arrives after the last blank line is held back until its event is complete, so that an error event
-    can follow at any time without landing in the middle of another. `on_end` is told whether the worker has
-    sent all of it: not where it breaks off or has not shown its `end`. Nothing is told where somebody closes
+    can follow at any time without landing in the middle of another. `on_end` gets whether the worker has
+    sent all of it: not where it breaks off or has not shown its `end`. It is not called where a caller closes
     it before.
     """
 
@@ -36,7 +36,7 @@ class WorkerEventStream(Chunks):
         worker: str,
         lease: WorkerLease,
         end: StreamEndDetector,
-        on_end: Callable[[bool], None] = lambda is_whole: None,
+        on_end: Callable[[bool], None] = lambda is_complete: None,
     ) -> None:
         self._answer = answer
         self._worker = worker
@@ -170,7 +170,7 @@ class WorkerEventStream(Chunks):
             self._ended.set_exception(self._broken_error(lost))
 
     async def _finish_send(self, sending: Coroutine[Any, Any, None], waits_for: Any) -> None:
-        """Finish a `send` that had to wait, then send what arrived meanwhile."""
+        """Finish a `send` that had to wait, then send what arrived in the meantime."""
         try:
             await _resume_coroutine(sending, waits_for)
         except Exception as error:  # noqa: BLE001 - as above

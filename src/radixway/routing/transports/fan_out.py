@@ -39,9 +39,9 @@ class FanOutResult:
 
     @property
     def is_done(self) -> bool:
-        """The worker did it, by its status and by its own word."""
-        said = self.answer.get("success") if isinstance(self.answer, dict) else None
-        return self.status is not None and 200 <= self.status < 300 and said is not False
+        """Return whether the worker reports success by its status and by `success` in its body."""
+        success = self.answer.get("success") if isinstance(self.answer, dict) else None
+        return self.status is not None and 200 <= self.status < 300 and success is not False
 
     @property
     def is_refused(self) -> bool:
@@ -54,7 +54,7 @@ class FanOutResult:
 
 
 class FanOut(Component):
-    """POSTs a call to workers, all at the same time. Erasing somebody empties their prefix caches."""
+    """POSTs a call to workers, all at the same time. Erasing a user empties their prefix caches."""
 
     name = "workers"
     erasable_by = frozenset({"tenant", "user", "session", "request"})

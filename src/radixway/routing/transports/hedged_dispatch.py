@@ -84,7 +84,7 @@ _Running = dict[asyncio.Task[Reply], WorkerAssignment]
 class HedgedDispatch:
     """Sends at most one copy of a request, and no more copies in all than the budget allows.
 
-    What workers are asked leaves nothing behind, whatever the endpoint, so a copy does no harm.
+    Requests leave no state at workers, whatever the endpoint, so a copy does no harm.
     """
 
     def __init__(

@@ -22,7 +22,7 @@ from radixway.routing.worker import ServerInfo
 class HttpProbe:
     """`/health` where there is one, `/v1/models` otherwise; capacity, KV events from `/server_info`.
 
-    Where its tokenizer lies is said there too, and in vLLM's `root` of a model; adapters have a `parent`.
+    The tokenizer's path is there too, or in vLLM's `root` of a model; adapters have a `parent`.
     """
 
     def __init__(self, transport: HttpTransport, timeout_s: float) -> None:
@@ -66,7 +66,7 @@ class HttpProbe:
             tokenizer_path=_nonempty_text(info.get("tokenizer_path"))
             or _nonempty_text(info.get("model_path"))
             or _nonempty_text(root),
-            tokenizes=status == 405,  # it is there, for POST
+            tokenizes=status == 405,  # it exists, for POST
             engine=_nonempty_text(info.get("engine")),
             weight_version=await self._fetch_weight_version(worker, info),
             role=_engine_role(info),
@@ -79,9 +79,9 @@ class HttpProbe:
         for path in ("/model_info", "/get_weight_version"):
             if version is not None:
                 break
-            status, said = await self._fetch_json(worker, path)
-            if status == 200 and isinstance(said, dict):
-                version = parse_version(said.get("weight_version"))
+            status, body = await self._fetch_json(worker, path)
+            if status == 200 and isinstance(body, dict):
+                version = parse_version(body.get("weight_version"))
         return version
 
     async def _fetch_json(self, worker: Worker, path: str) -> tuple[int, Any]:
@@ -116,7 +116,7 @@ def _engine_role(info: dict[str, Any]) -> Role:
 
 
 _GOOD_FOR_S = 2.0
-_PATIENCE = aiohttp.ClientTimeout(total=1.0)
+_TIMEOUT = aiohttp.ClientTimeout(total=1.0)
 _MAX_PAGE_BYTES = 1 << 21
 """Engines' pages have some tens of kilobytes."""
 _ANSWERING = frozenset({WorkerState.READY, WorkerState.STALE, WorkerState.DRAINING})
@@ -131,33 +131,33 @@ class EngineMetricsPoller:
         self._registry = registry
         self._transport = transport
         self._clock = clock
-        self._asked_at = -_GOOD_FOR_S
+        self._polled_at = -_GOOD_FOR_S
         self._asking = asyncio.Lock()
 
     async def poll_workers(self) -> None:
-        """Ask all that can answer, unless that was done a moment ago. One that is late tells nothing."""
+        """Read the metrics of all ready workers, unless they are recent. A late worker's are left out."""
         async with self._asking:
-            if self._clock() < self._asked_at + _GOOD_FOR_S:
+            if self._clock() < self._polled_at + _GOOD_FOR_S:
                 return
             workers = list(self._registry)
-            asked = {
+            calls = {
                 asyncio.create_task(self._fetch_metrics(worker)): worker
                 for worker in workers
                 if worker.state in _ANSWERING
             }
-            done, late = await asyncio.wait(asked, timeout=_PATIENCE.total) if asked else (set(), set())
+            done, late = await asyncio.wait(calls, timeout=_TIMEOUT.total) if calls else (set(), set())
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
-            reports = {asked[task]: task.result() for task in done}
+            reports = {calls[task]: task.result() for task in done}
             for worker in workers:
                 worker.report = reports.get(worker)
-            self._asked_at = self._clock()
+            self._polled_at = self._clock()
 
     async def _fetch_metrics(self, worker: Worker) -> EngineMetrics | None:
         try:
             status, _, page = await self._transport.exchange(
-                worker, "GET", "/metrics", limits=_PATIENCE, max_bytes=_MAX_PAGE_BYTES
+                worker, "GET", "/metrics", limits=_TIMEOUT, max_bytes=_MAX_PAGE_BYTES
             )
         except CALL_ERRORS:
             return None

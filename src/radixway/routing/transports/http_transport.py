@@ -59,20 +59,20 @@ class HttpTransport:
 
     session: aiohttp.ClientSession
     """Session of rare calls. Each opens a connection, so health checks see new names and certificates."""
-    kept_session: aiohttp.ClientSession
+    pooled_session: aiohttp.ClientSession
     """Session of frequent calls, with connections that are reused."""
 
     def __init__(self, via: LoopGuard, limits: WorkerLimitsConfig) -> None:
         self._limits = limits
         self._via = via.value
         self._targets: dict[str, _WorkerTarget] = {}
-        self.on_stream_end: Callable[[Worker, bool], None] = lambda worker, is_whole: None
+        self.on_stream_end: Callable[[Worker, bool], None] = lambda worker, is_complete: None
         """Called with a worker and whether it sent a whole stream, or broke it off after its first event."""
 
     def open(self) -> None:
         """Make the clients for all but requests, which go over connections of our own."""
         self.session = _make_session(self._via, self._limits, is_rare=True)
-        self.kept_session = _make_session(self._via, self._limits, is_rare=False)
+        self.pooled_session = _make_session(self._via, self._limits, is_rare=False)
 
     async def send_request(
         self, request: Request, worker: Worker, lease: WorkerLease, *, prefill_only: bool = False
@@ -128,7 +128,7 @@ class HttpTransport:
                 packed = next((value for name, value in headers if name == b"content-encoding"), None)
                 detail = str(error)
                 if packed is not None:
-                    detail += f"; it is compressed ({packed.decode('latin-1')}), which was not asked for"
+                    detail += f"; it is compressed ({packed.decode('latin-1')}), which was not requested"
                 raise WorkerFailedError(worker.name, error.kind, detail) from error
             if isinstance(error, OSError):
                 detail = explain_connection_error(error, _CONNECT_S)[1]
@@ -180,7 +180,7 @@ class HttpTransport:
         """
         if worker.api_key:
             headers = {**(headers or {}), "authorization": f"Bearer {worker.api_key}"}
-        session = self.session if is_rare else self.kept_session
+        session = self.session if is_rare else self.pooled_session
         url = URL(str(URL(worker.url)).rstrip("/") + path, encoded=True)
         async with session.request(
             method, url, data=body or None, headers=headers, timeout=limits, allow_redirects=False
@@ -207,7 +207,7 @@ class HttpTransport:
         for target in self._targets.values():
             target.origin.close_idle()
         await self.session.close()
-        await self.kept_session.close()
+        await self.pooled_session.close()
 
     def _make_target(self, worker_url: str) -> _WorkerTarget:
         url = URL(worker_url)
@@ -244,7 +244,7 @@ def _check_complete(body: bytes) -> None:
 def _build_request(request: Request, worker: Worker, target: _WorkerTarget, via: bytes) -> bytes:
     headers = b"".join([b"%b: %b\r\n" % header for header in request.headers])
     trace = request.journal.trace
-    if trace is not None:  # called as soon as the worker is counted among those asked, so that is its number
+    if trace is not None:  # called once the worker is in `attempted_workers`, so its length is the number
         headers += trace.propagation_lines(len(request.routing.attempted_workers))
     if worker.api_key:
         headers += b"authorization: Bearer %b\r\n" % worker.api_key.encode()

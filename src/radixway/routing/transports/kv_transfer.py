@@ -67,12 +67,12 @@ _read_shape = msgspec.json.Decoder(_SplitFields).decode
 
 
 def strip_transfer_fields(request: Request) -> Request:
-    """The request for one worker alone, without what a client says of transfers: it would be obeyed."""
+    """Return the request for one worker alone, without a client's transfer fields, which it would act on."""
     try:
-        said = _read_transfer(request.raw)
+        transfer = _read_transfer(request.raw)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return request  # the worker refuses it
-    if all(getattr(said, name) is UNSET for name in _FIELDS):
+    if all(getattr(transfer, name) is UNSET for name in _FIELDS):
         return request
     return _copy_with_fields(request, **dict.fromkeys(_FIELDS, UNSET))
 

@@ -1,9 +1,9 @@
-"""Live traffic as a trace: what was asked when and how much it shares with what came before, and no text.
+"""Live traffic as a trace: requests by time and how much each shares with earlier ones, and no text.
 
-A tap sits around the dispatch and sees each request as its worker gets it. Unless somebody follows, it only
+A tap sits around the dispatch and sees each request as its worker gets it. Without a reader it only
 hands on. Each follower gets lines in the format that `radixway simulate` reads (see
 `routing/simulator/trace.py`),
-in which blocks are named by hashes under a key of its own, so that nobody who knows a prompt can look for it.
+in which blocks are named by hashes under a key of its own, so that a known prompt cannot be searched for.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class TrafficFeed:
             follower.record_request(arrived, prompt, output_tokens)
 
     def stop_followers(self) -> None:
-        """The gateway is stopping: nobody is told anything more."""
+        """End all feeds: the gateway is stopping."""
         self._closed = True
         for follower in tuple(self._followers):
             follower.stop_following()

@@ -127,7 +127,7 @@ class UpstreamResponse:
         """Cancel an unfinished answer by closing its connection, which tells the worker to stop."""
         if self._connection is not None:
             self._connection.transport.abort()
-        self.error = None  # whoever it was raised to has this answer in its traceback
+        self.error = None  # its traceback holds this answer
 
     def fail_response(self, error: UpstreamLostError) -> None:
         """Fail the rest of an answer with `error`."""
@@ -251,7 +251,7 @@ class UpstreamConnection(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         self._head.mark_progress()
         if self._answer is None:
-            raise httptools.HttpParserError("an answer that nobody asked for")
+            raise httptools.HttpParserError("an answer without a request")
         status = self._parser.get_status_code()
         if status < 200:  # an interim answer: the real one follows
             self._answer.headers.clear()

@@ -89,7 +89,7 @@ class WorkerClient:
         registry.on_remove.append(self._cannot_abort.discard)
 
     def abort(self, worker: str, rid: str) -> None:
-        """Tell a worker that nobody waits for a request any more: soon, and only if it can be told."""
+        """Send an abort of the request to a worker in the background, if the worker supports it."""
         found = self._worker_named(worker)
         if found is None or found in self._cannot_abort or len(self._aborts) >= _MAX_CONCURRENT_ABORTS:
             return
@@ -103,7 +103,7 @@ class WorkerClient:
         return found.models[0] if found is not None and found.models else None
 
     async def tokenize(self, worker: str, model: str | None, text: str) -> Sequence[int] | None:
-        """The tokens of a prompt, by a tokenizer at hand or by a worker's `/tokenize`; None if by neither."""
+        """Return a prompt's tokens, by a loaded tokenizer or a worker's `/tokenize`; None if by neither."""
         tokenizer = self._loaded_tokenizer(worker, model)
         if tokenizer is not None:
             try:
@@ -111,9 +111,9 @@ class WorkerClient:
             except ValueError:
                 return None
         question: dict[str, Any] = {"prompt": text} | ({"model": model} if model else {})
-        for asked in self._askable_workers(worker, model):
+        for candidate in self._askable_workers(worker, model):
             try:
-                return _read_tokens(await self._post_json(asked, "/tokenize", question)).tokens
+                return _read_tokens(await self._post_json(candidate, "/tokenize", question)).tokens
             except (msgspec.DecodeError, UnicodeDecodeError):
                 continue
         return None
@@ -130,8 +130,8 @@ class WorkerClient:
                 return None
         question = {"tokens": ids, "skip_special_tokens": skip_special_tokens}
         question |= {"model": model} if model else {}
-        for asked in self._askable_workers(worker, model):
-            raw = await self._post_json(asked, "/detokenize", question)
+        for candidate in self._askable_workers(worker, model):
+            raw = await self._post_json(candidate, "/detokenize", question)
             try:
                 answer = _read_text(raw)
             except (msgspec.DecodeError, UnicodeDecodeError):
@@ -151,7 +151,7 @@ class WorkerClient:
                 worker, "POST", "/abort_request", _encode({"rid": rid}), timeout_s=_ABORT_S
             )
         except (WorkerFailedError, TimeoutError) as error:
-            log.debug("worker %s was not told of an abort: %s", worker.name, error)
+            log.debug("an abort did not reach worker %s: %s", worker.name, error)
             return
         if status in _NO_SUCH_PATH:
             self._cannot_abort.add(worker)

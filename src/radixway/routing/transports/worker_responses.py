@@ -1,4 +1,4 @@
-"""Read workers' answers: bounded bodies, headers for the client, weight versions, errors in words."""
+"""Read workers' answers: bounded bodies, headers for the client, weight versions, error messages."""
 
 import re
 import socket
@@ -61,12 +61,12 @@ def is_dropped_header(name: bytes) -> bool:
 
 def filter_reply_headers(headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """Return the worker's headers that reach the client; not what `Connection` names (RFC 9110, 7.6.1)."""
-    kept = [header for header in headers if not is_dropped_header(header[0])]
+    passed = [header for header in headers if not is_dropped_header(header[0])]
     for name, value in headers:
         if name == b"connection" and value.lower() not in _OF_THE_CONNECTION:
             named = {each.strip() for each in value.lower().split(b",")}
-            kept = [header for header in kept if header[0] not in named]
-    return kept
+            passed = [header for header in passed if header[0] not in named]
+    return passed
 
 
 _KEY = b'"weight_version"'
@@ -83,10 +83,10 @@ def find_weight_version(body: bytes) -> str | None:
     return (found[1] or found[2]).decode(errors="replace") if found is not None else None
 
 
-def explain_connection_error(error: BaseException, within_s: float | None = None) -> tuple[ErrorKind, str]:
+def explain_connection_error(error: BaseException, timeout_s: float | None = None) -> tuple[ErrorKind, str]:
     """The kind of an error of aiohttp, of a socket or of TLS, and what it says without addresses.
 
-    `within_s`: how long the answer was waited for.
+    `timeout_s`: how long the answer was waited for.
     """
     found = getattr(error, "certificate_error", None) or getattr(error, "os_error", None) or error
     match found:
@@ -100,10 +100,10 @@ def explain_connection_error(error: BaseException, within_s: float | None = None
         case ConnectionRefusedError():
             return "refused", "it refuses connections: nothing listens there"
         case TimeoutError():
-            return "timeout", "no answer" + (f" within {within_s:g} s" if within_s is not None else "")
+            return "timeout", "no answer" + (f" within {timeout_s:g} s" if timeout_s is not None else "")
         case aiohttp.ClientResponseError():
-            told = " ".join(found.message.split("\n")[0].split())[:100]
-            return "no_http", f"what comes back is not HTTP ({told.rstrip(':')})"
+            message = " ".join(found.message.split("\n")[0].split())[:100]
+            return "no_http", f"what comes back is not HTTP ({message.rstrip(':')})"
         case aiohttp.ServerDisconnectedError() | ConnectionResetError():
             return "no_http", "it closes the connection without an answer"
         case OSError() if found.strerror:

@@ -67,8 +67,8 @@ class SessionArchive:
             " FROM calls WHERE session = ? ORDER BY number",
             (session_id,),
         )
-        for call_id, parent, told, reward, frame, spans, ids, logprobs, text, ends, experts in rows:
-            fields: dict[str, Any] = json.loads(told)
+        for call_id, parent, fields_json, reward, frame, spans, ids, logprobs, text, ends, experts in rows:
+            fields: dict[str, Any] = json.loads(fields_json)
             fields["messages"] = tuple(fields["messages"])
             fields["deviations"] = tuple(fields["deviations"])
             above = None if parent is None else calls[parent]
@@ -94,10 +94,10 @@ class SessionArchive:
 
     def write_call(self, session: AgentSession, call: SessionCall, added: AddedTokens) -> None:
         """Write a finished call and its session."""
-        told = {name: getattr(call, name) for name in _JSON_FIELDS}
-        told |= {"messages": call.messages, "deviations": call.deviations}
+        fields = {name: getattr(call, name) for name in _JSON_FIELDS}
+        fields |= {"messages": call.messages, "deviations": call.deviations}
         row = (
-            *(call.id, session.id, call.parent.id if call.parent is not None else None, json.dumps(told)),
+            *(call.id, session.id, call.parent.id if call.parent is not None else None, json.dumps(fields)),
             *(call.reward, call.frame, json.dumps(added.spans), added.ids.tobytes()),
             *(added.logprobs.tobytes(), added.text, added.ends.tobytes(), call.experts),
         )

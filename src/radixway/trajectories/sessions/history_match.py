@@ -62,12 +62,12 @@ def match_history(session: AgentSession, wanted: CallRequest) -> KnownHistory:
     waiting = [(root, 0) for root in session.roots]
     while waiting:
         call, at = waiting.pop()
-        if call.frame != frame or (asked := repeats(call.messages, call, at)) is None:
+        if call.frame != frame or (matched := repeats(call.messages, call, at)) is None:
             continue
-        upto = repeats((call.answer,), call, asked)
+        upto = repeats((call.answer,), call, matched)
         for child in call.children:
             if child.resumes:
-                waiting.append((child, asked))  # its answer is the whole of which this call's is a part
+                waiting.append((child, matched))  # its answer is the whole of which this call's is a part
             elif upto is not None:
                 waiting.append((child, upto))
         if upto is None:

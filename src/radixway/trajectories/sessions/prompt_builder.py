@@ -139,13 +139,13 @@ def _visible_message(text: str) -> Message:
 
 def merge_messages(first: Message, second: Message) -> Message:
     """Merge `first` and `second`, two parts of one answer."""
-    whole: dict[str, Any] = {**second, "role": "assistant"}
+    merged: dict[str, Any] = {**second, "role": "assistant"}
     content = message_text(first.get("content")) + message_text(second.get("content"))
-    whole["content"] = content or second.get("content")
+    merged["content"] = content or second.get("content")
     reasoning = message_text(first.get("reasoning_content")) + message_text(second.get("reasoning_content"))
     if reasoning:
-        whole["reasoning_content"] = reasoning
-    return whole
+        merged["reasoning_content"] = reasoning
+    return merged
 
 
 def message_text(content: Any) -> str:

@@ -245,11 +245,11 @@ class SessionRegistry:
     """All sessions by id. Times are seconds since the epoch, passed in."""
 
     def __init__(
-        self, store: TrajectoryStore, *, most: int, idle_s: float, keeps_collected: bool = False
+        self, store: TrajectoryStore, *, max_sessions: int, idle_s: float, keeps_collected: bool = False
     ) -> None:
-        """`most` counts those that are not collected. Of those that are as many are remembered, or all."""
+        """`max_sessions` limits those that are not collected; as many collected ones are kept, or all."""
         self.store = store
-        self._most = most
+        self._max_sessions = max_sessions
         self._idle_s = idle_s
         self._keeps_collected = keeps_collected
         self._sessions: dict[str, AgentSession] = {}
@@ -280,8 +280,8 @@ class SessionRegistry:
         session_id = session_id or uuid.uuid4().hex
         if session_id in self._sessions:
             raise SessionExistsError(session_id)
-        if len(self._sessions) - len(self._collected) >= self._most:
-            raise TooManySessionsError(f"there are {self._most} sessions: collect or delete some")
+        if len(self._sessions) - len(self._collected) >= self._max_sessions:
+            raise TooManySessionsError(f"there are {self._max_sessions} sessions: collect or delete some")
         session = AgentSession(session_id, self.store, model, metadata or {}, now, now)
         self.adopt_session(session)
         return session
@@ -312,7 +312,7 @@ class SessionRegistry:
         self._open.pop(session.id, None)
         self._collected[session.id] = session
         session.release_tokens()
-        if len(self._collected) > self._most and not self._keeps_collected:
+        if len(self._collected) > self._max_sessions and not self._keeps_collected:
             self.remove_session(next(iter(self._collected.values())))
 
     def remove_session(self, session: AgentSession) -> None:

@@ -84,14 +84,14 @@ def make_samples(session: AgentSession) -> Iterator[TrainingSample]:
 def _make_sample(session: AgentSession, leaf: SessionCall, trained: set[SessionCall]) -> TrainingSample:
     if leaf.hold is None:
         raise ValueError(f"the session {session.id!r} has been collected")
-    told = session.store.trajectory(leaf.hold)
+    trajectory = session.store.trajectory(leaf.hold)
     path = leaf.path()
-    count = len(told.ids)
+    count = len(trajectory.ids)
     mask, ours = bytearray(count), bytearray(count)
     versions: list[Version | None] = [None] * count
     logprobs: list[float | None] = [0.0] * count
     parts = []
-    of_store = told.versions
+    of_store = trajectory.versions
     for call in path:
         sampled = slice(call.sampled_at, call.end)
         first = call not in trained
@@ -100,7 +100,7 @@ def _make_sample(session: AgentSession, leaf: SessionCall, trained: set[SessionC
         ours[sampled] = b"\1" * size
         mask[sampled] = bytes([first]) * size
         versions[sampled] = of_store[sampled]
-        logprobs[sampled] = [None if isnan(value) else value for value in told.logprobs[sampled]]
+        logprobs[sampled] = [None if isnan(value) else value for value in trajectory.logprobs[sampled]]
         parts.append(
             CallPart(call.id, call.begin, call.sampled_at, call.end, first, call.finish, call.reward)
         )
@@ -108,7 +108,7 @@ def _make_sample(session: AgentSession, leaf: SessionCall, trained: set[SessionC
         session.id,
         leaf.id,
         leaf.model,
-        told.ids.tolist(),
+        trajectory.ids.tolist(),
         list(mask),
         logprobs,
         versions,
