@@ -16,7 +16,7 @@ _MAX_MODELS = 64
 
 
 class TrieRegistry:
-    """Finds a model's trie, made when it is first asked for. All keep to `max_bytes` together.
+    """Finds a model's trie, made on first use. Together they stay below `max_bytes`.
 
     There are 64 at most, for under one tokenizer for all models any name is one: an empty one goes first,
     else the one used longest ago.
