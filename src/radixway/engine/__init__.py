@@ -22,6 +22,6 @@ State, and the file that owns it:
 
 import os
 
-# Threads that wait for each other sleep instead of spinning; it must be said before torch is loaded. Beside
+# Threads that wait for each other sleep instead of spinning; it must be set before torch is loaded. Beside
 # one other busy process on two cores, a decode step of the bundled model takes 31 ms spinning, 8 without.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

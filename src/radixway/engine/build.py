@@ -32,7 +32,7 @@ from radixway.engine.transformer_model import TransformerModel
 GB = 10**9
 
 MIN_HOST_CACHE_GB = 0.25
-"""Host memory that a disk tier is given where none was asked for: the way to disk leads through it."""
+"""Host memory for a disk tier if none is configured: pages reach the disk through it."""
 
 
 def build_tiers(
@@ -122,7 +122,7 @@ def build_core(
     progress: LoadProgress | None = None,
     events: KVEventRecorder | None = None,
 ) -> EngineCore:
-    """Load the model (blocking, seconds; `progress` is told) and everything around it. Raises EngineError."""
+    """Load the model (blocking, seconds; reports to `progress`) and build the engine. Raises EngineError."""
     progress = progress or (lambda what, share: None)
     directory = find_model(config.model, config.revision, progress)
     shape = read_architecture(directory)

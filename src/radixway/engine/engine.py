@@ -46,11 +46,11 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 PauseMode = Literal["abort", "retract", "in_place"]
-"""Fate of running requests: ended; requeued, their KV free to go; or kept."""
+"""What happens to running requests: ended; requeued, their KV free to evict; or kept in place."""
 
 
 class Engine:
-    """Loads the model when made (blocking: seconds; `progress` is told), runs between `start()` and `stop()`.
+    """Loads the model when made (blocking, seconds; see `progress`), runs between `start()` and `stop()`.
 
     `submit_request`, `abort_request` and `stats` are cheap; what changes the engine as a whole waits for the
     end of a step, so an event loop calls it in a thread. A `GenerationStream` belongs to the event loop it
@@ -122,7 +122,7 @@ class Engine:
             request = self._core.make_request(name, prompt_ids, params, namespace, priority, room)
             generation = GenerationStream(request, self._drop_stream)
             with self._lock:
-                self._check_running()  # again: the last to be told that it stops are told under the lock
+                self._check_running()  # again: `stop` ends waiting requests under the lock
                 self._check_queue_limit(name)
                 self._core.announce_prefill(request)
                 self._generations[name] = generation

@@ -182,7 +182,7 @@ class EngineCore:
 
         `digest`, by which other engines know its weights, is needed with a transfer manager only.
 
-        Nothing that the old weights computed is used again, and every request is computed anew; if `keep_kv`,
+        Nothing that the old weights computed is used again, and every request is recomputed; if `keep_kv`,
         running requests keep what they have, but share it no more with those that begin from here on.
         """
         info = self.model_info

@@ -136,7 +136,7 @@ class KVSendHandle(Protocol):
 
 @dataclass(slots=True)
 class PenaltyState:
-    """The tokens that a request has had, for penalties; kept up to date instead of counted again."""
+    """Counts of a request's tokens, for penalties; updated instead of counted again."""
 
     upto: int
     counts: "Tensor"
@@ -177,7 +177,7 @@ class EngineRequest:
     max_len: int = 0
     """`len(tokens)` at which the answer ends by length."""
     stop_ids: frozenset[int] = frozenset()
-    """Token ids that end the answer: those asked for and, unless ignored, end-of-sequence."""
+    """Token ids that end the answer: requested ones and, unless ignored, end-of-sequence."""
     seed: int = 0
     text: "DetokenizedStream | None" = None
 
@@ -203,7 +203,7 @@ class EngineRequest:
     """The disk tier's digests of its pages, and the seed that they were computed from."""
     remote_tokens: int = 0
     room: BootstrapRoom | None = None
-    """The bootstrap room in which another engine prefills, until it was asked; or that is prefilled for."""
+    """The room in which another engine prefills, until that was requested; or the one to prefill for."""
     kv_sender: KVSendHandle | None = None
     """Sender of its KV in a prefill engine."""
     penalty_state: PenaltyState | None = None
@@ -233,7 +233,7 @@ class EngineRequest:
         self.prompt_logprobs = []
 
     def start_epoch(self, epoch: str) -> None:
-        """Have the request computed anew with the weights of `epoch`. It must not be running."""
+        """Have the request computed again with the weights of `epoch`. It must not be running."""
         self.namespace = epoch + self.namespace.removeprefix(self.epoch)
         self.epoch = epoch
         self.key, self.match = b"", None

@@ -13,7 +13,7 @@ StreamEvent = RequestOutput | EngineError
 class GenerationStream:
     """A request's outputs, as an async iterator; ends after the one that has `finish`.
 
-    `aclose()`, or cancelling whoever waits for the next output, aborts the request. Iterating raises
+    `aclose()`, or cancelling the task that waits for the next output, aborts the request. Iterating raises
     EngineError when the engine fails or stops.
     """
 

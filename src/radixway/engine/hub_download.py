@@ -19,7 +19,7 @@ HUB_FILES = ["*.json", "*.safetensors", "*.jinja", "tokenizer.model", "*.txt"]
 def download_model(model: str, revision: str | None, progress: LoadProgress | None = None) -> Path:
     """The local directory of a hub id; what is not in the cache is fetched. Raises `ModelNotFoundError`.
 
-    Two stages are told side by side, of the bytes and of the files that are missing. What `progress` raises
+    Two stages are reported side by side: missing bytes and missing files. What `progress` raises
     ends the download; what has come stays for the next try.
     """
     from huggingface_hub import snapshot_download
@@ -44,7 +44,7 @@ def download_model(model: str, revision: str | None, progress: LoadProgress | No
 
 
 def _missing_file_sizes(snapshot: Callable[..., Any]) -> list[int]:
-    """Return the size of each missing file; none if the hub cannot be asked."""
+    """Return the size of each missing file; none if the hub is unreachable."""
     from huggingface_hub.errors import DryRunError
 
     try:

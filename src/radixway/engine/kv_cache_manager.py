@@ -31,7 +31,7 @@ class CachedPrefix:
     """An edge of the tree as others may see it: how long and how often used, not its tokens."""
 
     parent: int | None
-    """Which of those told before it goes on from; None: it begins a sequence."""
+    """Index of the listed prefix that it continues; None: it begins a sequence."""
     begin: int
     """Tokens before it."""
     tokens: int
@@ -41,7 +41,7 @@ class CachedPrefix:
     space: str
     """Prefixes of different spaces (adapter, salt) are never shared. A name made up for this answer."""
     hidden: int
-    """How many go on from it and are not told."""
+    """Number of prefixes that continue it and are not listed."""
     hidden_tokens: int
 
 
@@ -93,7 +93,7 @@ class KVCacheManager:
 
     def match_prefix(self, request: EngineRequest) -> int:
         """Return how many tokens of a waiting `request` are cached now. Nothing is locked; the match is
-        kept in the request, so that a later call only looks at what has come since.
+        saved in the request, so that a later call only looks at what has been added since.
 
         Never all of them, see `EngineRequest.num_reusable_tokens`.
         """
@@ -109,7 +109,7 @@ class KVCacheManager:
     def required_pages(self, request: EngineRequest, length: int) -> int:
         """Pages that must be available for a waiting `request` to hold tokens[:length].
 
-        Those it lacks, and those of its prefix that nobody has pinned: once it has, they are not available.
+        Those it lacks, and the unlocked ones of its prefix: once it locks them, they are not available.
         """
         if not self.enabled:
             return self.count_pages(length)
@@ -215,7 +215,7 @@ class KVCacheManager:
             self._notify_stored(self._observer, request, start + grown.existed, stop)
 
     def free_request(self, request: EngineRequest) -> None:
-        """Free all pages of `request`; what it computed stays cached until the room is needed."""
+        """Free all pages of `request`; what it computed stays cached until evicted."""
         self.insert_pages(request)
         if request.node is not None:
             self._tree.unlock(request.node)

@@ -38,7 +38,7 @@ class KVFormat:
 
     @property
     def is_scaled(self) -> bool:
-        """True if each vector has a scale beside it."""
+        """Return True if each vector has a scale."""
         return self.name == "int8"
 
     def vector_bytes(self, size: int) -> int:
@@ -81,7 +81,7 @@ class KVStore:
 
     A layer is [2 (key, value), kv_heads, pages, page_size, D]: with heads outermost, gathering pages copies
     whole rows of `page_size * D`, and the result is [kv_heads, tokens, D] as attention wants it. `kv_dtype`
-    says how a vector is kept; where that takes a scale, the scales are a second array of D = 1.
+    says how a vector is stored; if that takes a scale, the scales are a second array of D = 1.
     """
 
     def __init__(
@@ -170,7 +170,7 @@ class KVStore:
         return torch.from_numpy(slots).to(self.device)
 
     def read_tokens(self, layer: int, slots: Tensor, out: Tensor) -> None:
-        """Copy what `slots` [n] hold in `layer`, as it is kept: into `out`, bytes [n * layer_token_bytes]."""
+        """Copy the `slots` [n] of `layer`, as stored, into `out`: bytes [n * layer_token_bytes]."""
         for part, columns in self._token_columns(layer, out, len(slots)):
             if self.device.type == "cpu":
                 torch.index_select(part, 1, slots, out=columns)

@@ -29,7 +29,7 @@ def find_model(model: str, revision: str | None = None, progress: LoadProgress |
         path = Path(model).expanduser()
         if path.is_dir():
             return path
-    except (OSError, RuntimeError):  # too long a name, a home that nobody has
+    except (OSError, RuntimeError):  # too long a name, the home of an unknown user
         raise ModelNotFoundError(model) from None
     if path.is_absolute() or model.startswith(("./", "../", "~")) or model.count("/") != 1:
         raise ModelNotFoundError(model)

@@ -30,11 +30,11 @@ class PageSpan:
 class PagePool:
     """Allocates page ids 1 … total, neighbours where it can: those are read in place, others are copied.
 
-    Page 0 belongs to nobody: it pads tables to a common length.
+    Page 0 is never allocated: it pads tables to a common length.
     """
 
     def __init__(self, total: int, allocated: Collection[int] = ()) -> None:
-        """`allocated`: pages that somebody has from the start."""
+        """`allocated`: pages in use from the start."""
         if total < 1:
             raise ValueError(f"a pool has at least one page, not {total}")
         self.total = total
@@ -51,10 +51,10 @@ class PagePool:
         return self._free.count
 
     def allocate_pages(self, count: int, *, after: int = 0, skip: int = 0) -> "array[int]":
-        """Allocate `count` pages, which the caller must have seen to be free.
+        """Allocate `count` pages; the caller must check that they are free.
 
-        They follow the page `after` if that can be. Otherwise they come from the longest free run, `skip`
-        pages from its beginning, so that those who have what lies before it can go on there.
+        They follow the page `after` if possible. Otherwise they come from the longest free run, `skip` pages
+        from its beginning, so that the owner of the page before it can continue there.
         """
         if count > self.num_free:
             raise ValueError(f"{count} pages wanted, {self.num_free} free: evict first")

@@ -207,7 +207,7 @@ def _draw_tokens(scores: Tensor, requests: Sequence[EngineRequest]) -> list[int]
 
 
 def _cutoff_score(scores: Tensor, requests: Sequence[EngineRequest], width: int = NUCLEUS_WIDTH) -> Tensor:
-    """Return the lowest score [n, 1] that top_k, then top_p keep. Ties are kept, so that nothing depends on
+    """Return the lowest score [n, 1] that passes top_k, then top_p. Ties pass, so that nothing depends on
     the order of a sort.
     """
     vocabulary = scores.shape[1]

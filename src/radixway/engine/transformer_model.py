@@ -76,7 +76,7 @@ def compute_frequencies(rope: Mapping[str, Any], head_dim: int) -> tuple[Tensor,
 
 
 def _llama3_frequencies(inverse: Tensor, rope: Mapping[str, Any]) -> Tensor:
-    """Llama 3.1: long wavelengths are divided by `factor`, short ones kept, those between blended."""
+    """Llama 3.1: long wavelengths are divided by `factor`, short ones unchanged, those between blended."""
     factor, low, high = rope["factor"], rope["low_freq_factor"], rope["high_freq_factor"]
     original = rope["original_max_position_embeddings"]
     wavelength = 2 * math.pi / inverse
@@ -147,7 +147,7 @@ class TransformerModel:
     eps: Tensor
     """The norms' epsilon, a float32 scalar on the model's device."""
     quantization: Quantization = "none"
-    """How the layers' weights are kept."""
+    """How the layers' weights are stored."""
 
     def forward(self, tokens: Tensor, positions: Tensor, attend: AttendFunction) -> Tensor:
         """Final hidden states [T, hidden] of `tokens` [T] at `positions` [T]."""

@@ -33,7 +33,7 @@ _NOT_WEIGHTS = {"name", "context_length", "eos_token_ids", "initializer_range"}
 
 @dataclass(slots=True)
 class DiskWeights:
-    """All weights anew, from a directory or hub id. `dummy` takes random ones."""
+    """Replaces all weights, from a directory or hub id. `dummy` takes random ones."""
 
     path: str | None
     load_format: Literal["auto", "safetensors", "dummy"] = "auto"
@@ -125,7 +125,7 @@ class _OverlaySource:
         self._tensors = tensors
         self._model = model
         self.used: set[str] = set()
-        """Names of the new tensors that were asked for."""
+        """Names of the requested tensors."""
 
     def read_tensor(self, name: str, size: tuple[int, ...]) -> Tensor:
         """Read `name`, new or from the model. Raises `InvalidWeightsError` if a new one is not of `size`."""

@@ -1,4 +1,4 @@
-"""Aborted answers of `/generate`: resumed from the tokens there are, asked for again, or passed on.
+"""Aborted answers of `/generate`: resumed from their tokens, retried, or passed on.
 
 client ─► ResumeAborted ─► … ─► worker A   [prompt] ──► 120 tokens, abort (it takes new weights)
                         └─ … ─► worker B   [prompt + 120 tokens], 80 fewer wanted ──► 80 tokens, stop
@@ -57,8 +57,8 @@ _glance = msgspec.json.Decoder(_RequestGlance).decode
 class ResumeAborted:
     """Handles answers with the finish reason `abort`, by `trajectories.abort.policy`.
 
-    An abort that somebody asked for at this gateway (`AbortedRequests`) is passed on, partial as it is.
-    When the client leaves, the worker that has its request is told so by its `rid`.
+    An abort requested at this gateway (`AbortedRequests`) is passed on with its partial answer.
+    When the client disconnects, its request is aborted at its worker by `rid`.
     """
 
     def __init__(self, section: AbortConfig, aborts: AbortedRequests, workers: WorkerTokenCalls) -> None:

@@ -192,7 +192,7 @@ def _ordered_logprobs(ids: list[int], rows: list[_Row] | None) -> array[float]:
 
 
 def _decode_experts(experts: Any) -> bytes | None:
-    """Decode SGLang's base64; other spellings are kept."""
+    """Decode SGLang's base64; other spellings pass unchanged."""
     if experts is None:
         return None
     if isinstance(experts, str):

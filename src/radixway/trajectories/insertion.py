@@ -196,7 +196,7 @@ class EdgeSegment:
 def make_edge_segment(
     given: TokenSegment, ends: Sequence[int], decoder: TokenDecoder | None, *, first: bool
 ) -> EdgeSegment:
-    """Cut at its tokens where these can be told, by `ends` or else by `decoder`."""
+    """Cut at token ends where these are known, by `ends` or else by `decoder`."""
     aligned = None
     if ends:
         aligned = _align_by_ends(given, ends)

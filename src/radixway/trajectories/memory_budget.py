@@ -29,7 +29,7 @@ class MemoryBudget:
     def __init__(self, max_bytes: int | None = None) -> None:
         self.max_bytes = max_bytes
         self.claimed = 0
-        """Bytes that are kept beside the stores and count as well."""
+        """Bytes stored besides the tries that count as well."""
         self._stores: WeakSet[MemoryUser] = WeakSet()
 
     @property
@@ -52,7 +52,7 @@ class MemoryBudget:
             giver.evict(over // _MIN_BYTES_PER_STRIDE + 1)
 
     def claim_bytes(self, size: int) -> None:
-        """Count `size` bytes kept beside the stores, until `release_bytes`. Raises StoreFullError."""
+        """Count `size` bytes stored besides the tries, until `release_bytes`. Raises StoreFullError."""
         self.make_room(size)
         self.claimed += size
 

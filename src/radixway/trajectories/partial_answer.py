@@ -145,9 +145,9 @@ class PartialAnswer:
     """The reply as `/generate` would return it whole."""
     meta: Json
     ids: list[int]
-    """The sampled tokens, all of which have their log-probability if those were asked for."""
+    """The sampled tokens, each with its log-probability if those were requested."""
     experts_start: int = 0
-    """The first token whose routed experts were asked for."""
+    """The first token whose routed experts were requested."""
     text_is_longer: bool = False
     """Its text is that of more tokens than these."""
 
@@ -192,7 +192,7 @@ def join_answers(first: PartialAnswer, second: PartialAnswer, text: str | None =
     """`second` was sampled after `first`; `text` is the text of both, by default one after the other.
 
     What describes the prompt is the first one's, what describes the end the second one's, lists with an
-    entry for each sampled token (`output_…`) are one after the other. Fields nobody here knows are the
+    entry for each sampled token (`output_…`) are one after the other. Unknown fields are the
     second one's.
     """
     count = len(first.ids) + len(second.ids)

@@ -75,7 +75,7 @@ class PathOwners(Component):
 def remove_paths(ends: dict[Place, TrajectoryStore], others: Iterable[Place] = ()) -> int:
     """Remove paths from their `ends` upwards, as far as no other path needs; returns how many are held.
 
-    `ends`: each with its store. `others`: nodes at which somebody else's records end.
+    `ends`: each with its store. `others`: nodes at which other subjects' records end.
     """
     shared, in_use = set(others), 0
     for end in sorted(ends, key=lambda node: node.end, reverse=True):  # children before their parents

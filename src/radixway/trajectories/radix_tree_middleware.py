@@ -1,4 +1,4 @@
-"""Recording on `/generate`: text goes in as the tokens it is known by, and what comes back is kept.
+"""Recording on `/generate`: known text is sent as its recorded tokens, and the reply is recorded.
 
 client ─ "…Hi!<|im_end|>\\n<|im_start|>user…" ─► RadixTreeMiddleware ─ input_ids ─► … ─► worker
                  known tokens ───────────────┘ └─ only the rest is tokenized
@@ -65,7 +65,7 @@ class RadixTreeMiddleware:
 
     def __init__(self, services: Services) -> None:
         if services.tokenizer_of is None:
-            raise TypeError("there is nobody to tell which tokenizer a model has")
+            raise TypeError("no served models given, which name each model's tokenizer")
         self.tries = TrieRegistry(services.config.trajectories, services.tokenizer_of)
         self._counts = TrajectoryMetrics(services.metrics, self.tries)
         self._session_headers = [name.encode("ascii") for name in services.config.routing.session.headers]
@@ -200,9 +200,9 @@ class AnswerRecording:
         self._open = True
 
     def record_answers(self, read: Callable[[], list[SampledTokens]], *, is_complete: bool = True) -> None:
-        """Keep what `read` finds in the reply; the journal says what became of it.
+        """Record the answers that `read` finds in the reply; the journal has the outcome.
 
-        `is_complete`: the answer has come to its end. One that was cut is kept as the tokens that there are.
+        `is_complete`: the answer has ended. Of one that was cut, the received tokens are recorded.
         """
         if not self._open:
             return
@@ -251,7 +251,7 @@ class AnswerRecording:
 class RecordedStream:
     """A stream that passes through; recorded at its end, or when it is closed before that.
 
-    Whoever has its last bytes finds it recorded.
+    It is recorded before the client gets its last bytes.
     """
 
     def __init__(

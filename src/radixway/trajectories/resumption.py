@@ -1,4 +1,4 @@
-"""One request on its way through several attempts: what it is asked next, and its answer as one."""
+"""One request over several attempts: the body of the next one, and the joined answer."""
 
 import random
 from collections.abc import Sequence
@@ -138,11 +138,11 @@ class AnswerAttempts:
 
     @property
     def retry_wait_s(self) -> float:
-        """Seconds before a whole answer is asked for again, under the policy `retry`."""
+        """Return the seconds before a retry under the policy `retry`."""
         return _RETRY_WAIT_S if self.section.wait_s is None else self.section.wait_s
 
     def abort_at_workers(self) -> None:
-        """The client left. Closing the connection to a worker tells most of them, but not all."""
+        """Abort the request at its workers; not all of them notice a closed connection."""
         for worker in dict.fromkeys(self.request.routing.attempted_workers):
             for rid in self.running.rids:
                 self.workers.abort(worker, rid)
@@ -154,7 +154,7 @@ class AnswerAttempts:
             self.abort_at_workers()
 
     async def retry_stream(self, attempt: int) -> Reply | None:
-        """Ask for the whole stream again as attempt number `attempt`; None if an abort was asked for."""
+        """Retry the stream as attempt number `attempt`; None if an abort was requested."""
         await self.running.wait_for_abort(self.retry_wait_s)
         if self.running.is_abort_requested:
             return None
@@ -189,7 +189,7 @@ class RequestResumption:
         )
 
     def complete_by_length(self, answer: PartialAnswer) -> PartialAnswer | None:
-        """The aborted answer as one that ended by its length, if it has all the tokens asked for."""
+        """Return the aborted answer as ended by its length, if it has all requested tokens; else None."""
         if not answer.ids or remaining_tokens(self._body, len(answer.ids)) != 0:
             return None
         count = int(sampling_params(self._body)["max_new_tokens"])
@@ -198,7 +198,7 @@ class RequestResumption:
     async def run_attempt(self, answer: PartialAnswer, worker: str, *, fresh: bool) -> Reply | None:
         """The reply to the next attempt at `answer`, which `worker` aborted; None where that is the answer.
 
-        `fresh`: the client has seen nothing yet, so that what cannot be continued may be begun anew.
+        `fresh`: the client has seen nothing yet, so an answer that cannot be continued may restart.
         """
         if self._num_attempts >= self._attempts.section.attempts or self._attempts.running.is_abort_requested:
             return None
@@ -312,7 +312,7 @@ class RequestResumption:
                     return answer
                 text = answer.text[: end if params.get("no_stop_trim") else at]
                 return cut_answer(answer, count, text=text, finish={"type": "stop", "matched": stop})
-        reason = "a stop string lies across the seam, and nobody can say in which tokens"
+        reason = "a stop string spans the splice, and its tokens are unknown"
         self._note_attempt(reason=reason, exact=False)
         return answer
 

@@ -35,7 +35,7 @@ class TrajectoryMatch:
 
     place: TextPosition
     ambiguous: bool = False
-    """Several records begin like this and nothing said which was meant: this is the latest of them. Or the
+    """Several records begin like this and no session decided: this is the latest of them. Or the
     session that was meant has another, or had one."""
 
     @property
@@ -102,7 +102,7 @@ class TrajectoryStore:
 
     @property
     def evictable(self) -> int:
-        """Tokens, and chunks of text, that nobody holds."""
+        """Return the tokens, and chunks of text, that are not locked."""
         return self._tree.evictable_size
 
     @property
@@ -173,7 +173,7 @@ class TrajectoryStore:
         """Store a sequence from its beginning; it is held until `release_hold`.
 
         `version`: the weights in use, for `collect`. `ends`: after how many bytes of the text each token
-        ends, where somebody knows. Raises StoreFullError, and ValueError for text without tokens or tokens
+        ends, where known. Raises StoreFullError, and ValueError for text without tokens or tokens
         without text.
         """
         if not given.ids or not given.text:
@@ -261,7 +261,7 @@ class TrajectoryStore:
         return str(self._tree)
 
     def check(self) -> None:
-        """Recompute everything from scratch and compare. Raises AssertionError in words."""
+        """Recompute everything from scratch and compare. Raises AssertionError with the difference."""
         self._tree.check()
         tokens = total = 0
         for node in self._tree.nodes():

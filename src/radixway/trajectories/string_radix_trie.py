@@ -87,7 +87,7 @@ class StringRadixTrie:
 
     @property
     def max_cache_size(self) -> int | None:
-        """The most tokens there can be."""
+        """The limit in tokens; None without one."""
         return self.store.max_tokens
 
     @property
@@ -111,7 +111,7 @@ class StringRadixTrie:
 
         `versions`: which weights sampled each token, where they were not all the same (None for a prompt's).
         `offsets`: at which character of `text` each token ends, if the tokenizer cannot tell. False if
-        nothing was stored: empty, lengths that do not fit, or no room beside what is held. Raises ValueError
+        nothing was stored: empty, lengths that do not match, or no free memory. Raises ValueError
         for ids, log-probabilities, versions or offsets that are none, TypeError for a text that is none or a
         session that cannot be a key.
         """

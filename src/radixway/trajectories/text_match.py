@@ -30,7 +30,7 @@ from radixway.trajectories.token_run import (
 Place: TypeAlias = RadixNode[bytes, TokenRun]
 
 _FEW = 4
-"""Children that are tried in turn instead of looked up."""
+"""Children that are tried one by one instead of looked up."""
 
 
 @dataclass(slots=True)

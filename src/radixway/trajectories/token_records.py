@@ -43,7 +43,7 @@ class Trajectory:
     """Natural logarithms; 0 for tokens of a prompt, NaN where a worker did not tell."""
     spans: Spans = ()
     ambiguous: bool = False
-    """The text was sampled in several ways, and nothing said which was meant: this is the latest."""
+    """The text was sampled in several ways and no session decided: this is the latest."""
     experts: list[tuple[int, bytes]] = field(default_factory=list)
     """Routed experts as the worker sent them, each with the position of the token after its last."""
 

@@ -93,7 +93,7 @@ _PER_SPAN = 4 + 8
 _SLACK = 6
 """Growing edges leave one byte in this many idle, measured on the resident set."""
 PER_NODE = 850
-"""Bytes that a node, its run and their containers take beside what they contain; measured."""
+"""Overhead in bytes of a node, its run and their containers; measured."""
 
 
 SEVERAL = object()
@@ -184,7 +184,7 @@ class TokenRun:
         return not self.chunks and not more.chunks and len(self.widths) + len(more.widths) <= longest
 
     def check(self, strides: int) -> None:
-        """Assert that it describes so many strides, in words."""
+        """Assert that it describes so many strides."""
         assert len(self.widths) == strides, "an edge has another number of widths than strides"
         assert len(self.logprobs) == 4 * strides, "an edge has another number of log-probabilities"
         assert sum(self.widths) == len(self.text), "the widths of an edge are not those of its text"

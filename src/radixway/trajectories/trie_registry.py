@@ -16,7 +16,7 @@ _MAX_MODELS = 64
 
 
 class TrieRegistry:
-    """Finds a model's trie, made when it is first asked for. All keep to `max_bytes` together.
+    """Finds a model's trie, made on first use. Together they stay below `max_bytes`.
 
     There are 64 at most, for under one tokenizer for all models any name is one: an empty one goes first,
     else the one used longest ago.
@@ -53,14 +53,12 @@ class TrieRegistry:
 
     def get_stats(self) -> dict[str, Any]:
         """The figures of all tries, added up."""
-        all_stats = [trie.get_stats() for trie in self._tries.values()]
-        if not all_stats:
-            all_stats = [
-                StringRadixTrie(self._section.max_cache_size, self._section.gc_threshold_k).get_stats()
-            ]
-        total = dict(all_stats[0])
+        rows = [trie.get_stats() for trie in self._tries.values()]
+        if not rows:
+            rows = [StringRadixTrie(self._section.max_cache_size, self._section.gc_threshold_k).get_stats()]
+        total = dict(rows[0])
         for name in ("total_entries", "cache_hits", "cache_misses", "cur_cache_size", "cache_size_mb"):
-            total[name] = sum(stats[name] for stats in all_stats)
+            total[name] = sum(stats[name] for stats in rows)
         lookups = total["cache_hits"] + total["cache_misses"]
         total["hit_rate"] = total["cache_hits"] / lookups if lookups else 0.0
         return total

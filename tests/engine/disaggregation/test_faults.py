@@ -215,7 +215,7 @@ async def test_a_room_is_for_one_request(engines: Pair, expected: list[int]) -> 
         at_prefill = replace(room, port=engines.room().port)
         second = engines.decode.submit_request(random_tokens(300, seed=2), GREEDY, room=at_prefill)
         await whole(second)
-        assert why(engines) == "somebody else came for this room"
+        assert why(engines) == "another engine claimed this room"
         half.go.set()
         assert tokens(await whole(answering)) == expected, "the first is none the worse for it"
         await whole(prefilling)
@@ -226,7 +226,7 @@ async def test_pages_that_nobody_comes_for_are_kept_for_a_while_only(path: Path)
     with pair(path, disaggregation_timeout_s=0.1) as engines:
         await whole(engines.prefill.submit_request(PROMPT, GREEDY, room=engines.room()))
         await checked(engines.prefill)
-        assert transfers(engines.prefill).reasons == {"nobody came for it": 1}
+        assert transfers(engines.prefill).reasons == {"no engine fetched it in time": 1}
 
 
 async def test_pausing_the_decode_engine_does_not_wait_for_what_is_on_its_way(

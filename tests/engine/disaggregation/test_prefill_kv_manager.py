@@ -119,7 +119,7 @@ def test_kv_that_nobody_comes_for_is_given_up_in_time() -> None:
     departures.expire_unclaimed(110.1)
     assert waiting.is_over and not claimed.is_over and not computing.is_over
     assert departures.poll_ended() == [waiting]
-    assert departures.stats().reasons == {"nobody came for it": 1}
+    assert departures.stats().reasons == {"no engine fetched it in time": 1}
 
 
 def test_whoever_comes_too_late_is_told_why_and_does_not_wait() -> None:
@@ -138,7 +138,7 @@ def test_a_room_is_taken_until_its_request_is_over() -> None:
         announced(departures, 1)
     assert refusal.value.field == "bootstrap_room"
     departures.claim_sender(1, 0)
-    with pytest.raises(KVTransferError, match="somebody else"):
+    with pytest.raises(KVTransferError, match="another engine"):
         departures.claim_sender(1, 0)
     departure.finish_transfer()
     assert not announced(departures, 1).is_over

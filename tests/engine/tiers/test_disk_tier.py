@@ -93,7 +93,7 @@ def test_a_place_that_cannot_be_used_is_told(tmp_path: Path, caplog: pytest.LogC
     assert open_disk_tier(Path("~nobody-of-that-name/cache"), 10**6, PAGE, TOKENS, MINE) is None
     assert caplog.text.count("cannot be used") == 4
     assert open_disk_tier(tmp_path / "new", 5000, PAGE, TOKENS, MINE) is None
-    assert "hold no page of" in caplog.text
+    assert "are less than a page of" in caplog.text
 
 
 @pytest.mark.parametrize("garbage", [b"x", b"not one of ours" * 1000, b"\0" * 100_000])

@@ -135,13 +135,13 @@ class BootstrapServer:
         torch.set_num_threads(1)
         channel = TransferChannel(connection, self._timeout_s)
         self._channels.add(channel)
-        if self._closing:  # by somebody who may not have seen the channel
+        if self._closing:  # a concurrent close may have missed this channel
             channel.shut_socket()
         try:
             with channel:
                 self._handle_connection(channel, connection, local)
         except (KVTransferError, OSError) as error:
-            log.debug("a decode engine left before it had asked: %s", error)
+            log.debug("a decode engine disconnected before its request: %s", error)
         except Exception:
             log.exception("sending KV failed")
         finally:

@@ -87,7 +87,7 @@ class KVReceiver:
 
     def _open_channel(self, connection: socket.socket, timeout_s: float) -> TransferChannel:
         channel = self._channel = TransferChannel(connection, timeout_s)
-        if self._is_cut:  # by somebody who may not have seen the channel
+        if self._is_cut:  # a concurrent cut may have missed this channel
             channel.shut_socket()
         return channel
 
@@ -132,7 +132,7 @@ def _connect_locally(name: str, timeout_s: float) -> tuple[socket.socket, Shared
     """Connect to the prefill engine over shared memory; None if it is on another machine or another
     user's."""
     if not name.startswith(LOCAL_SOCKET_PREFIX) or not is_available():
-        return None  # whoever was named in a request does not choose whom else on this machine we talk to
+        return None  # a host named in a request must not choose another server on this machine
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         connection.settimeout(timeout_s)
@@ -192,7 +192,7 @@ class DecodeKVManager:
         self._under_way[request.id] = task
 
     def decline_transfer(self, request: EngineRequest, room: BootstrapRoom) -> None:
-        """Tell the prefill engine in `room` that nothing is wanted for `request`."""
+        """Tell the prefill engine in `room` that `request` needs no KV."""
         self._make_task(request, room, request.num_computed_tokens, request.num_computed_tokens)
 
     def poll_received(self, wait_s: float = 0.0) -> list[KVReceiveTask]:
@@ -262,7 +262,7 @@ class DecodeKVManager:
         self._tally.count_ended("" if is_complete else task.reason, tokens=tokens)
         if not is_complete:
             log.warning(
-                "request %s: %d of %d tokens of KV came, and the rest is computed here: %s",
+                "request %s: received %d of %d tokens of KV; the rest is computed here: %s",
                 task.request.id,
                 tokens,
                 task.stop - task.first,

@@ -2,7 +2,7 @@
 memory.
 
 In shared memory the header alone goes through the socket, and when the receiver is through with a slot it
-sends a byte back with its number. Either way a receiver that is slow makes the sender wait, and nobody else.
+sends a byte back with its number. Either way a slow receiver blocks only its sender.
 
 The decode engine makes the memory and sends it to the other. It is a memfd and has no name: nothing is left
 behind by a process that is killed, and /dev/shm, which is small in containers, is not used. It is sealed

@@ -1,7 +1,7 @@
 """A request of the prefill engine whose KV another engine comes for, and what of it there is so far.
 
     announced ──► under way ──► over       by the engine thread: hold_pages, mark_computed, release_pages
-        └── nobody came ──────────┘        by a thread for each connection: next_chunk, read_chunk
+        └── never claimed ────────┘        by a thread for each connection: next_chunk, read_chunk
 
 The sender reads the pages where they lie. So a request keeps them until its sender is over, and while the
 engine thread moves them (publishing, preemption) it holds the lock that the sender copies under.
@@ -95,7 +95,7 @@ class KVSender:
     # Any thread's.
 
     def finish_transfer(self, reason: str = "", *, tokens: int = 0) -> None:
-        """End it: with success (and so many `tokens`), or for this `reason`. The first call counts."""
+        """End the transfer: with success (of `tokens`), or for `reason`. Only the first call counts."""
         with self._pages:
             self._owns_pages = False
         with self._changed:

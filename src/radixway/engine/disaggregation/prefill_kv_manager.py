@@ -34,7 +34,7 @@ class PrefillKVManager:
         self.identity = identity
         self.store = store
         self.timeout_s = timeout_s
-        """Time for which unfetched KV is kept."""
+        """Seconds for which unfetched KV stays available."""
         self.wake: Callable[[], None] = lambda: None
         self.tally = TransferCounter()
         self._announced = threading.Condition()
@@ -42,7 +42,7 @@ class PrefillKVManager:
         self._closed = False
         self._claimed: set[int] = set()
         self._waiting_since: dict[int, float] = {}
-        self._ended_rooms: dict[int, str] = {}  # why those are over, so that nobody waits for them in vain
+        self._ended_rooms: dict[int, str] = {}  # why those ended, so that no engine waits for them
         self._ended: SimpleQueue[KVSender] = SimpleQueue()
         self._listener: BootstrapServer | None = None
 
@@ -102,12 +102,12 @@ class PrefillKVManager:
             if room in self._ended_rooms:
                 raise KVTransferError(self._ended_rooms[room])
             if room in self._claimed:
-                raise KVTransferError("somebody else came for this room")
+                raise KVTransferError("another engine claimed this room")
             self._claimed.add(room)
             return self._senders[room]
 
     def mark_finished(self, request: EngineRequest, now_s: float) -> None:
-        """Note that `request` finished at `now_s`; its KV is kept for a limited time unless aborted."""
+        """Note that `request` finished at `now_s`; its KV stays for a limited time unless aborted."""
         assert request.finish is not None
         if request.kv_sender is None:
             return
@@ -128,7 +128,7 @@ class PrefillKVManager:
                 if room not in self._claimed and now_s - since > self.timeout_s
             ]
         for sender in late:
-            sender.finish_transfer("nobody came for it")
+            sender.finish_transfer("no engine fetched it in time")
 
     def poll_ended(self, wait_s: float = 0.0) -> list[KVSender]:
         """Return senders that have ended since the last call; waits up to `wait_s` seconds for the first."""
@@ -217,7 +217,7 @@ class PrefillKVManager:
             self._senders.pop(room, None)
             self._claimed.discard(room)
             self._waiting_since.pop(room, None)
-            self._drop_room(room, reason or "somebody else came for this room")
+            self._drop_room(room, reason or "another engine claimed this room")
         self.tally.count_ended(reason, tokens=tokens)
         self._ended.put(sender)
         self.wake()

@@ -40,7 +40,7 @@ class BlockStored(msgspec.Struct, tag=True, omit_defaults=True, frozen=True):
     medium: str | None
     lora_name: str | None
     extra_keys: list[tuple[str, ...] | None] | None = None
-    """For each page what beside the tokens its hash was made from: the salt, at the first page of a sequence.
+    """What each page's hash covers besides its tokens: the salt, at the first page of a sequence.
     The pages after it inherit it along `parent_block_hash`."""
     group_idx: int | None = None
     kv_cache_spec_kind: str | None = None
@@ -98,7 +98,7 @@ class TierEventRecorder:
         """`pages`, which hold `tokens`, were added behind the page `parent`."""
         if not namespace.startswith(self._step.epoch):
             return
-        if parent is not None and parent not in self._digests:  # found on disk, and nobody knows its tokens
+        if parent is not None and parent not in self._digests:  # found on disk, with unknown tokens
             return
         namespace = namespace.removeprefix(self._step.epoch)
         names = tuple(filter(None, namespace.split("\0")))
@@ -179,7 +179,7 @@ class KVEventRecorder(TierEventRecorder):
     def start_epoch(self, epoch: str) -> None:
         """Later requests have namespaces that begin with `epoch` and find nothing of what came before.
 
-        What earlier ones still store or lose is told no more, nor is the epoch itself a salt to anybody.
+        What earlier epochs still store or lose is not published, nor is the epoch itself a salt.
         """
         self._step.epoch = epoch
         self.on_cleared()

@@ -31,7 +31,7 @@ class ReplayBuffer:
             self._batches.append((sequence, payload))
 
     def batches_since(self, sequence: int) -> list[tuple[int, bytes]]:
-        """The batches from number `sequence` on, as far as they are still kept."""
+        """Return the batches from number `sequence` on that are still buffered."""
         with self._lock:
             return [batch for batch in self._batches if batch[0] >= sequence]
 
@@ -69,13 +69,13 @@ class ReplayServer:
                 try:
                     *envelope, start = self._socket.recv_multipart()
                     if len(start) != 8 or not envelope:
-                        log.warning("a question for replay has %d bytes instead of 8", len(start))
+                        log.warning("a replay request has %d bytes instead of 8", len(start))
                         continue
                     self._send_batches(envelope, int.from_bytes(start, "big"))
                 except zmq.ContextTerminated:
                     return
                 except zmq.ZMQError as error:  # gone, or too slow
-                    log.warning("a replay of KV events was given up: %s", os_error_message(error))
+                    log.warning("a replay of KV events failed: %s", os_error_message(error))
 
     def _send_batches(self, envelope: list[bytes], start: int) -> None:
         for sequence, payload in self._history.batches_since(start):
@@ -109,7 +109,7 @@ class PublisherInfo:
 
 
 class ZmqEventPublisher:
-    """A PUB socket, and a ROUTER for replay if asked for: `[topic][sequence, 8 bytes big-endian][payload]`.
+    """A PUB socket, and a ROUTER for replay if configured: `[topic][sequence, 8 bytes big-endian][payload]`.
 
     Binds an endpoint that holds `*` or `::` or is `ipc`, and connects to any other, as vLLM does. Raises
     EngineError, in a sentence, for one that cannot be used.
@@ -166,7 +166,7 @@ class ZmqEventPublisher:
             self._queue.put_nowait(batch)
         except Full:
             if not self._dropped:
-                log.warning("KV events come faster than they can be sent; subscribers will see gaps")
+                log.warning("KV events are produced faster than they are sent; subscribers will see gaps")
             self._dropped += 1
 
     def shutdown(self) -> None:

@@ -1,4 +1,4 @@
-"""The engine's ASGI application: which path is answered by what, and how failures are told."""
+"""The engine's ASGI application: its routes, and how failures are reported."""
 
 import asyncio
 import hmac
@@ -137,7 +137,7 @@ def build_app(
 
 
 class EngineApp:
-    """Answers every HTTP request; whatever happens, in words and with a status."""
+    """Answers every HTTP request; a failure becomes a status and a message."""
 
     def __init__(self, service: EngineService) -> None:
         self.service = service
@@ -184,7 +184,7 @@ class EngineApp:
         except RecursionError:  # some levels short of what the decoder refuses, but too deep for what follows
             await _send_error(exchange, BadBodyError("the body is nested too deeply", code="invalid_json"))
         except Exception as error:
-            log.exception("%s %s met a defect of the server", exchange.method, exchange.path)
+            log.exception("%s %s failed unexpectedly", exchange.method, exchange.path)
             message = f"internal error ({type(error).__name__}); the server's log has more"
             await _send_error(exchange, HttpError(message))
         if log.isEnabledFor(logging.DEBUG):

@@ -78,7 +78,7 @@ async def render_chat_prompt(
 ) -> ChatPrompt:
     """Render the conversation of `body` with the chat template.
 
-    Raises BadBodyError (400) or TemplateError for what cannot be said so, and for a conversation too long
+    Raises BadBodyError (400) or TemplateError for inexpressible bodies, and for a conversation too long
     for the context, unless it need not fit.
     """
     if body.messages is None:

@@ -140,7 +140,7 @@ class EngineService:
     def check_length(self, text: str, param: str) -> None:
         """Raises BadBodyError (400) for a text that cannot fit the context, so that it need not be tokenized.
 
-        A short one is let through: its tokens are soon counted, and then it is told how many there are.
+        A short one is let through: its tokens are soon counted, and the error then gives their number.
         """
         if len(text) > max(_MAX_INLINE_CHARACTERS, self.longest_prompt):
             limit = self.engine.model_info.context_length

@@ -226,13 +226,13 @@ def _refuse_unsupported(body: GenerateRequestBody) -> None:
 
 
 LogprobEntry = tuple[float | None, int, str | None]
-"""Log-probability, token id, and its text where that is asked for."""
+"""Log-probability, token id, and its text if requested."""
 
 
 class LogprobLists:
     """An answer's lists, one entry a token; the first of a prompt is of the token before those scored.
 
-    They grow with the answer: each event of a stream repeats them all, and must not make them all anew.
+    They grow with the answer: each event of a stream repeats them all, and must not build them all again.
     """
 
     def __init__(self, tokenizer: Tokenizer, job: GenerationJob, *, with_text: bool) -> None:

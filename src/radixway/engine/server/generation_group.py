@@ -1,4 +1,4 @@
-"""The generations that one HTTP request asked for, as they come, and gathered."""
+"""The generations of one HTTP request, streamed or gathered."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence

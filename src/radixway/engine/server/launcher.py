@@ -55,7 +55,7 @@ async def serve(
 ) -> None:
     """Serve one model until SIGINT, SIGTERM or `stop`. Port 0 takes a free one.
 
-    `on_ready` is told the URL once requests are welcome. Raises EngineError, before anything is served, with
+    `on_ready` gets the URL once requests are accepted. Raises EngineError, before anything is served, with
     a sentence for the user: the port is taken, the model is not there or cannot be run.
     """
     stop = stop or asyncio.Event()
@@ -103,7 +103,7 @@ async def serve_app(
         server.stop()
         _, unfinished = await asyncio.wait({serving}, timeout=drain_s)
         if unfinished and (aborted := app.service.abort_all_requests()):
-            log.warning("ended %d requests that were not finished after %g s", aborted, drain_s)
+            log.warning("aborted %d requests that were still running after %g s", aborted, drain_s)
         await serving
     finally:
         stopping.cancel()
@@ -116,16 +116,16 @@ class _LoadCancelledError(Exception):
 async def _load_engine(
     config: EngineConfig, progress: LoadProgress, stop: asyncio.Event
 ) -> tuple[Engine, Tokenizer] | None:
-    """Load model and tokenizer in a thread; None if `stop` is set meanwhile. Raises EngineError."""
+    """Load model and tokenizer in a thread; None if `stop` is set in between. Raises EngineError."""
 
-    def told(what: str, share: float) -> None:
+    def report(what: str, share: float) -> None:
         if stop.is_set():
             raise _LoadCancelledError
         progress(what, share)
 
     def load() -> tuple[Engine, Tokenizer]:
         holder: list[Tokenizer] = []
-        engine = Engine(config, text=lambda params: DetokenizedStream(holder[0], params), progress=told)
+        engine = Engine(config, text=lambda params: DetokenizedStream(holder[0], params), progress=report)
         try:
             holder.append(Tokenizer.load(engine.model_info.path))
         except (TokenizerError, TemplateError) as error:

@@ -88,7 +88,7 @@ def check_choices(body: SamplingBody) -> int:
 
 
 FieldConstraint = tuple[str, OutputConstraint]
-"""The field that asked for it, and what it asked for."""
+"""The request's field, and its value."""
 
 
 def find_constraint(body: SamplingBody) -> FieldConstraint | None:

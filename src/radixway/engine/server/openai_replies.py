@@ -1,6 +1,6 @@
 """The objects of OpenAI's chat and completions answers, whole and streamed, with vLLM's additions.
 
-A stream has one write for each step of the engine, and usage at the end if it was asked for.
+A stream has one write for each step of the engine, and usage at the end if requested.
 """
 
 import time

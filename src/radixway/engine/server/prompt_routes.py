@@ -27,7 +27,7 @@ _PREFETCH_PARAMS = SamplingParams(max_tokens=0, temperature=0)
 
 
 async def prefetch(service: EngineService, exchange: HttpExchange, body: PrefetchBody) -> None:
-    """Answers once it is done, with how many tokens a request that begins so will find in the cache."""
+    """Reply once done, with the number of tokens that a request with this prefix will find in the cache."""
     service.check_model(body.model)
     if not service.config.radix_cache:
         raise BadBodyError("this engine has no radix cache, so it cannot prefetch", code="cache_disabled")
@@ -38,7 +38,7 @@ async def prefetch(service: EngineService, exchange: HttpExchange, body: Prefetc
         raise BadBodyError(message, param=named, code="invalid_value" if given else "missing_field")
     with field_names({"prompt": given[0], "max_tokens": given[0]}):
         ids = await _prefix_ids(service, body, given[0], exchange.body_bytes)
-        body.bootstrap_room = None  # it is computed here: no other engine is met
+        body.bootstrap_room = None  # computed here, without another engine
         job = GenerationJob(ids, _PREFETCH_PARAMS, exchange.request_id)
         async with service.start_generations(exchange, [job], body, extra_key=body.extra_key) as answers:
             (answer,) = await answers.gather_outputs()
@@ -111,7 +111,7 @@ async def tokenize(service: EngineService, exchange: HttpExchange, body: Tokeniz
 
 
 async def detokenize(service: EngineService, exchange: HttpExchange, body: DetokenizeBody) -> None:
-    """Token ids to text, special tokens included unless told otherwise."""
+    """Decode token ids to text, with special tokens unless the body says otherwise."""
     service.check_model(body.model)
     several = bool(body.tokens) and isinstance(body.tokens[0], list)
     given = split_prompts(body.tokens, param="tokens") if body.tokens else []

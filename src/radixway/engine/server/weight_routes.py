@@ -138,7 +138,7 @@ async def by_name(service: EngineService, exchange: HttpExchange, body: WeightQu
 
 
 async def pause_generation(service: EngineService, exchange: HttpExchange, body: PauseBody) -> None:
-    """Compute nothing until generation is continued; requests that come meanwhile wait."""
+    """Pause generation until it is continued; new requests wait."""
     await asyncio.to_thread(service.engine.pause_generation, body.mode)
     await exchange.send_json({"status": "ok", "message": "generation is paused"})
 

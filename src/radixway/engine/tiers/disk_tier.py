@@ -6,7 +6,7 @@ The slab is one file of fixed-size slots with a page of KV in each:
     [ file header    | digest, checksum, page ...  | digest, checksum, page ... | …
 
 A slot's digest says which page of which prefix of which model this is (see `chain_page_digests`), and the
-checksum covers both. So whatever happened to the file, a slot gives the page that was asked for, or nothing.
+checksum covers both. So whatever happened to the file, a slot gives the requested page, or nothing.
 
 The index says which page is in each slot, so that a restart need not read the slab. Records are appended as
 slots are filled; the last one for a slot counts. One that is damaged, or the torn end of the file, is
@@ -34,7 +34,7 @@ DIGEST_BYTES = 16
 def chain_page_digests(fingerprint: bytes, namespace: str, tokens: bytes, page_bytes: int) -> bytes:
     """The digests of all full pages of `tokens` (`page_bytes` of packed ids each), one after another.
 
-    Each is a cryptographic digest of the one before it and the page, so that nobody can choose tokens whose
+    Each is a cryptographic digest of the one before it and the page, so that no one can choose tokens whose
     KV is taken for that of others. 128 bits of BLAKE2b: 0.8 µs per page.
     """
     last = hashlib.blake2b(fingerprint + namespace.encode(), digest_size=DIGEST_BYTES).digest()
@@ -194,7 +194,7 @@ class SlabIndex:
         new = self._path.with_suffix(".new")
         content = _INDEX_MAGIC + self._fingerprint + b"".join(map(self._pack_record, self.records.values()))
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-        with os.fdopen(os.open(new, flags, 0o600), "wb") as file:  # nobody else may read the tokens
+        with os.fdopen(os.open(new, flags, 0o600), "wb") as file:  # only the owner may read the tokens
             file.write(content)
         new.replace(self._path)
         self._appended = len(self.records)
@@ -258,7 +258,7 @@ class DiskTier:
             self.tier.restore_pages(digests, array("i", [page.slot for page in prefix]))
 
     def write_page(self, record: SlabRecord, page: memoryview) -> None:
-        """Write `page` to the slot of `record`. An error is kept in `failed`."""
+        """Write `page` to the slot of `record`. An error is stored in `failed`."""
         if self.failed is None:
             try:
                 self._slab.write_slot(record.slot, record.digest, page)
@@ -304,13 +304,13 @@ def open_disk_tier(
     # an index holds at most twice as many records as there are slots, and for a moment its copy does too
     slots = (budget_bytes - size - 2 * _INDEX_HEADER_BYTES) // (size + 4 * record_size_bytes(token_bytes))
     if slots < 1:
-        log.warning("no disk cache: %d bytes hold no page of %d", budget_bytes, page_bytes)
+        log.warning("no disk cache: %d bytes are less than a page of %d", budget_bytes, page_bytes)
         return None
     try:
         directory = directory.expanduser()
         directory.mkdir(parents=True, exist_ok=True)
         lock = os.open(directory / "kv.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except (OSError, ValueError, RuntimeError) as error:  # a NUL, a home that nobody has
+    except (OSError, ValueError, RuntimeError) as error:  # a NUL, the home of an unknown user
         log.warning("no disk cache: %s cannot be used: %s", directory, error)
         return None
     try:
@@ -333,5 +333,5 @@ def open_disk_tier(
     if index.damaged:
         log.warning("%d records of the index in %s are damaged and not used", index.damaged, directory)
     disk = DiskTier(slab, index, slots, lock)
-    log.info("the disk cache in %s has room for %d pages and holds %d", directory, slots, disk.tier.num_pages)
+    log.info("the disk cache in %s has %d pages, %d of them in use", directory, slots, disk.tier.num_pages)
     return disk

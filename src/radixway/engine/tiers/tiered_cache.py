@@ -255,7 +255,7 @@ class TieredKVCache:
 
     def _drop_failed_disk(self) -> None:
         if self._disk is not None and self._disk.failed is not None:
-            log.error("the disk cache failed, and is not used any more: %s", self._disk.failed)
+            log.error("the disk cache failed and is disabled: %s", self._disk.failed)
             self._copies.transfer.drain_copies()
             self._disk.close_files()
             if (recorder := self._events.get(self._disk.tier)) is not None:

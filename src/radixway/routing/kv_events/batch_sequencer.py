@@ -64,7 +64,7 @@ class BatchSequencer:
     # Input.
 
     def on_connected(self) -> None:
-        """The publisher is connected, for the first time or again; batches sent before are lost."""
+        """The publisher is connected, for the first time or again; batches sent until now are lost."""
         if self._can_replay:
             self._request_replay(must=True)
         elif self.exact:

@@ -24,7 +24,7 @@ class AddedTokens:
 
     ids: array[int]
     logprobs: array[float]
-    """float32, natural logarithms: 0 for the prompt, NaN where the worker told none."""
+    """float32, natural logarithms: 0 for the prompt, NaN where the worker sent none."""
     spans: Spans
     text: bytes
     """Text of the tokens, special ones included."""
@@ -38,7 +38,7 @@ class PendingCall:
 
     parent: SessionCall | None
     frame: bytes
-    """Digest of what the prompt depends on beside the messages: model, tools, template arguments."""
+    """Digest of what the prompt depends on besides the messages: model, tools, template arguments."""
     model: str
     messages: tuple[Message, ...]
     hold: PathHold
@@ -78,7 +78,7 @@ class SessionCall:
     exact: bool = True
     """Id and log-probability of every sampled token are the worker's own."""
     deviations: tuple[str, ...] = ()
-    """Differences of earlier tokens from the chat template, in words."""
+    """Descriptions of how earlier tokens differ from the chat template."""
     created: float = 0.0
     """Seconds since the epoch."""
     wire: str = ""

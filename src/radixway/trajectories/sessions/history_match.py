@@ -33,7 +33,7 @@ class CallRequest:
 
     @property
     def frame(self) -> bytes:
-        """Digest of all that the prompt depends on beside the messages."""
+        """Digest of all that the prompt depends on besides the messages."""
         if self.prompt is not None:
             return xxh3_128_digest(_encode([self.model]))
         return xxh3_128_digest(_encode([self.model, list(self.tools or ()), dict(self.arguments)]))

@@ -89,7 +89,7 @@ class PromptBuilder:
 
     def _full_prompt(self, wanted: CallRequest, why: str | None = None) -> SessionPrompt:
         """Return the whole conversation as the template renders it; `why`: although part of it is known."""
-        deviations = () if why is None else (f"known turns were rendered anew: {why}",)
+        deviations = () if why is None else (f"known turns were rendered again: {why}",)
         messages = list(wanted.messages)
         if not wanted.continues:
             ids = self._turns.opening(messages, tools=wanted.tools, arguments=wanted.arguments)
@@ -120,7 +120,7 @@ class PromptBuilder:
         ids = self._tokenizer.encode(prompt)
         if not ids:
             raise ValueError("prompt: there is nothing in it")
-        why = "known text was tokenized anew: its tokens do not end there"
+        why = "known text was tokenized again: its tokens do not end there"
         deviations = () if known.call is None else (why,)
         return SessionPrompt(None, ids, [_visible_message(prompt)], deviations=deviations)
 

@@ -106,7 +106,7 @@ class AgentSession:
         """Finish `turn` with its answer; returns the call and all tokens it added, for the archive. Raises
         StoreFullError.
 
-        `more`: fields of `SessionCall`. Where no log-probability was told, the call says that it is not
+        `more`: fields of `SessionCall`. Without a log-probability, the call says that it is not
         exact.
         """
         stretch = _added_tokens(sampled.ids, sampled.logprobs, sampled.spans, token_bytes)
@@ -131,7 +131,7 @@ class AgentSession:
             instructed=turn.instructed,
             exact=not missing,
             deviations=turn.deviations
-            + (("the worker told no log-probability of some tokens",) if missing else ()),
+            + (("the worker sent no log-probability of some tokens",) if missing else ()),
             **more,
         )
         self._add_call(call)
@@ -169,7 +169,7 @@ class AgentSession:
         self.calls, self.roots, self.loaded = {}, [], False
 
     def check(self) -> None:
-        """Recompute everything from scratch and compare. Raises AssertionError in words."""
+        """Recompute everything from scratch and compare. Raises AssertionError with the difference."""
         for call in self.calls.values():
             siblings = self.roots if call.parent is None else call.parent.children
             assert call in siblings, "a call does not hang where it says"
@@ -335,7 +335,7 @@ class SessionRegistry:
         return idle
 
     def check(self) -> None:
-        """Recompute everything from scratch and compare. Raises AssertionError in words."""
+        """Recompute everything from scratch and compare. Raises AssertionError with the difference."""
         used = [session.used for session in self._open.values()]
         assert used == sorted(used), "sessions are not in the order of their use"
         states = {session.id for session in self._sessions.values() if session.state == "open"}

@@ -60,7 +60,7 @@ class TrainingSample(msgspec.Struct):
     tokens: list[int]
     loss_mask: list[int]
     logprobs: list[float | None]
-    """0 for tokens that were not sampled, null where the worker told none."""
+    """0 for tokens that were not sampled, null where the worker sent none."""
     versions: list[Version | None]
     spans: list[SampleSpan]
     routed_experts: list[SampleExperts]
