@@ -81,7 +81,7 @@ async def test_what_one_request_is_told_of_costs_no_other(
             heard = await eve.heard(first)
     assert heard[-1]["event_type"] in ("message", "error")
     told = "\n".join(record.getMessage() for record in caplog.records)
-    assert SECRET not in told and "defect" not in told and "could not be noted" not in told
+    assert SECRET not in told and "unexpectedly" not in told and "could not be saved" not in told
     assert "Traceback" not in caplog.text
 
 
@@ -186,7 +186,7 @@ async def test_a_job_that_nothing_is_said_of_is_tried_elsewhere(
             async with hand_driven_worker(gateway) as second:
                 await second.work()
                 heard = await eve.heard(answer)
-    assert heard[-1]["event_type"] == "error" and heard[-1]["error"].startswith("The worker has said nothing")
+    assert heard[-1]["event_type"] == "error" and heard[-1]["error"].startswith("The worker has sent nothing")
 
 
 async def test_an_answer_that_never_ends_is_ended(eve: ChatUser, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -183,8 +183,8 @@ async def _nothing() -> None:
 class WatchedJobs(AnswerJobQueue):
     """Tells how far a claim is."""
 
-    def __init__(self, database: ChatDatabase, *, lease_s: float = 30.0, most_attempts: int = 1) -> None:
-        super().__init__(database, time.time, lease_s=lease_s, most_attempts=most_attempts)
+    def __init__(self, database: ChatDatabase, *, lease_s: float = 30.0, max_attempts: int = 1) -> None:
+        super().__init__(database, time.time, lease_s=lease_s, max_attempts=max_attempts)
         self.found, self.found_nothing = asyncio.Event(), asyncio.Event()
         self.may_tell = asyncio.Event()
         self.is_away = False
@@ -245,7 +245,7 @@ async def test_a_claim_under_way_when_the_process_stops_is_given_back_before_it_
 
 
 async def test_an_answer_without_words_when_the_process_stops_has_used_up_no_attempt(room: Room) -> None:
-    jobs = AnswerJobQueue(room.house.database, time.time, most_attempts=1)
+    jobs = AnswerJobQueue(room.house.database, time.time, max_attempts=1)
     answer = await room.asked()
     stopping = with_jobs(room, jobs)
     async with stopping.running(), asyncio.timeout(10):

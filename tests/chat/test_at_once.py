@@ -109,7 +109,7 @@ async def test_a_chat_is_deleted_while_its_answer_ends(database: ChatDatabase) -
     job = await house.jobs.claim_job(["q"], "worker")
     assert job is not None
     async with database.write_transaction() as write:
-        await write.execute(statements.HELD, {"attempt": job.attempt_id})
+        await write.execute(statements.LEASED_MESSAGE, {"attempt": job.attempt_id})
         deleting = asyncio.create_task(ChatStore(database, house.clock).delete_chat(USER, answer.chat_id))
         async with database.read_connection() as read, asyncio.timeout(20):
             while not (await read.execute(WAITING)).scalar_one():

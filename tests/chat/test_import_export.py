@@ -119,17 +119,17 @@ async def test_an_answer_under_way_is_not_taken_along(database: ChatDatabase) ->
 def test_what_cannot_be_taken_in_names_its_line(lines: list[Any], field: str) -> None:
     data = "\n".join(json.dumps(line) for line in lines).encode()
     with pytest.raises(InvalidFieldError) as refused:
-        parse_chats(data, ChatLimits(characters=10, messages=3), most_messages=2)
+        parse_chats(data, ChatLimits(characters=10, messages=3), max_messages=2)
     assert refused.value.field == field
 
 
 def test_text_that_tells_of_a_nul_character_is_none() -> None:
     spelt = ASKED | {"content": r"In JSON it is written \u0000."}
     lines = b"\n".join(json.dumps(line).encode() for line in (CHAT, spelt))
-    (chat,) = parse_chats(lines, ChatLimits(), most_messages=9)
-    assert parse_chats(encode_chat(chat), ChatLimits(), most_messages=9) == [chat]
+    (chat,) = parse_chats(lines, ChatLimits(), max_messages=9)
+    assert parse_chats(encode_chat(chat), ChatLimits(), max_messages=9) == [chat]
     for odd in (ASKED | {"content": "\0"}, ASKED | {"usage": {"a": ["\0"]}}, ASKED | {"usage": {"\0": 1}}):
         with pytest.raises(InvalidFieldError, match="NUL"):
             parse_chats(
-                b"\n".join(json.dumps(line).encode() for line in (CHAT, odd)), ChatLimits(), most_messages=9
+                b"\n".join(json.dumps(line).encode() for line in (CHAT, odd)), ChatLimits(), max_messages=9
             )

@@ -206,7 +206,7 @@ async def test_files_are_written_anew_a_twentieth_of_the_time_at_most(database: 
     forgetting = forgetting_of(house, clock=clock)
     await forgetting.erase_users("default", "user-1")
     await house.open()
-    with pytest.raises(CannotErase, match="written anew in"):
+    with pytest.raises(CannotErase, match="rewritten in"):
         await forgetting.erase_users("default", "user-1")
     async with database.read_connection() as read:
         assert (await read.execute(select(users.c.id))).first() is None

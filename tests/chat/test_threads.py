@@ -103,16 +103,16 @@ class Writer:
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("most_bytes", [1 << 20, 30_000])
+@pytest.mark.parametrize("max_bytes", [1 << 20, 30_000])
 async def test_what_is_told_is_what_the_database_says_whatever_happens_to_it(
-    database: ChatDatabase, database_url: str, seed: int, most_bytes: int, monkeypatch: pytest.MonkeyPatch
+    database: ChatDatabase, database_url: str, seed: int, max_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(threads, "SHORTEST", 3)
     monkeypatch.setattr(threads, "_MAX_CHANGED_MESSAGES", 4)
     house = await House(database).open()
     elsewhere = House(ChatDatabase(database_url), clock=house.clock)
     now = [0.0]
-    kept = ThreadCache(database, most_bytes=most_bytes, kept_s=30, clock=lambda: now[0])
+    kept = ThreadCache(database, max_bytes=max_bytes, kept_s=30, clock=lambda: now[0])
     writer = Writer(elsewhere, seed)
     for chat in CHATS:
         await house.chat(chat)
@@ -148,7 +148,7 @@ async def test_a_change_in_another_process_is_seen_at_once(
 ) -> None:
     house = await House(database).open()
     thread = await thread_of(house, 8)
-    kept = ThreadCache(database, most_bytes=1 << 20)
+    kept = ThreadCache(database, max_bytes=1 << 20)
     assert await kept.load_thread("one", thread[-1].id) == thread
     elsewhere = ChatDatabase(database_url)
     async with elsewhere.write_transaction() as write:
@@ -161,7 +161,7 @@ async def test_a_change_in_another_process_is_seen_at_once(
 async def test_a_chat_that_goes_on_is_read_bit_by_bit(database: ChatDatabase) -> None:
     house = await House(database).open()
     thread = await thread_of(house, 8)
-    kept = ThreadCache(database, most_bytes=1 << 20)
+    kept = ThreadCache(database, max_bytes=1 << 20)
     for _ in range(3):
         assert await kept.load_thread("one", thread[-1].id) == thread
     assert dict(kept.outcomes) == {"miss": 1, "hit": 2}
@@ -172,7 +172,7 @@ async def test_a_chat_that_goes_on_is_read_bit_by_bit(database: ChatDatabase) ->
 async def test_several_who_ask_at_once_are_all_told_right(database: ChatDatabase) -> None:
     house = await House(database).open()
     thread = await thread_of(house, 8)
-    kept = ThreadCache(database, most_bytes=1 << 20)
+    kept = ThreadCache(database, max_bytes=1 << 20)
     asked = [thread[n].id for n in (15, 14, 12, 15, 3)] * 4
     told = await asyncio.gather(*(kept.load_thread("one", message) for message in asked))
     assert [each[-1].id for each in told] == asked and told[0] == thread
@@ -182,7 +182,7 @@ async def test_several_who_ask_at_once_are_all_told_right(database: ChatDatabase
 async def test_a_chat_that_is_forgotten_leaves_nothing_in_memory(database: ChatDatabase) -> None:
     house = await House(database).open()
     thread = await thread_of(house, 8)
-    kept = ThreadCache(database, most_bytes=1 << 20)
+    kept = ThreadCache(database, max_bytes=1 << 20)
     await kept.load_thread("one", thread[-1].id)
     kept.drop_chats(["one", "unknown"])
     assert kept._size_bytes == 0 and not kept._chats
@@ -195,7 +195,7 @@ async def test_a_chat_that_is_forgotten_leaves_nothing_in_memory(database: ChatD
 async def test_what_nobody_asks_for_goes_by_itself(database: ChatDatabase) -> None:
     house = await House(database).open()
     thread = await thread_of(house, 8)
-    kept = ThreadCache(database, most_bytes=1 << 20, kept_s=0.01)
+    kept = ThreadCache(database, max_bytes=1 << 20, kept_s=0.01)
     await kept.load_thread("one", thread[-1].id)
     async with asyncio.timeout(10):
         while kept._chats:  # noqa: ASYNC110
@@ -205,7 +205,7 @@ async def test_what_nobody_asks_for_goes_by_itself(database: ChatDatabase) -> No
 async def test_answers_are_given_the_threads_that_are_kept(database: ChatDatabase) -> None:
     house = await House(database).open()
     await thread_of(house, 8)
-    house.messages.histories = ThreadCache(database, most_bytes=1 << 20)
+    house.messages.histories = ThreadCache(database, max_bytes=1 << 20)
     for _ in range(2):
         said = await house.messages.write_question(USER, "one", (await tail(house)).id, "and now?")
         answer, _ = await house.messages.request_answer(USER, "one", AnswerRequest(said.id, "q", "m", {}))

@@ -32,7 +32,7 @@ class House:
 
     def __post_init__(self) -> None:
         self.messages = MessageStore(self.database, self.clock, self.limits)
-        self.jobs = AnswerJobQueue(self.database, self.clock, lease_s=30, most_attempts=3)
+        self.jobs = AnswerJobQueue(self.database, self.clock, lease_s=30, max_attempts=3)
 
     async def open(self) -> House:
         row = {"id": USER, "tenant": "default", "provider": "local", "provider_account_id": USER}

@@ -34,7 +34,7 @@ class UserAccounts:
     def __init__(
         self, database: ChatDatabase, clock: Callable[[], float], outbox: WebhookOutbox | None = None
     ) -> None:
-        """`clock`: seconds since 1970. `outbox`: for those who want to know of users."""
+        """`clock`: seconds since 1970. `outbox`: for events of users."""
         self._database = database
         self._clock = clock
         self._outbox = outbox or WebhookOutbox(database, clock)
@@ -47,21 +47,21 @@ class UserAccounts:
         return User(**row._mapping)
 
     async def find_provider_user(self, tenant: str, provider: str, account: str) -> User | None:
-        """Return the user whom `provider` knows as `account`; None where there is none, or a deleted one."""
+        """Return the user known to `provider` as `account`; None where there is none, or a deleted one."""
         async with self._database.read_connection() as read:
             return await _find_known(read, tenant, provider, account)
 
     async def enroll_user(
         self, tenant: str, provider: str, account: str, display_name: str, *, new_id: str
     ) -> User:
-        """Return the user whom `provider` knows as `account`, creating one with `new_id` where there is none.
+        """Return the user known to `provider` as `account`, creating one with `new_id` where there is none.
 
-        A deleted user gets a new account, under another id. Raises ChatNotFoundError: it is somebody else's.
+        A deleted user gets a new account, under another id. Raises ChatNotFoundError: another user has it.
         """
         identity = {"tenant": tenant, "provider": provider, "provider_account_id": account}
         try:
             return await self._enroll(identity, display_name, new_id)
-        except IntegrityError:  # another call of theirs was quicker
+        except IntegrityError:  # another call of the same user was first
             return await self._enroll(identity, display_name, new_id)
 
     async def _enroll(self, identity: dict[str, str], display_name: str, new_id: str) -> User:
@@ -72,7 +72,7 @@ class UserAccounts:
             taken = (await write.execute(statements.USER, {"user": new_id})).first()
             if taken is not None:
                 if {name: taken._mapping[name] for name in identity} == identity and not taken.deleted:
-                    return User(**taken._mapping)  # who came between the two questions
+                    return User(**taken._mapping)  # enrolled between the two queries
                 if not taken.deleted:
                     raise ChatNotFoundError("User not found")
                 new_id = str(uuid.uuid4())

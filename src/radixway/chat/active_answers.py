@@ -46,7 +46,7 @@ class _QueueClaimLock:
 
 
 class ActiveAnswers:
-    """The attempts that this process holds. Belongs to one event loop, and works while `running()`."""
+    """The attempts of this process. Belongs to one event loop, and works while `running()`."""
 
     def __init__(
         self,
@@ -69,8 +69,8 @@ class ActiveAnswers:
         self._owner = new_id()
         self._events = TopicEvents()
         self._flush_timer = FlushTimer(_FLUSH_INTERVAL_S)
-        self._held: dict[str, AnswerAttempt] = {}  # by attempt_id
-        self._saver = PartialAnswerSaver(jobs, self._held, every_s=keep_every_s)
+        self._attempts: dict[str, AnswerAttempt] = {}  # by attempt_id
+        self._saver = PartialAnswerSaver(jobs, self._attempts, every_s=keep_every_s)
         self._aside: set[asyncio.Task[None]] = set()
         self._taking: dict[frozenset[str], _QueueClaimLock] = {}
 
@@ -83,7 +83,7 @@ class ActiveAnswers:
                     yield
             finally:
                 await asyncio.gather(*self._aside, return_exceptions=True)
-                for attempt in tuple(self._held.values()):
+                for attempt in tuple(self._attempts.values()):
                     try:
                         await attempt.give_back_job("the server is stopping")
                     except SQLAlchemyError as error:  # its lease runs out
@@ -183,7 +183,7 @@ class ActiveAnswers:
             self._notify_ended,
             self._screen,
         )
-        self._held[job.attempt_id] = attempt  # who watches the clock looks at least once in a lease's time
+        self._attempts[job.attempt_id] = attempt  # the clock loop looks at least once per lease
         return attempt
 
     async def cancel_answer(self, user_id: str, message_id: str) -> bool:
@@ -214,7 +214,7 @@ class ActiveAnswers:
     async def drop_answers(self, message_ids: Collection[str]) -> None:
         """Stop the attempts of deleted messages, and delete their logs. `message_ids`: the deleted ones."""
         gone = frozenset(message_ids)
-        for attempt in tuple(self._held.values()):
+        for attempt in tuple(self._attempts.values()):
             if attempt.job.message_id in gone:
                 attempt.mark_lost()
         await self._tokens.drop_logs(gone)
@@ -230,14 +230,14 @@ class ActiveAnswers:
         if message.state.is_final and not await self._tokens.has_log(message.id):
             if message.work_end_at is None or self._clock() - message.work_end_at >= self._tokens.kept_s:
                 return None
-            self._publish_whole(message)  # it ended lately, in another process
+            self._publish_stored(message)  # it ended recently, in another process
         return self._tokens.follow_log(message.id, after)
 
     async def _clock_loop(self) -> None:
         """Do what is due when it is due.
 
         Sleeps until then, until times change, or until the database is to be checked: a process that died
-        with a new lease may have announced it to nobody.
+        with a new lease may not have announced it.
         """
         missed = False
         watch = LeaseOutageGuard(self._jobs.lease_s, self._clock())
@@ -264,7 +264,7 @@ class ActiveAnswers:
             return 0.0  # their times count, too
         if due is None or due > self._clock():
             return self._jobs.lease_s if due is None else due - self._clock()
-        await self._drop_lost(tuple(self._held))  # what is held here is alive, however late it is
+        await self._drop_lost(tuple(self._attempts))  # attempts of this process are alive, however late
         doubts_s = watch.doubt_s(self._clock())
         texts = {} if doubts_s else await self._lapsed_texts()
         reaped = await self._jobs.reap_overdue(texts, leases=not doubts_s)
@@ -279,9 +279,9 @@ class ActiveAnswers:
         """Texts of answers without a worker, by message, where more is known than was saved."""
         words = {}
         for message_id, attempt, noted in await self._jobs.find_lapsed():
-            said = await self._tokens.attempt_text(message_id, attempt)
-            if len(said) > len(noted or ""):
-                words[message_id] = said
+            text = await self._tokens.attempt_text(message_id, attempt)
+            if len(text) > len(noted or ""):
+                words[message_id] = text
         return words
 
     async def _notify_ready_queues(self) -> None:
@@ -289,15 +289,15 @@ class ActiveAnswers:
             await self._wake.notify_topic(queue)
 
     async def _renew_loop(self) -> None:
-        """Renew leases, drop lost attempts, end streams whose end nobody announced, wake idle workers."""
+        """Renew leases, drop lost attempts, end streams whose end was not announced, wake idle workers."""
         pause_s = self._jobs.lease_s / 3
         while True:
             await asyncio.sleep(pause_s)
             pause_s = self._jobs.lease_s / 3
             try:
-                await self._drop_lost(tuple(self._held))
+                await self._drop_lost(tuple(self._attempts))
                 await self._end_followed(self._tokens.list_followed())
-                for queue in await self._jobs.ready_queues():  # who wrote a job may have died before it told
+                for queue in await self._jobs.ready_queues():  # the process that wrote a job may have died
                     self._events.set_topic(queue)
             except SQLAlchemyError as error:
                 log.warning("leases could not be renewed: %s", type(error).__name__)
@@ -327,9 +327,9 @@ class ActiveAnswers:
             self._events.set_topic(topic)
 
     async def _check_answers(self, message_id: str | None) -> None:
-        """Check the answers held and followed here after news of one of them, or (None) of any."""
-        held = self._held.values() if message_id is None else [self._attempt_of(message_id)]
-        ids = [attempt.job.attempt_id for attempt in held if attempt is not None]
+        """Check the answers made and followed here after a change of one of them, or (None) of any."""
+        attempts = self._attempts.values() if message_id is None else [self._attempt_of(message_id)]
+        ids = [attempt.job.attempt_id for attempt in attempts if attempt is not None]
         try:
             await self._drop_lost(ids)
             awaited = self._tokens.list_followed()
@@ -339,11 +339,11 @@ class ActiveAnswers:
 
     async def _drop_lost(self, attempts: Collection[str]) -> None:
         """Renew the leases of `attempts` and stop those that are lost, saving the text of cancelled ones."""
-        held = {attempt_id: self._held[attempt_id] for attempt_id in attempts if attempt_id in self._held}
-        if not held:
+        own = {key: self._attempts[key] for key in attempts if key in self._attempts}
+        if not own:
             return
-        still = await self._jobs.renew_leases(held)
-        lost = [attempt for attempt_id, attempt in held.items() if attempt_id not in still]
+        still = await self._jobs.renew_leases(own)
+        lost = [attempt for attempt_id, attempt in own.items() if attempt_id not in still]
         words = {attempt.job.message_id: attempt.text for attempt in lost if attempt.text}
         for attempt in lost:
             attempt.mark_lost()
@@ -351,7 +351,7 @@ class ActiveAnswers:
             await self._jobs.save_partial_answers(words, MessageState.CANCELLED)
 
     async def _end_followed(self, awaited: Collection[str]) -> None:
-        """End the logs followed here of answers that ended or were deleted: nobody may be left to say so."""
+        """End the logs followed here of answers that ended or were deleted: their process may have died."""
         if not awaited:
             return
         found = await self.messages.get_messages(awaited)
@@ -359,11 +359,11 @@ class ActiveAnswers:
         before = self._clock() - _ON_ITS_WAY_S if self._tokens.is_shared else math.inf
         for message in found:
             if message.state.is_final and (message.work_end_at or 0) <= before:
-                self._publish_whole(message)
+                self._publish_stored(message)
 
-    def _publish_whole(self, message: Message) -> None:
+    def _publish_stored(self, message: Message) -> None:
         words = () if not message.content else (published_shapes.encode_token(message.content),)
-        self._tokens.publish_whole(message.id, words, published_shapes.encode_end(message))
+        self._tokens.publish_stored(message.id, words, published_shapes.encode_end(message))
 
     def _run_aside(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -371,10 +371,11 @@ class ActiveAnswers:
         task.add_done_callback(self._aside.discard)
 
     def _attempt_of(self, message_id: str) -> AnswerAttempt | None:
-        return next((held for held in self._held.values() if held.job.message_id == message_id), None)
+        attempts = self._attempts.values()
+        return next((attempt for attempt in attempts if attempt.job.message_id == message_id), None)
 
     def _release_attempt(self, attempt: AnswerAttempt, waits_again: bool) -> None:
-        self._held.pop(attempt.job.attempt_id, None)
+        self._attempts.pop(attempt.job.attempt_id, None)
         if attempt.lost.is_set() and attempt.text:
             self._saver.save_later(attempt.job.message_id, attempt.text)  # its end may not be written
         if waits_again:

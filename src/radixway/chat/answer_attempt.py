@@ -34,9 +34,9 @@ _MAX_ATTEMPT_BYTES = 64 << 20
 """Memory of one attempt's events, with `_EACH` per event: half a million tokens."""
 _EACH = 100
 _MAX_PLUGIN_RECORD_BYTES = 1 << 20
-TOO_LONG = "The answer is longer than any may be."
+TOO_LONG = "The answer exceeds the longest allowed length."
 _RETRY_S = 0.25
-"""Pause before first words are stored again after an outage."""
+"""Pause before the first tokens are stored again after an outage."""
 
 
 class FlushTimer:
@@ -69,39 +69,39 @@ class AnswerAttempt:
         messages: MessageStore,
         jobs: AnswerJobQueue,
         tokens: TokenLog,
-        beat: FlushTimer,
-        let_go: Callable[[AnswerAttempt, bool], None],
-        ended: Callable[[str], Awaitable[None]],
+        flush_timer: FlushTimer,
+        on_release: Callable[[AnswerAttempt, bool], None],
+        on_ended: Callable[[str], Awaitable[None]],
         screen: SafetyScreen | None = None,
     ) -> None:
-        """`thread`: from the first message of the chat to the answer itself. `beat`: when words are written
-        that are few. `let_go`: told once, when it is over, with whether the job waits again. `ended`: told of
-        the message whose last word was said. `screen`: has questions judged."""
+        """`thread`: from the first message of the chat to the answer itself. `flush_timer`: when
+        small batches are written. `on_release`: called once, at the end, with whether the job waits again.
+        `on_ended`: called with the message whose text is complete. `screen`: judges questions."""
         self.job = job
         self.thread = drop_withheld(thread)
         self.lost = asyncio.Event()
         """Set when this lease is lost: the answer has ended, or another process has it."""
         self.text = ""
         self.prefix: str = (thread[-1].work_parameters or {}).get("prefix", "") if thread else ""
-        """Words that the answer begins with, because it continues another."""
+        """Text that the answer begins with, because it continues another."""
         self.safety_level = 0
         """Safety level in force; 0 also once the question was made safe, which happens once."""
         self._messages = messages
         self._jobs = jobs
         self._tokens = tokens
-        self._beat = beat
-        self._let_go = let_go
+        self._flush_timer = flush_timer
+        self._on_release = on_release
         self._screen = screen
         self._is_made_safe = False
-        self._ended = ended
-        self._begun = False
-        self._over = False
-        self._kept = 0
-        self._said_bytes = 0
+        self._on_ended = on_ended
+        self._has_begun = False
+        self._is_over = False
+        self._seen_characters = 0
+        self._event_bytes = 0
         self._buffer: list[bytes] = []
-        self._opening: list[bytes] = []
-        """Events that go out with the first words: sent alone they would look like a restart."""
-        self._again: asyncio.TimerHandle | None = None
+        self._first_events: list[bytes] = []
+        """Events sent with the first tokens: sent alone they would look like a restart."""
+        self._retry_timer: asyncio.TimerHandle | None = None
         self._writing = asyncio.Lock()
         self._flushes: set[asyncio.Task[None]] = set()
 
@@ -115,12 +115,12 @@ class AnswerAttempt:
         return build_worker_thread(self.thread[:-1])
 
     async def screen_question(self) -> bool:
-        """Have the question judged and made safe before a worker is shown the thread, which may change here.
+        """Judge the question and make it safe before a worker gets the thread, which may change here.
 
-        Returns False if it is not to be answered, in which case its listeners have been told.
+        Returns False if it is not to be answered; its listeners have got the reason then.
         """
         if self._screen is None:
-            return not self._over
+            return not self._is_over
         try:
             screened = await self._screen.screen_thread(self.thread)
         except QuestionRefusedError as refused:
@@ -132,18 +132,18 @@ class AnswerAttempt:
             await self.record_safe_prompt(safe, screened.level, screened.verdict.label, screened.verdict.rots)
         if screened.level > 0:
             self.thread = to_shown_thread(self.thread)
-        return not self._over
+        return not self._is_over
 
     def take_growth(self) -> bool:
         """Return whether the text has grown since the last call."""
-        grown = len(self.text) > self._kept and not self._over
-        self._kept = len(self.text)
+        grown = len(self.text) > self._seen_characters and not self._is_over
+        self._seen_characters = len(self.text)
         return grown
 
     async def send_text(self, text: str) -> None:
         """Append `text` to the answer. Returns at once unless there is enough to publish."""
         text = sanitize_text(text)
-        if self._over or not text:
+        if self._is_over or not text:
             return
         if not self.text and self.prefix:
             text = self.prefix + text
@@ -152,12 +152,12 @@ class AnswerAttempt:
 
     async def send_event(self, event: bytes) -> None:
         """Publish an `event` that is not part of the text."""
-        if not self._over:
+        if not self._is_over:
             await self._publish_event(event)
 
     async def send_plugin_step(self, thought: str, action: str, given: str, found: str) -> None:
         """Publish a plugin's step: `thought`, `action`, its input (`given`) and result (`found`)."""
-        if not self._over:
+        if not self._is_over:
             await self._publish_event(published_shapes.encode_plugin_step(thought, action, given, found))
 
     async def record_safe_prompt(self, prompt: str, level: int, label: str, rots: str) -> None:
@@ -165,16 +165,16 @@ class AnswerAttempt:
 
         It is not part of the answer: an attempt that dies after this is still retried.
         """
-        if self._over or self._is_made_safe:
+        if self._is_over or self._is_made_safe:
             return
         self._is_made_safe = True
-        asked = await self._messages.save_safe_prompt(
+        question = await self._messages.save_safe_prompt(
             self.job.attempt_id, self.thread[-2].id, prompt, level, label, rots
         )
-        if asked is None:
+        if question is None:
             return
-        self.thread = (*self.thread[:-2], asked, self.thread[-1])
-        self._opening.append(published_shapes.encode_safe_prompt(prompt, asked))
+        self.thread = (*self.thread[:-2], question, self.thread[-1])
+        self._first_events.append(published_shapes.encode_safe_prompt(prompt, question))
 
     async def finish_answer(self, content: str | None = None, **fields: Any) -> bool:
         """Complete the answer with `content`, or with the text sent so far.
@@ -182,10 +182,10 @@ class AnswerAttempt:
         `fields`: see `AnswerJobQueue.finish_job`. Returns False if the lease was lost. Waits out outages.
         """
         fields = _sanitize_fields(fields)
-        self._buffer, self._opening = self._opening + self._buffer, []
+        self._buffer, self._first_events = self._first_events + self._buffer, []
         try:
             await self._flush(wait=True)
-            message = None if self._over else await self._write_answer(self._full_text(content), fields)
+            message = None if self._is_over else await self._write_answer(self._full_text(content), fields)
         except SQLAlchemyError:
             self.mark_lost()  # its lease runs out
             raise
@@ -202,10 +202,10 @@ class AnswerAttempt:
         """
         error = sanitize_text(error)
         await self._flush()
-        if self._over:
+        if self._is_over:
             return
         partial = self.text or None
-        begun = self._begun
+        begun = self._has_begun
         try:
             state = await self._jobs.fail_job(
                 self.job.attempt_id, error, partial=partial, again=again, after_s=after_s
@@ -216,7 +216,7 @@ class AnswerAttempt:
         if state is None:
             self.mark_lost()
             return
-        if begun and not state.is_final:  # before anybody else can begin
+        if begun and not state.is_final:  # before another attempt can begin
             await self._tokens.restart_attempt(self.job.message_id, self.job.attempts)
         self._close_attempt(waits_again=state is MessageState.PENDING)
         if state.is_final:
@@ -230,7 +230,7 @@ class AnswerAttempt:
         """Return the job to its queue. Without a token sent this is not counted as an attempt (`noted`: see
         `AnswerJobQueue.give_back_job`); otherwise it ends as `fail_answer` does with `error`.
         """
-        if self.text or self._begun or self._over:
+        if self.text or self._has_begun or self._is_over:
             await self.fail_answer(error)
             return
         try:
@@ -246,26 +246,26 @@ class AnswerAttempt:
     def mark_lost(self) -> None:
         """Stop: another process has the lease, or the answer has ended."""
         self.lost.set()
-        if not self._over:
+        if not self._is_over:
             self._close_attempt(waits_again=False, ours=False)
 
     async def _publish_event(self, event: bytes) -> None:
-        self._said_bytes += len(event) + _EACH
-        if self._said_bytes > _MAX_ATTEMPT_BYTES:
+        self._event_bytes += len(event) + _EACH
+        if self._event_bytes > _MAX_ATTEMPT_BYTES:
             await self.fail_answer(TOO_LONG, again=False)
             self.lost.set()
             return
         self._buffer.append(event)
-        if not self._begun:
-            if self._again is None:
+        if not self._has_begun:
+            if self._retry_timer is None:
                 await self._flush()
         elif len(self._buffer) >= _BATCH:
             self._append_pending()
         else:
-            self._beat.call_at_next(self._append_pending)
+            self._flush_timer.call_at_next(self._append_pending)
 
     def _schedule_flush(self) -> None:
-        self._again = None
+        self._retry_timer = None
         task = asyncio.ensure_future(self._flush())
         self._flushes.add(task)
         task.add_done_callback(self._flushes.discard)
@@ -287,17 +287,17 @@ class AnswerAttempt:
         return found if written else None
 
     async def _flush(self, *, wait: bool = False) -> None:
-        """Flush; `wait` for a database that is away, otherwise first words follow when it is back."""
+        """Flush; `wait` out an outage of the database, otherwise the first tokens follow later."""
         async with self._writing:
-            if self._over or not self._buffer:
+            if self._is_over or not self._buffer:
                 return
-            if not self._begun and not await self._mark_begun(wait=wait):
+            if not self._has_begun and not await self._mark_begun(wait=wait):
                 return
             self._append_pending()
 
     def _append_pending(self) -> None:
-        if self._buffer and not self._over:
-            batch, self._opening, self._buffer = self._opening + self._buffer, [], []
+        if self._buffer and not self._is_over:
+            batch, self._first_events, self._buffer = self._first_events + self._buffer, [], []
             self._tokens.append_events(self.job.message_id, self.job.attempts, batch)
 
     async def _mark_begun(self, *, wait: bool) -> bool:
@@ -311,11 +311,11 @@ class AnswerAttempt:
         except SQLAlchemyError as error:
             if wait or not is_outage(error):
                 raise
-            if self._again is None:
-                self._again = asyncio.get_running_loop().call_later(_RETRY_S, self._schedule_flush)
+            if self._retry_timer is None:
+                self._retry_timer = asyncio.get_running_loop().call_later(_RETRY_S, self._schedule_flush)
             return False
         if begun:
-            self._begun = True
+            self._has_begun = True
         else:
             self.mark_lost()
         return begun
@@ -324,16 +324,16 @@ class AnswerAttempt:
         return (self.text or self.prefix) if content is None else self.prefix + sanitize_text(content)
 
     def _close_attempt(self, *, waits_again: bool, ours: bool = True) -> None:
-        self._over = True
+        self._is_over = True
         if waits_again or not ours:
             self._tokens.leave_log(self.job.message_id)
-        if self._again is not None:
-            self._again.cancel()
-        self._let_go(self, waits_again)
+        if self._retry_timer is not None:
+            self._retry_timer.cancel()
+        self._on_release(self, waits_again)
 
     async def _publish_end(self, message: Message, event: bytes) -> None:
         await self._tokens.end_log(message.id, event, self.job.attempts)
-        await self._ended(message.id)
+        await self._on_ended(message.id)
 
 
 class PartialAnswerSaver:
@@ -353,10 +353,11 @@ class PartialAnswerSaver:
         self._unsaved[message_id] = text
 
     async def save_loop(self) -> None:
-        """Save until cancelled; what could not be saved is saved when the database is back."""
+        """Save until cancelled; texts that could not be saved are tried again."""
         while True:
             await asyncio.sleep(self._every_s)
-            grown = {each.job.message_id: each.text for each in self._attempts.values() if each.take_growth()}
+            growing = [attempt for attempt in self._attempts.values() if attempt.take_growth()]
+            grown = {attempt.job.message_id: attempt.text for attempt in growing}
             texts, self._unsaved = self._unsaved | grown, {}
             if not texts:
                 continue
@@ -368,14 +369,14 @@ class PartialAnswerSaver:
 
 
 def _sanitize_fields(fields: dict[str, Any]) -> dict[str, Any]:
-    """Clean the fields beside the text, so that an odd one costs no answer."""
-    kept = dict(fields)
-    if "usage" in kept:
-        kept["usage"] = sanitize_usage(kept["usage"])
-    if "finish_reason" in kept:
-        kept["finish_reason"] = sanitize_finish_reason(kept["finish_reason"])
-    if kept.get("used_plugin") is not None and not is_within_size(
-        kept["used_plugin"], _MAX_PLUGIN_RECORD_BYTES
+    """Clean the fields beside the text, so that an invalid one does not fail the answer."""
+    cleaned = dict(fields)
+    if "usage" in cleaned:
+        cleaned["usage"] = sanitize_usage(cleaned["usage"])
+    if "finish_reason" in cleaned:
+        cleaned["finish_reason"] = sanitize_finish_reason(cleaned["finish_reason"])
+    if cleaned.get("used_plugin") is not None and not is_within_size(
+        cleaned["used_plugin"], _MAX_PLUGIN_RECORD_BYTES
     ):
-        kept["used_plugin"] = None
-    return kept
+        cleaned["used_plugin"] = None
+    return cleaned

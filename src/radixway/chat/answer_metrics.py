@@ -1,7 +1,6 @@
 """Metrics and log lines of answers: of which model, how they ended, how long they took.
 
-The published overview's names (8.1, 8.2), and beside them tokens and the time to the first one. No words of
-anybody's.
+The published overview's names (8.1, 8.2), with tokens and the time to the first one. No text of messages.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from radixway.core.telemetry import MetricsRegistry
 
-if TYPE_CHECKING:  # neither SQLAlchemy nor what needs it is there where chats are not installed
+if TYPE_CHECKING:  # SQLAlchemy is installed only with chats
     from radixway.chat.completion_hooks import EndedAnswer
 
 log = logging.getLogger(__name__)
@@ -28,22 +27,22 @@ _KINDS = {"prompt": "prompt_tokens", "completion": "completion_tokens"}
 class AnswerMetrics:
     """Metrics of answers, one set per gateway."""
 
-    def __init__(self, metrics: MetricsRegistry, *, most_models: int = 100) -> None:
-        """`most_models`: names that are told apart."""
-        self._most_models = most_models
+    def __init__(self, metrics: MetricsRegistry, *, max_models: int = 100) -> None:
+        """`max_models`: names with a label of their own."""
+        self._max_models = max_models
         self._models: set[str] = set()
         self._requests = metrics.counter(
             "inference_requests", "Answers that ended, by how", "model", "status"
         )
         self._latency = metrics.histogram(
             "inference_latency_seconds",
-            "Seconds from asking for an answer to its end, of those that are whole",
+            "Seconds from requesting an answer to its end, of complete ones",
             _SECONDS,
             "model",
         )
         self._first_token = metrics.histogram(
             "inference_time_to_first_token_seconds",
-            "Seconds from asking for an answer to its first words",
+            "Seconds from requesting an answer to its first token",
             _SECONDS,
             "model",
         )
@@ -53,24 +52,24 @@ class AnswerMetrics:
         self.sharing: Callable[[], Iterable[tuple[str, float]]] = tuple
         """Whether each connection to other processes works, 1 or 0 by name."""
         self.look: Callable[[], Awaitable[None]] | None = None
-        """Awaited before each scrape: notes `depths`."""
+        """Awaited before each scrape: updates `depths`."""
         self.depths: dict[str, int] = {}
         self.jobs: dict[str, tuple[int, float]] = {}
         """How many jobs of answers there are, and how old the oldest is, by state."""
         self.gpus: Callable[[], Iterable[tuple[str, float]]] = tuple
-        """How busy the GPUs of those workers are that tell, by model."""
+        """GPU utilization of workers that report it, by model."""
         self.histories: dict[str, int] = {}
-        """How threads were come by, by outcome."""
+        """Lookups of threads, by outcome."""
         metrics.counters(
             "radixway_chat_histories",
-            "Threads of chats, by whether they were known from before",
+            "Threads of chats, by whether they were cached",
             "outcome",
             lambda: self.histories.items(),
         )
         metrics.before.append(self._refresh)
         metrics.gauges(
             "radixway_chat_sharing",
-            "Whether what chats hear other processes by works: 1, or 0",
+            "Whether notifications between processes of chats work: 1, or 0",
             "over",
             lambda: self.sharing(),
             "min",
@@ -84,7 +83,7 @@ class AnswerMetrics:
         )
         metrics.gauges(
             "radixway_chat_gpu_utilisation_ratio",
-            "How busy the GPUs of workers are that are connected to fetch chats' jobs, where they tell",
+            "GPU utilization of workers connected to fetch chats' jobs, where they report it",
             "model",
             lambda: self._average_by_label(self.gpus()),
             "max",
@@ -138,7 +137,7 @@ class AnswerMetrics:
             await self.look()
 
     def _bounded_label(self, model: str) -> str:
-        if model not in self._models and len(self._models) >= self._most_models:
+        if model not in self._models and len(self._models) >= self._max_models:
             return OTHER
         self._models.add(model)
         return model
@@ -147,7 +146,7 @@ class AnswerMetrics:
         by_label: dict[str, list[float]] = {}
         for model, value in values:
             by_label.setdefault(self._bounded_label(model), []).append(value)
-        return [(label, fmean(each)) for label, each in by_label.items()]
+        return [(label, fmean(ratios)) for label, ratios in by_label.items()]
 
     def _sum_by_label(self, values: Iterable[tuple[str, float]]) -> Iterable[tuple[str, float]]:
         by_label: dict[str, float] = {}
@@ -158,5 +157,5 @@ class AnswerMetrics:
 
 
 def _usage_count(usage: dict[str, Any] | None, name: str) -> int:
-    told = (usage or {}).get(name)
-    return told if isinstance(told, int) and 0 < told < 10**9 else 0
+    count = (usage or {}).get(name)
+    return count if isinstance(count, int) and 0 < count < 10**9 else 0

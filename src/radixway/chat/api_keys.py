@@ -60,7 +60,7 @@ _BY_HASH = select(*_COLUMNS).where(api_keys.c.key_hash == bindparam("hash"))
 
 
 class ApiKeyStore:
-    """The keys of all tenants. A key has 256 random bits: nobody guesses what its plain SHA-256 is of."""
+    """The keys of all tenants. A key has 256 random bits, so its plain SHA-256 is safe."""
 
     def __init__(self, database: ChatDatabase, clock: Callable[[], float]) -> None:
         """`clock`: seconds since 1970."""

@@ -16,8 +16,7 @@ async def run_concurrently(
 ) -> AsyncIterator[None]:
     """Run `works` until the block ends, which cancels them and waits for their end.
 
-    One that raises has a bug: that is logged, and it is started again after `again_s` seconds, since work
-    that silently stopped would be noticed much later.
+    One that raises has a bug: it is logged and started again after `again_s` seconds.
     """
     tasks = [asyncio.create_task(_run_forever(work, again_s)) for work in works]
     try:
@@ -33,5 +32,5 @@ async def _run_forever(work: Callable[[], Awaitable[None]], again_s: float) -> N
         try:
             await work()
         except Exception:
-            log.exception("what goes on beside chats met a defect of ours")
+            log.exception("a background task of chats failed unexpectedly")
         await asyncio.sleep(again_s)

@@ -68,7 +68,7 @@ class ChatStore:
     def __init__(
         self, database: ChatDatabase, clock: Callable[[], float], outbox: WebhookOutbox | None = None
     ) -> None:
-        """`clock`: seconds since 1970. `outbox`: for those who want to know of chats."""
+        """`clock`: seconds since 1970. `outbox`: for events of chats."""
         self._database = database
         self._clock = clock
         self._outbox = outbox or WebhookOutbox(database, clock)

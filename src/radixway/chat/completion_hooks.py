@@ -50,5 +50,5 @@ class CompletionHooks:
         """Call every hook with `message`, which the transaction on `write` ends."""
         if self.hooks:
             ended = EndedAnswer.of_message(message)
-            for told in self.hooks:
-                await told(write, ended)
+            for hook in self.hooks:
+                await hook(write, ended)

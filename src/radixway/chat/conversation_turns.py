@@ -1,7 +1,7 @@
-"""Turns of a conversation beyond plain questions: asked and answered at once, anew, edited, continued.
+"""Turns of a conversation: question and answer at once, regenerated, edited or continued ones.
 
-Nothing is ever overwritten. Another answer is a sibling of the one before, an edited question begins a branch
-beside the old one, and an answer that is continued is a sibling that begins with the words there are.
+Nothing is ever overwritten. Another answer is a sibling of the one before, an edited question begins a new
+branch, and a continued answer is a sibling that begins with the existing text.
 """
 
 import secrets
@@ -34,7 +34,7 @@ _LIKE = ("sampling_parameters", "system_prompt", "user_profile", "user_response_
 
 @dataclass(frozen=True, slots=True)
 class AnswerSpec:
-    """The wished model and parameters of an answer; None or missing: as in the answer before."""
+    """The requested model and parameters of an answer; None or missing: as in the answer before."""
 
     model: str | None
     parameters: dict[str, Any]
@@ -149,24 +149,24 @@ class ConversationTurns:
         answer, question, ended = None, None, list[str]()
         async with self._database.write_transaction() as connection:
             chat = await own_chat(connection, user_id, chat_id, lock=True)
-            said = await find_by_idempotency_key(connection, chat_id, key, Role.PROMPTER, request_digest)
-            if said is None:
+            prompt = await find_by_idempotency_key(connection, chat_id, key, Role.PROMPTER, request_digest)
+            if prompt is None:
                 parent_id = await find_parent(connection, chat)
                 try:
-                    said = await self._texts.write_prompt(
+                    prompt = await self._texts.write_prompt(
                         connection, chat, parent_id, content, key, request_digest
                     )
                 except ChatTooLargeError as error:
                     raise InvalidFieldError("content", str(error), status=413) from error
             if wish is not None:
-                above = None if said.parent_id is None else await read_message(connection, said.parent_id)
-                question = self._make_answer_request(said.id, wish, above)
+                above = None if prompt.parent_id is None else await read_message(connection, prompt.parent_id)
+                question = self._make_answer_request(prompt.id, wish, above)
                 answer, ended = await self._texts.write_answer(
                     connection, user_id, chat_id, question, while_busy=wish.while_busy
                 )
         if question is not None:
             await self._answers.announce_job(question.queue, ended)
-        return said, answer
+        return prompt, answer
 
     def _make_answer_request(self, parent_id: str, wish: AnswerSpec, like: Message | None) -> AnswerRequest:
         config = self._choose_model(wish.model, like)

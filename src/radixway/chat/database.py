@@ -33,11 +33,11 @@ _BUSY_MS = 30_000
 def parse_database_url(given: str) -> URL:
     """Parse `sqlite:///chats.db` or `postgresql://user@host/name`, adding the driver that is used for it.
 
-    Raises ValueError for other databases, without a word of the URL's password.
+    Raises ValueError for other databases, without quoting the URL's password.
     """
     try:
         url = make_url(given)
-    except (ArgumentError, ValueError):  # of which the second one quotes what it takes for a port
+    except (ArgumentError, ValueError):  # ValueError quotes the supposed port
         raise ValueError(
             "a database's URL is sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME"
         ) from None
@@ -53,7 +53,7 @@ class ChatDatabase:
     busy_ms = _BUSY_MS
 
     def __init__(self, url: str, *, connections: int = 8) -> None:
-        """`connections`: of PostgreSQL, the most at a time; of SQLite, of readers."""
+        """`connections`: at most, of PostgreSQL; of SQLite, for reading."""
         self.url = parse_database_url(url)
         self.kind = self.url.get_backend_name()
         self.is_sqlite = self.kind == "sqlite"
@@ -130,8 +130,8 @@ class ChatDatabase:
                 bare = await connection.execution_options(isolation_level="AUTOCOMMIT")
 
                 async def run(statement: str) -> list[Any]:
-                    told = await bare.exec_driver_sql(statement)
-                    return list(told.all()) if told.returns_rows else []
+                    result = await bare.exec_driver_sql(statement)
+                    return list(result.all()) if result.returns_rows else []
 
                 yield run
             return
@@ -160,7 +160,7 @@ class ChatDatabase:
                     )
             except SQLAlchemyError:
                 continue
-            log.info("chats: the database is back")
+            log.info("chats: the database is available again")
             self.problem = None
             self._failed.clear()
 

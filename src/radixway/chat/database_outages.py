@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 RETRY_S = 0.25
-"""Till a database that is away is tried again."""
+"""Pause before an unavailable database is tried again."""
 _CONNECT_S = 10.0
 _STATES = ("08", "25006", "40", "53", "57P")
 """SQLSTATE prefixes: connection lost, read-only, rolled back, out of resources, shutdown."""
@@ -63,9 +63,9 @@ async def translate_outages(notice: Callable[[SQLAlchemyError], None]) -> AsyncI
         notice(error)
         raise
     except OSError as error:
-        away = DatabaseUnavailableError(type(error).__name__)
-        notice(away)
-        raise away from error
+        outage = DatabaseUnavailableError(type(error).__name__)
+        notice(outage)
+        raise outage from error
 
 
 def is_outage(error: BaseException) -> bool:
@@ -103,7 +103,7 @@ def describe_outage(error: SQLAlchemyError) -> str | None:
 
 
 async def retry_through_outages(step: Callable[[], Awaitable[T]], lost: asyncio.Event) -> T:
-    """Repeat `step` while the database is away, until it is done or `lost` is set.
+    """Repeat `step` while the database is unavailable, until it is done or `lost` is set.
 
     Only for idempotent steps. Raises SQLAlchemyError: `lost`, or another error.
     """
@@ -113,20 +113,20 @@ async def retry_through_outages(step: Callable[[], Awaitable[T]], lost: asyncio.
         except SQLAlchemyError as error:
             if not is_outage(error) or lost.is_set():
                 raise
-            log.warning("the database is away; it is tried again: %s", type(error).__name__)
+            log.warning("the database is unavailable; trying again: %s", type(error).__name__)
         await wait_for_event(lost, RETRY_S)
 
 
 class LeaseOutageGuard:
-    """Tells a holder that is gone from one that could not renew its lease: an outage stops all holders alike.
+    """Tells a dead lease holder from one that could not renew: an outage stops all holders alike.
 
-    Leases that ran out say nothing after a time in which the database was not seen to answer, be it away, be
-    it that this process slept. Then all have a whole lease's time to say that they are there.
+    After a time without an answer of the database (an outage, or this process slept), expired leases prove
+    nothing: all holders then have a full lease's time to renew.
     """
 
     def __init__(self, lease_s: float, now: float) -> None:
         self.every_s = lease_s / 4
-        """How often it is to be looked whether the database answers."""
+        """Interval between checks that the database answers."""
         self._lease_s = lease_s
         self._answered_at = now
         self._believes_at = now + lease_s / 3  # by then each holder has renewed once

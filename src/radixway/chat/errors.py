@@ -1,4 +1,4 @@
-"""Errors of chats, with texts that are meant for the client."""
+"""Errors of chats, with texts for the client."""
 
 
 class ChatError(Exception):
@@ -6,7 +6,7 @@ class ChatError(Exception):
 
 
 class ChatNotFoundError(ChatError):
-    """No such thing exists, or it belongs to another user."""
+    """The object does not exist, or belongs to another user."""
 
 
 class ChatRefusedError(ChatError):
@@ -14,7 +14,7 @@ class ChatRefusedError(ChatError):
 
 
 class IdempotencyKeyReusedError(ChatRefusedError):
-    """An Idempotency-Key was given with another call before."""
+    """An Idempotency-Key was used for another call before."""
 
     def __init__(self) -> None:
         super().__init__("This Idempotency-Key was used for another call")
@@ -25,7 +25,7 @@ class ChatQueueFullError(ChatError):
 
 
 class ChatBusyError(ChatQueueFullError):
-    """The chat is being answered, and nothing else is to be asked in it meanwhile."""
+    """The chat is being answered and takes no further question meanwhile."""
 
 
 class ChatLimitExceededError(ChatError):
@@ -38,7 +38,7 @@ class ChatLimitExceededError(ChatError):
 
 
 class ChatTooLargeError(ChatError):
-    """A message, or a chat, is longer than may be."""
+    """A message or a chat exceeds its limit."""
 
 
 class NestingTooDeepError(ChatError):
@@ -49,7 +49,7 @@ class NestingTooDeepError(ChatError):
 
 
 class InvalidFieldError(ChatError):
-    """A field of a request has a value that cannot be."""
+    """A field of a request has an invalid value."""
 
     def __init__(self, field: str, text: str, *, status: int = 422) -> None:
         """`status`: of HTTP."""

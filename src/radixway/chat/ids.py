@@ -22,11 +22,11 @@ def hash_secret(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
-def digest_request(call: str, *asked: Any) -> str:
-    """Return 64 hex digits that are the same for the same `call` with the same JSON values, in any order of
+def digest_request(call: str, *values: Any) -> str:
+    """Return 64 hex digits that are the same for the same `call` with the same JSON `values`, in any order of
     their fields. Raises NestingTooDeepError."""
     try:
-        text = json.dumps([call, *asked], sort_keys=True)
+        text = json.dumps([call, *values], sort_keys=True)
     except RecursionError:
         raise NestingTooDeepError from None
     return hashlib.sha256(text.encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Chats as JSON lines: taken out of one server and into another, or the same again.
+"""Exports and imports chats as JSON lines.
 
 A line says what it is: `{"type": "chat", …}` begins a chat, and the `{"type": "message", …}` after it are its
 messages, parents before their children. Ids hold within one file: what is read gets new ones.
@@ -78,13 +78,13 @@ class PortableChat:
 
 def to_portable_chat(chat: Chat, tags: Sequence[str], texts: Iterable[Message]) -> PortableChat:
     """Return `chat` as it can be exported, without answers in flight and what is below them."""
-    kept: dict[str, MessageLine] = {}
+    exported: dict[str, MessageLine] = {}
     for message in texts:
-        if message.state.is_final and (message.parent_id is None or message.parent_id in kept):
-            kept[message.id] = MessageLine(**{name: getattr(message, name) for name in _OF_MESSAGE})
-    tail = chat.active_thread_tail_message_id
-    fields = {name: getattr(chat, name) for name in _OF_CHAT}
-    return PortableChat(ChatLine(**fields, tags=list(tags), tail_id=tail if tail in kept else None), kept)
+        if message.state.is_final and (message.parent_id is None or message.parent_id in exported):
+            exported[message.id] = MessageLine(**{name: getattr(message, name) for name in _OF_MESSAGE})
+    fields, tail = {name: getattr(chat, name) for name in _OF_CHAT}, chat.active_thread_tail_message_id
+    tail_id = tail if tail in exported else None
+    return PortableChat(ChatLine(**fields, tags=list(tags), tail_id=tail_id), exported)
 
 
 def encode_chat(chat: PortableChat) -> bytes:
@@ -93,7 +93,7 @@ def encode_chat(chat: PortableChat) -> bytes:
     return b"".join(line.model_dump_json().encode() + b"\n" for line in lines)
 
 
-def parse_chats(data: bytes, limits: ChatLimits, *, most_messages: int) -> list[PortableChat]:
+def parse_chats(data: bytes, limits: ChatLimits, *, max_messages: int) -> list[PortableChat]:
     """Parse and check the chats in `data`. Raises InvalidFieldError, which names the line."""
     found: list[PortableChat] = []
     count = 0
@@ -102,8 +102,8 @@ def parse_chats(data: bytes, limits: ChatLimits, *, most_messages: int) -> list[
             found.append(PortableChat(line, {}))
             continue
         count += 1
-        if count > most_messages:
-            raise InvalidFieldError(f"line {number}", f"more than {most_messages} messages", status=413)
+        if count > max_messages:
+            raise InvalidFieldError(f"line {number}", f"more than {max_messages} messages", status=413)
         if not found:
             raise InvalidFieldError(f"line {number}", "a message stands before the first chat")
         _check_message(f"line {number}", line, found[-1], limits)
@@ -124,17 +124,17 @@ class ChatImporter:
         limits: ChatLimits,
         outbox: WebhookOutbox | None = None,
         *,
-        most_messages: int = 20_000,
+        max_messages: int = 20_000,
     ) -> None:
-        """`outbox`: for those who want to know of chats. `most_messages`: of one file."""
+        """`outbox`: for events of chats. `max_messages`: of one file."""
         self._database = database
         self._outbox = outbox or WebhookOutbox(database, time.time)
         self._limits = limits
-        self._most_messages = most_messages
+        self._max_messages = max_messages
 
     async def import_chats(self, user_id: str, data: bytes) -> list[str]:
         """Import all chats in `data`, or none of them; returns their new ids. Raises InvalidFieldError."""
-        given = parse_chats(data, self._limits, most_messages=self._most_messages)
+        given = parse_chats(data, self._limits, max_messages=self._max_messages)
         ids = [new_id() for _ in given]
         async with self._database.write_transaction() as write:
             for chat_id, chat in zip(ids, given, strict=True):
@@ -158,14 +158,14 @@ def _parse_lines(data: bytes) -> Iterator[tuple[int, ChatLine | MessageLine]]:
             first = error.errors(include_url=False, include_context=False, include_input=False)[0]
             where = [f"line {number}", *(str(part) for part in first["loc"][1:])]
             raise InvalidFieldError(".".join(where), first["msg"]) from None
-        if b"\\u0000" in line and _has_nul(read.model_dump()):  # which PostgreSQL keeps in no text
+        if b"\\u0000" in line and _has_nul(read.model_dump()):  # PostgreSQL cannot store it
             raise InvalidFieldError(f"line {number}", "no text may have a NUL character")
         yield number, read
 
 
 def _has_nul(value: Any) -> bool:
     if isinstance(value, dict):
-        return any(_has_nul(name) or _has_nul(each) for name, each in value.items())
+        return any(_has_nul(name) or _has_nul(item) for name, item in value.items())
     if isinstance(value, list):
         return any(map(_has_nul, value))
     return isinstance(value, str) and "\x00" in value

@@ -1,4 +1,4 @@
-"""The queue of answers to be found: taken by lease, given back or ended, never lost.
+"""The queue of answers to generate: claimed by lease, given back or ended, never lost.
 
     ready ──claim──► leased ──finish──► (gone, message complete)
       ▲                │ fail, or the lease runs out
@@ -7,7 +7,7 @@
 A further question in a chat that is being answered is `blocked` until the answer above it has ended.
 
 Every step is one transaction over the job and its message. A step that names an attempt which is not the
-current one changes nothing: whoever lost a lease comes too late.
+current one changes nothing: its lease was lost.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -27,7 +27,7 @@ from radixway.chat.records import AnswerJob, Message, MessageState
 from radixway.chat.schema import jobs, messages
 from radixway.chat.statements import BLOCKED, DEAD, LEASED, READY, UNDER_WAY
 
-_WORKER_GONE = "the worker was not heard of any more"
+_WORKER_GONE = "the worker did not respond any more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class ReapResult:
     """Jobs that were requeued or ended because they were overdue."""
 
     requeued: tuple[str, ...]
-    """Messages whose worker was not heard of any more before it said a word: they wait again."""
+    """Messages whose worker was lost before it sent a token: they wait again."""
     ended: tuple[tuple[str, MessageState], ...]
     """Messages that were brought to an end without their worker, and how."""
     restarted: tuple[tuple[str, int], ...] = ()
@@ -62,19 +62,19 @@ class AnswerJobQueue:
         clock: Callable[[], float],
         *,
         lease_s: float = 30.0,
-        most_attempts: int = 3,
+        max_attempts: int = 3,
         restarts: bool = False,
         ends: CompletionHooks | None = None,
     ) -> None:
         """`clock`: seconds since 1970, the same in every process, give or take much less than `lease_s`.
 
-        `restarts`: an answer whose worker is lost amid its words begins anew, and does not end there. `ends`:
-        who is told of every end.
+        `restarts`: an answer whose worker is lost midway starts again instead of ending there. `ends`:
+        hooks that run at every end.
         """
         self._database = database
         self._clock = clock
         self.lease_s = lease_s
-        self._most_attempts = most_attempts
+        self._max_attempts = max_attempts
         self._restarts = restarts
         self._ends = ends or CompletionHooks()
 
@@ -125,14 +125,14 @@ class AnswerJobQueue:
 
     async def renew_leases(self, attempts: Collection[str]) -> set[str]:
         """Extend the leases of `attempts`. Returns those that are still held; the others must be let go."""
-        held = (
+        renewed = (
             update(jobs)
             .where(jobs.c.attempt_id.in_(attempts), jobs.c.state == LEASED)
             .values(lease_until=self._clock() + self.lease_s)
             .returning(jobs.c.attempt_id)
         )
         async with self._database.write_statement() as write:
-            return {attempt for (attempt,) in await write.execute(held)}
+            return {attempt for (attempt,) in await write.execute(renewed)}
 
     async def mark_begun(self, attempt: str) -> bool:
         """Record the first token of `attempt`: it is not retried any more. Returns False if it is lost."""
@@ -143,12 +143,12 @@ class AnswerJobQueue:
     async def finish_job(self, attempt: str, content: str, **fields: Any) -> Message | None:
         """Complete the answer with `content` and columns `fields`. Returns None if the lease was lost."""
         async with self._database.write_transaction() as write:
-            deleted = await write.execute(statements.DELETE_HELD, {"attempt": attempt})
+            deleted = await write.execute(statements.DELETE_LEASED, {"attempt": attempt})
             message_id = deleted.scalar_one_or_none()
             if message_id is None:
                 return None
-            whole = {"state": MessageState.COMPLETE, "content": content, "work_end_at": self._clock()}
-            return await self._end_message(write, message_id, whole | fields)
+            complete = {"state": MessageState.COMPLETE, "content": content, "work_end_at": self._clock()}
+            return await self._end_message(write, message_id, complete | fields)
 
     async def fail_job(
         self,
@@ -170,7 +170,7 @@ class AnswerJobQueue:
             if message_id is None:
                 return None
             made = select(jobs.c.attempts).where(jobs.c.message_id == message_id)
-            left = (await write.execute(made)).scalar_one() < self._most_attempts
+            left = (await write.execute(made)).scalar_one() < self._max_attempts
             if again and left and (partial is None or self._restarts):
                 await self._requeue_jobs(write, (message_id,), now + after_s, error)
                 return MessageState.PENDING
@@ -201,12 +201,12 @@ class AnswerJobQueue:
 
     async def release_waiting(self) -> set[str]:
         """Make jobs ready that waited for an answer above theirs which has ended. Returns their queues."""
-        own, asked, above = messages.alias(), messages.alias(), messages.alias()
+        own, question, above = messages.alias(), messages.alias(), messages.alias()
         free = (
             select(own.c.id)
             .join(jobs, and_(jobs.c.message_id == own.c.id, jobs.c.state == BLOCKED))
-            .join(asked, asked.c.id == own.c.parent_id)
-            .join(above, above.c.id == asked.c.parent_id)
+            .join(question, question.c.id == own.c.parent_id)
+            .join(above, above.c.id == question.c.parent_id)
             .where(above.c.state.not_in(UNDER_WAY))
         )
         found = await self._database.fetch_scalars(free)
@@ -259,7 +259,7 @@ class AnswerJobQueue:
                     timeout = MessageState.TIMEOUT
                     await end_message(write, message_id, timeout, now, "Timeout", ends=self._ends)
                     ended.append((message_id, timeout))
-                elif (first_token_at is None or self._restarts) and attempts < self._most_attempts:
+                elif (first_token_at is None or self._restarts) and attempts < self._max_attempts:
                     await self._requeue_jobs(write, (message_id,), now, _WORKER_GONE)
                     requeued.append(message_id)
                     if first_token_at is not None:
@@ -329,8 +329,8 @@ class AnswerJobQueue:
         return await self._database.fetch_scalars(statements.ORDER, {"of_queue": queue})
 
     async def _lock_message(self, write: AsyncConnection, attempt: str) -> str | None:
-        asked = await write.execute(statements.HELD, {"attempt": attempt})
-        return cast("str | None", asked.scalar_one_or_none())
+        found = await write.execute(statements.LEASED_MESSAGE, {"attempt": attempt})
+        return cast("str | None", found.scalar_one_or_none())
 
     async def _requeue_jobs(
         self, write: AsyncConnection, ids: Sequence[str], at: float, error: str | None

@@ -61,8 +61,8 @@ class AnswerRate:
             "latest": now + self.per_s + _ROUNDING_S,
         }
         if (await write.execute(_SPEND[write.dialect.name], spent)).first() is None:
-            asked = select(rates.c.whole_at).where(rates.c.user_id == user_id)
-            until = (await write.execute(asked)).scalar_one() + step_s - self.per_s
+            wanted = select(rates.c.whole_at).where(rates.c.user_id == user_id)
+            until = (await write.execute(wanted)).scalar_one() + step_s - self.per_s
             raise ChatLimitExceededError(
                 f"{self.times} answers in {self.per_s:g} s", retry_after_s=until - now
             )
@@ -83,8 +83,8 @@ class TokenBudget:
 
     async def check_budget(self, write: AsyncConnection, user_id: str, now: float) -> None:
         """Check that `user_id` has tokens left. Raises ChatLimitExceededError with the time to retry."""
-        asked = select(budgets.c.whole_at).where(budgets.c.user_id == user_id)
-        whole_at = (await write.execute(asked)).scalar_one_or_none()
+        wanted = select(budgets.c.whole_at).where(budgets.c.user_id == user_id)
+        whole_at = (await write.execute(wanted)).scalar_one_or_none()
         if whole_at is not None and whole_at >= now + self.per_s:
             step_s = self.per_s / self.tokens
             raise ChatLimitExceededError(
@@ -136,10 +136,10 @@ class BudgetAccounting:
         """Estimate the tokens of an answer that was cut off or whose worker does not count prompts: by
         characters, of its thread the question alone, since the rest may have been cut to fit.
         """
-        asked = select(messages.c.content).where(messages.c.id == ended.parent_id)
-        question = (await write.execute(asked)).scalar_one_or_none() or ""
-        told = _valid_count((ended.usage or {}).get("completion_tokens"))
-        answer = _estimate_tokens(ended.characters) if told is None else told
+        wanted = select(messages.c.content).where(messages.c.id == ended.parent_id)
+        question = (await write.execute(wanted)).scalar_one_or_none() or ""
+        counted = _valid_count((ended.usage or {}).get("completion_tokens"))
+        answer = _estimate_tokens(ended.characters) if counted is None else counted
         return answer + _estimate_tokens(len(question))
 
 
@@ -156,16 +156,16 @@ def reported_tokens(usage: dict[str, Any] | None) -> int | None:
 
 def counted_tokens(usage: dict[str, Any] | None) -> int:
     """Return the tokens reported in `usage`: only the answer's, where prompts are not counted."""
-    told = reported_tokens(usage)
-    return told if told is not None else _valid_count((usage or {}).get("completion_tokens")) or 0
+    reported = reported_tokens(usage)
+    return reported if reported is not None else _valid_count((usage or {}).get("completion_tokens")) or 0
 
 
 def _estimate_tokens(characters: int) -> int:
     return -(-characters // _CHARACTERS_PER_TOKEN)
 
 
-def _valid_count(told: Any) -> int | None:
-    return min(told, _MAX_REPORTED_TOKENS) if isinstance(told, int) and told >= 0 else None
+def _valid_count(value: Any) -> int | None:
+    return min(value, _MAX_REPORTED_TOKENS) if isinstance(value, int) and value >= 0 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +211,7 @@ class ChatLimits:
         """Check that `chat_id` has tokens left for one more answer. Raises ChatTooLargeError."""
         if self.tokens is None:
             return
-        told = await write.execute(select(messages.c.usage).where(messages.c.chat_id == chat_id))
-        used = sum(counted_tokens(usage) for usage in told.scalars())
+        usages = await write.execute(select(messages.c.usage).where(messages.c.chat_id == chat_id))
+        used = sum(counted_tokens(usage) for usage in usages.scalars())
         if used >= self.tokens:
             raise ChatTooLargeError(f"This chat has used its {self.tokens} tokens")

@@ -38,12 +38,12 @@ Raises CompletionRefusedError.
 
 
 class LocalWorkers:
-    """Takes jobs of the queues that it is given, and answers them. Belongs to one event loop."""
+    """Claims and answers jobs of the given queues. Belongs to one event loop."""
 
-    def __init__(self, answers: ActiveAnswers, say: AnswerCall, *, at_once: int) -> None:
+    def __init__(self, answers: ActiveAnswers, answer: AnswerCall, *, at_once: int) -> None:
         self._answers = answers
-        self._say = say
-        self._room = asyncio.Semaphore(at_once)
+        self._answer = answer
+        self._capacity = asyncio.Semaphore(at_once)
         self._queues: frozenset[str] = frozenset()
         self._changed = asyncio.Event()
         self._running: set[asyncio.Task[None]] = set()
@@ -59,11 +59,11 @@ class LocalWorkers:
         """Claim and answer jobs until cancelled; those in flight then are given back."""
         try:
             while True:
-                await self._room.acquire()
+                await self._capacity.acquire()
                 try:
                     attempt = await self._claim_next()
                 except BaseException:
-                    self._room.release()
+                    self._capacity.release()
                     raise
                 task = asyncio.create_task(self._answer_attempt(attempt))
                 self._running.add(task)
@@ -75,46 +75,46 @@ class LocalWorkers:
 
     def _on_done(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
-        self._room.release()
+        self._capacity.release()
 
     async def _claim_next(self) -> AnswerAttempt:
         while True:
             self._changed.clear()
             changed = asyncio.ensure_future(self._changed.wait())
-            taking = asyncio.ensure_future(self._answers.claim_job(self._queues)) if self._queues else None
-            waiting: Collection[asyncio.Future[Any]] = [changed] if taking is None else [changed, taking]
+            claiming = asyncio.ensure_future(self._answers.claim_job(self._queues)) if self._queues else None
+            waiting: Collection[asyncio.Future[Any]] = [changed] if claiming is None else [changed, claiming]
             try:
                 await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-                if taking is not None and taking.done():
-                    return taking.result()
+                if claiming is not None and claiming.done():
+                    return claiming.result()
             finally:
                 changed.cancel()
-                if taking is not None:
-                    taking.cancel()
+                if claiming is not None:
+                    claiming.cancel()
 
     async def _answer_attempt(self, attempt: AnswerAttempt) -> None:
-        saying = asyncio.ensure_future(self._screen_and_answer(attempt))
-        losing = asyncio.ensure_future(attempt.lost.wait())
+        answering = asyncio.ensure_future(self._screen_and_answer(attempt))
+        lost = asyncio.ensure_future(attempt.lost.wait())
         try:
-            await asyncio.wait([saying, losing], return_when=asyncio.FIRST_COMPLETED)
-            if not saying.done():
-                return  # nobody wants it any more
-            await attempt.finish_answer(**saying.result())
+            await asyncio.wait([answering, lost], return_when=asyncio.FIRST_COMPLETED)
+            if not answering.done():
+                return  # the answer has ended elsewhere
+            await attempt.finish_answer(**answering.result())
         except asyncio.CancelledError:
             await attempt.give_back_job("the server is stopping")
             raise
         except CompletionRefusedError as error:
             await attempt.fail_answer(str(error), again=error.again)
-        except Exception as error:  # whatever it is, it is this answer's alone
-            log.exception("an answer met a defect of ours")
+        except Exception as error:  # any error concerns this answer alone
+            log.exception("an answer failed unexpectedly")
             await attempt.fail_answer(f"internal error ({type(error).__name__})", again=False)
         finally:
-            losing.cancel()
-            saying.cancel()
-            await asyncio.gather(saying, return_exceptions=True)
+            lost.cancel()
+            answering.cancel()
+            await asyncio.gather(answering, return_exceptions=True)
 
     async def _screen_and_answer(self, attempt: AnswerAttempt) -> dict[str, Any]:
-        return await self._say(attempt) if await attempt.screen_question() else {}
+        return await self._answer(attempt) if await attempt.screen_question() else {}
 
 
 PipelineCall = Callable[[Request], Awaitable[Reply]]
@@ -155,7 +155,9 @@ class LocalCompletions:
                         await attempt.send_text(choice.get("delta", {}).get("content") or "")
             return {"usage": usage, "finish_reason": reason}
         except GatewayError as error:
-            if error.status == 403 and not isinstance(error, ForbiddenError):  # the guard's word, or a rule's
+            if error.status == 403 and not isinstance(
+                error, ForbiddenError
+            ):  # refused by the guard or a rule
                 await attempt.send_text(str(error))
                 return BLOCKED
             raise CompletionRefusedError(
@@ -168,9 +170,9 @@ class LocalCompletions:
         number = itertools.count()
 
         def ask(
-            messages: Sequence[dict[str, Any]], more: dict[str, Any]
+            messages: Sequence[dict[str, Any]], options: dict[str, Any]
         ) -> AsyncGenerator[dict[str, Any], None]:
-            request = _make_request(attempt, {**body, "messages": messages, **more}, next(number))
+            request = _make_request(attempt, {**body, "messages": messages, **options}, next(number))
             return stream_completion(self._pipeline, request)
 
         return ask
@@ -240,8 +242,8 @@ def make_completion_request(
 ) -> Request:
     """Return a chat completion that the gateway itself asks its pipeline for.
 
-    `surface`: on whose behalf, for the journal, which `noted` is added to. No client stands behind it, so it
-    has no headers: those that every request needs are the transport's.
+    `surface`: on whose behalf, for the journal, which `noted` is added to. It has no client
+    headers: the transport adds those that every request needs.
     """
     model: str | None = body["model"]
     request = Request(
@@ -262,11 +264,11 @@ def make_completion_request(
 def to_chat_messages(thread: Iterable[Message], parameters: dict[str, Any]) -> list[dict[str, str]]:
     """Return `thread` as OpenAI's messages, after the system message that `parameters` ask for."""
     system = build_system_prompt(parameters)
-    said = [
+    chat = [
         {"role": "user" if message.role is Role.PROMPTER else "assistant", "content": message.content or ""}
         for message in thread
     ]
-    return [{"role": "system", "content": system}, *said] if system else said
+    return [{"role": "system", "content": system}, *chat] if system else chat
 
 
 def is_event_stream(reply: Reply) -> bool:

@@ -1,4 +1,4 @@
-"""Search in everything that a user and their models have said.
+"""Search in the messages of a user and their models.
 
 Whatever contains all words of a query is found, in any language: words need no spaces around them. SQLite
 finds them by trigrams (FTS5), PostgreSQL by pairs of characters (GIN); triggers and the index keep both up to

@@ -67,7 +67,7 @@ class MessageStore:
         self._limits = limits or ChatLimits()
         self._ends = ends or CompletionHooks()
         self.histories: ThreadCache | None = None
-        """Threads that were read not long ago."""
+        """Threads that were read recently."""
         self._first_words = first_words
 
     def without_limits(self) -> MessageStore:
@@ -125,11 +125,11 @@ class MessageStore:
         self, attempt_id: str, message_id: str, content: str, level: int, label: str, rots: str
     ) -> Message | None:
         """Save `content`, a question as it was made safe. Returns None if the lease was lost."""
-        said = {"safe_content": content, "safety_label": label, "safety_rots": rots}
-        noted = {name: text.replace("\x00", "") for name, text in said.items()} | {"safety_level": level}
-        held = select(jobs.c.number).where(jobs.c.attempt_id == attempt_id, jobs.c.state == LEASED)
+        texts = {"safe_content": content, "safety_label": label, "safety_rots": rots}
+        noted = {name: text.replace("\x00", "") for name, text in texts.items()} | {"safety_level": level}
+        lease = select(jobs.c.number).where(jobs.c.attempt_id == attempt_id, jobs.c.state == LEASED)
         async with self._database.write_transaction() as write:
-            if (await write.execute(held.with_for_update())).first() is None:
+            if (await write.execute(lease.with_for_update())).first() is None:
                 return None
             changed = update(messages).where(messages.c.id == message_id).values(**noted)
             row = (await write.execute(changed.returning(messages))).first()
@@ -145,7 +145,7 @@ class MessageStore:
         idempotency_key: str | None = None,
         request_digest: str | None = None,
     ) -> Message:
-        """Write what a user says, below a finished answer or as the first of a chat, which it names.
+        """Write a user's message below a finished answer, or as the first of a chat, which it names.
 
         The same `idempotency_key` gives the same message. Raises ChatNotFoundError, ChatRefusedError,
         ChatTooLargeError; IdempotencyKeyReusedError: the key was given with another `request_digest` before.
@@ -196,7 +196,7 @@ class MessageStore:
         while_busy: WhileBusy = "enqueue",
         spare_running: bool = False,
     ) -> tuple[Message, list[str]]:
-        """Write a message without words, and the job of finding them, in one transaction.
+        """Write an empty answer and its job in one transaction.
 
         Returns it, and the ids of the answers that were ended for it: never those to the same message, and
         with `spare_running` none that a worker has begun. The same `idempotency_key` gives the same message.
@@ -289,8 +289,8 @@ class MessageStore:
             if (await write.execute(statements.FIRST_IN, {"chat": chat_id})).first() is not None:
                 raise ChatRefusedError("Trying to add first message to non-empty chat")
             return
-        asked = {"chat": chat_id, "message": parent_id}
-        parent = (await write.execute(statements.PARENT_IN, asked)).first()
+        wanted = {"chat": chat_id, "message": parent_id}
+        parent = (await write.execute(statements.PARENT_IN, wanted)).first()
         if parent is None:
             raise ChatRefusedError("Parent message not found")
         if parent.role != Role.ASSISTANT:
@@ -333,7 +333,7 @@ async def end_message(
 ) -> bool:
     """End the answer `message_id`, whatever state its job is in. Returns whether it was in flight.
 
-    `partial`: its words so far, where they are not written down yet. `ends`: who is told.
+    `partial`: its text so far, where that is not stored yet. `ends`: hooks to run.
     """
     await write.execute(jobs.delete().where(jobs.c.message_id == message_id))
     values: dict[str, Any] = {"state": state, "error": error, "work_end_at": now}
@@ -388,9 +388,9 @@ async def find_by_idempotency_key(
     return None if row is None else Message.of_row(row)
 
 
-def is_other_call(known: str | None, asked: str | None) -> bool:
-    """Return whether the digests `known` and `asked` are of different calls; False where one is missing."""
-    return known is not None and asked is not None and known != asked
+def is_other_call(known: str | None, given: str | None) -> bool:
+    """Return whether the digests `known` and `given` are of different calls; False where one is missing."""
+    return known is not None and given is not None and known != given
 
 
 async def _is_in_flight(connection: AsyncConnection, message_id: str | None) -> bool:

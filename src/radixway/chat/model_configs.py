@@ -101,7 +101,8 @@ class ModelConfigCatalog:
     def find_name(self, config: ServedModelConfig) -> str:
         """Return the name to request a pulled model by: the first configured one of its queue, or its own."""
         known = self._configured.values()
-        return next((each.name for each in known if each.compat_hash == config.compat_hash), config.name)
+        names = (other.name for other in known if other.compat_hash == config.compat_hash)
+        return next(names, config.name)
 
     def _pulled_configs(self) -> dict[str, ServedModelConfig]:
         """Return pulled models except those that a configured name stands for."""

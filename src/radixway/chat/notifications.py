@@ -5,31 +5,31 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 
 ALL_TOPICS = "*"
-"""The topic for who may have missed some: all may have changed."""
+"""The topic for listeners that may have missed some: anything may have changed."""
 
 
 class TopicNotifier:
     """Carries the news that something changed, within one process. `SharedNotifier` extends it to several."""
 
     def __init__(self) -> None:
-        self._told: Callable[[str], None] | None = None
+        self._on_topic: Callable[[str], None] | None = None
 
     async def notify_topic(self, topic: str) -> None:
         """Announce that something changed for `topic`: a queue's name, or `clock` for changed times."""
-        if self._told is not None:
-            self._told(topic)
+        if self._on_topic is not None:
+            self._on_topic(topic)
 
     @asynccontextmanager
-    async def running(self, told: Callable[[str], None]) -> AsyncIterator[None]:
-        """Call `told` for every topic that any process announces while this holds, this one included.
+    async def running(self, on_topic: Callable[[str], None]) -> AsyncIterator[None]:
+        """Call `on_topic` for every topic that any process announces meanwhile, this one included.
 
         `ALL_TOPICS` is announced after a time in which topics of other processes may have been missed.
         """
-        self._told = told
+        self._on_topic = on_topic
         try:
             yield
         finally:
-            self._told = None
+            self._on_topic = None
 
 
 class TopicEvents:
@@ -58,12 +58,12 @@ class TopicEvents:
 
 async def wait_for_first(events: Iterable[asyncio.Event]) -> None:
     """Wait until any of `events` is set."""
-    waiting = [asyncio.ensure_future(event.wait()) for event in events]
+    waits = [asyncio.ensure_future(event.wait()) for event in events]
     try:
-        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for each in waiting:
-            each.cancel()
+        for wait in waits:
+            wait.cancel()
 
 
 async def wait_for_event(event: asyncio.Event, seconds: float) -> bool:

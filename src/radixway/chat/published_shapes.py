@@ -82,9 +82,9 @@ def encode_token(text: str) -> bytes:
     return _encode({"event_type": "token", "text": text})
 
 
-def join_tokens(said: Iterable[bytes]) -> str:
-    """Return the text of all token events among `said`."""
-    return "".join(event.text for event in map(_read_words.decode, said) if event.event_type == "token")
+def join_tokens(events: Iterable[bytes]) -> str:
+    """Return the text of all token events among `events`."""
+    return "".join(event.text for event in map(_read_words.decode, events) if event.event_type == "token")
 
 
 def encode_pending(position: int, size: int) -> bytes:

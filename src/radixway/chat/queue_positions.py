@@ -23,7 +23,7 @@ class QueuePositions:
     """Positions, cached for a second. Belongs to one event loop."""
 
     def __init__(self, jobs: AnswerJobQueue, clock: Callable[[], float], *, fresh_s: float = 1.0) -> None:
-        """`clock`: seconds since 1970. `fresh_s`: how old what is told may be."""
+        """`clock`: seconds since 1970. `fresh_s`: maximum age of a position."""
         self._jobs = jobs
         self._clock = clock
         self._fresh_s = fresh_s
@@ -76,11 +76,11 @@ class QueueEstimate(JobPosition):
     """The place of an answer in its queue, and its estimated wait."""
 
     eta_s: float | None
-    """Until it is begun; None: none of its model was begun lately."""
+    """Until it starts; None: no answer of its model started recently."""
 
 
 class QueuePace:
-    """Estimates waits from how fast answers were begun lately, as the database has it."""
+    """Estimates waits from the rate at which answers started recently, as the database has it."""
 
     def __init__(self, database: ChatDatabase, jobs: AnswerJobQueue, clock: Callable[[], float]) -> None:
         """`clock`: seconds since 1970."""

@@ -15,10 +15,10 @@ def sanitize_text(text: str) -> str:
     return text.replace("\x00", "") if "\x00" in text else text
 
 
-def is_within_size(value: Any, most: int, deepest: int = _MAX_DEPTH) -> bool:
-    """Return whether `value` nests at most `deepest` levels and takes at most `most` bytes as JSON."""
+def is_within_size(value: Any, max_bytes: int, max_depth: int = _MAX_DEPTH) -> bool:
+    """Return whether `value` nests at most `max_depth` levels and takes at most `max_bytes` as JSON."""
     try:
-        return _is_flat(value, deepest) and len(msgspec.json.encode(value)) <= most
+        return _is_flat(value, max_depth) and len(msgspec.json.encode(value)) <= max_bytes
     except (OverflowError, TypeError, ValueError):  # no JSON
         return False
 
@@ -27,27 +27,26 @@ def sanitize_usage(usage: Any) -> dict[str, Any] | None:
     """Return the numbers of `usage`, and of objects in it; None: there are none."""
     if not isinstance(usage, dict):
         return None
-    kept = {}
-    for name, told in list(usage.items())[:32]:
-        value = (
-            {key: each for key, each in told.items() if _is_count(each)} if isinstance(told, dict) else told
-        )
+    numbers = {}
+    for name, given in list(usage.items())[:32]:
+        nested = isinstance(given, dict)
+        value = {key: count for key, count in given.items() if _is_count(count)} if nested else given
         if isinstance(name, str) and (isinstance(value, dict) or _is_count(value)):
-            kept[name] = value
-    return kept if is_within_size(kept, 4096) and kept else None
+            numbers[name] = value
+    return numbers if is_within_size(numbers, 4096) and numbers else None
 
 
-def sanitize_finish_reason(told: Any) -> str | None:
-    """Return `told` as a finish reason, or None."""
-    return sanitize_text(told)[:_MAX_REASON_CHARACTERS] if isinstance(told, str) else None
+def sanitize_finish_reason(reason: Any) -> str | None:
+    """Return `reason` as a finish reason, or None."""
+    return sanitize_text(reason)[:_MAX_REASON_CHARACTERS] if isinstance(reason, str) else None
 
 
 def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MAX_COUNT
 
 
-def _is_flat(value: Any, deepest: int) -> bool:
+def _is_flat(value: Any, max_depth: int) -> bool:
     if not isinstance(value, dict | list):
         return True
-    held = value.values() if isinstance(value, dict) else value
-    return deepest > 0 and all(_is_flat(each, deepest - 1) for each in held)
+    items = value.values() if isinstance(value, dict) else value
+    return max_depth > 0 and all(_is_flat(item, max_depth - 1) for item in items)

@@ -25,7 +25,7 @@ class ServerSecrets:
     root_token: str
 
     def derive(self, info: bytes) -> bytes:
-        """Return 32 bytes for the use `info`, by HKDF: whoever knows them cannot tell the secret."""
+        """Return 32 bytes for the use `info`, by HKDF: they do not reveal the secret."""
         derived: bytes = HKDF(SHA256(), 32, self.auth_salt.encode(), info).derive(self.auth_secret.encode())
         return derived
 
@@ -58,7 +58,7 @@ class ClaimsCipher:
 def load_or_create_secrets(path: Path) -> tuple[ServerSecrets, bool]:
     """Return the secrets in the file at `path`, and whether this process created them now.
 
-    Raises ValueError for a file that is none of ours, OSError.
+    Raises ValueError for another kind of file, OSError.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     made = ServerSecrets(*(secrets.token_urlsafe(32) for _ in range(3)))

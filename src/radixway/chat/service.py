@@ -1,4 +1,4 @@
-"""Everything that chats need, put together from the configuration."""
+"""Builds the chat service from the configuration."""
 
 import logging
 import time
@@ -62,7 +62,7 @@ class ChatService:
         screen: SafetyScreen | None = None,
     ) -> None:
         """`home`: for the database and the secrets. `pipeline`: takes chat completions; `served`: names of
-        models that it has workers for; `least_priority`: behind all others there. Raises ConfigError.
+        models that it has workers for; `least_priority`: the lowest there. Raises ConfigError.
         """
         self.config = config
         self.safety_screen = screen
@@ -93,9 +93,9 @@ class ChatService:
             first_words=config.titles != "off",
         )
         if config.histories_mb:
-            most_bytes = int(config.histories_mb * (1 << 20))
+            max_bytes = int(config.histories_mb * (1 << 20))
             self.messages.histories = ThreadCache(
-                self.database, most_bytes=most_bytes, kept_s=config.histories_kept_s
+                self.database, max_bytes=max_bytes, kept_s=config.histories_kept_s
             )
         self.accounts = UserAccounts(self.database, clock, self.webhook_service.outbox)
         self.chats = ChatStore(self.database, clock, self.webhook_service.outbox)
@@ -110,7 +110,7 @@ class ChatService:
             self.database,
             clock,
             lease_s=config.lease_s,
-            most_attempts=config.attempts,
+            max_attempts=config.attempts,
             restarts=config.after_words == "restart",
             ends=self.completion_hooks,
         )
@@ -152,7 +152,7 @@ class ChatService:
         self.models.pulled = lambda: self.sessions.models.values()
         self.sessions.on_change.append(self.update_local_queues)
         self._seen: dict[str, ServedModelConfig] = {}
-        """Queues of pull workers, present or not, so that what they leave behind is served."""
+        """Queues of all pull workers so far, so that jobs they left are served."""
 
     def _make_titler(self, pipeline: PipelineCall, priority: int) -> ChatTitler:
         titles = TitleJobs(self.database, self.clock, self.webhook_service.outbox)
@@ -242,5 +242,5 @@ def load_secrets(home: Path, config: ChatConfig) -> ServerSecrets:
     except (OSError, ValueError) as error:
         raise ConfigError(f"chat: {error}") from error
     if made:
-        log.warning("chats: secrets were made, the root token among them: %s", path)
+        log.warning("chats: created new secrets, including the root token: %s", path)
     return replace(found, **chosen)

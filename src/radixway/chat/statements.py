@@ -88,16 +88,16 @@ ends."""
 INSERT_JOB = jobs.insert()
 CLAIM = _claim_statement()
 """The first job of `queues` that may begin `now`; with the columns of its lease."""
-_IS_HELD = and_(jobs.c.attempt_id == bindparam("attempt"), jobs.c.state == LEASED)
-HELD = select(jobs.c.message_id).where(_IS_HELD).with_for_update()
-"""The message of a current `attempt`, which nobody else changes before the transaction ends."""
+_IS_CURRENT = and_(jobs.c.attempt_id == bindparam("attempt"), jobs.c.state == LEASED)
+LEASED_MESSAGE = select(jobs.c.message_id).where(_IS_CURRENT).with_for_update()
+"""The message of a current `attempt`, locked until the transaction ends."""
 FIRST_TOKEN = (
     update(messages)
-    .where(messages.c.id == HELD.scalar_subquery())
+    .where(messages.c.id == LEASED_MESSAGE.scalar_subquery())
     .values(first_token_at=func.coalesce(messages.c.first_token_at, bindparam("now")))
     .returning(messages.c.id)
 )
-DELETE_HELD = jobs.delete().where(_IS_HELD).returning(jobs.c.message_id)
+DELETE_LEASED = jobs.delete().where(_IS_CURRENT).returning(jobs.c.message_id)
 """Delete the job of a current `attempt`, whose message is locked until the transaction ends."""
 QUEUE_OF = select(jobs.c.queue).where(jobs.c.message_id == bindparam("message"))
 ALIVE_OF = (

@@ -81,14 +81,14 @@ class ResponseStore:
         self._clock = clock
 
     async def create_response(self, user_id: str, new: NewResponse, texts: MessageStore) -> StoredResponse:
-        """Write question, answer and job, and wake whoever waits for it. `texts`: with the user's limits.
+        """Write question, answer and job, and wake a worker. `texts`: with the user's limits.
 
         The same `idempotency_key` gives the same response. Raises ChatNotFoundError: the response before, or
         the conversation; IdempotencyKeyReusedError, ChatLimitExceededError, ChatTooLargeError.
         """
         try:
             made, is_new = await self._create_response(user_id, new, texts)
-        except IntegrityError:  # another call with that key was quicker
+        except IntegrityError:  # another call with that key was first
             made, is_new = await self._create_response(user_id, new, texts)
         if is_new:
             await self._answers.announce_job(new.queue)
@@ -110,23 +110,23 @@ class ResponseStore:
     ) -> tuple[dict[str, ResponseItems], dict[str, ResponseItems]]:
         """Return the items of questions and the blocks of answers among `ids`, by message."""
         async with self._database.read_connection() as read:
-            asked = await read.execute(select(question_items).where(question_items.c.message_id.in_(ids)))
-            told = await read.execute(
+            item_rows = await read.execute(select(question_items).where(question_items.c.message_id.in_(ids)))
+            output_rows = await read.execute(
                 select(responses.c.message_id, responses.c.output).where(
                     responses.c.message_id.in_(ids), responses.c.output.is_not(None)
                 )
             )
-            questions = {row.message_id: row.items for row in asked}
-            return questions, {row.message_id: row.output for row in told if row.output}
+            questions = {row.message_id: row.items for row in item_rows}
+            return questions, {row.message_id: row.output for row in output_rows if row.output}
 
     async def save_output(self, message_id: str, attempt_id: str, blocks: ResponseItems) -> None:
         """Save the `blocks` of `attempt_id`, while it is current or the answer was cancelled amid it."""
-        held = exists().where(
+        is_leased = exists().where(
             jobs.c.message_id == message_id, jobs.c.attempt_id == attempt_id, jobs.c.state == LEASED
         )
         stopped = exists().where(messages.c.id == message_id, messages.c.state == MessageState.CANCELLED)
         blank = and_(stopped, responses.c.output.is_(None))
-        await self._update_response(message_id, or_(held, blank), output=blocks)
+        await self._update_response(message_id, or_(is_leased, blank), output=blocks)
 
     async def save_failure(self, message_id: str, failure: dict[str, Any]) -> None:
         """Save why the last attempt at `message_id` failed."""
@@ -151,13 +151,14 @@ class ResponseStore:
             if known is not None:
                 return known, False
             chat, parent, tail = await self._find_place(write, user_id, new)
-            said = await texts.write_prompt(write, chat, parent, new.content)
-            await write.execute(question_items.insert().values(message_id=said.id, items=new.items))
-            question = AnswerRequest(said.id, new.queue, new.model, new.work_parameters, waits_s=new.waits_s)
+            prompt = await texts.write_prompt(write, chat, parent, new.content)
+            await write.execute(question_items.insert().values(message_id=prompt.id, items=new.items))
+            wanted = new.queue, new.model, new.work_parameters
+            question = AnswerRequest(prompt.id, *wanted, waits_s=new.waits_s)
             answer, _ = await texts.write_answer(write, user_id, chat.id, question, has_items=True)
-            asked = {"user_id": user_id, "request": new.request, "background": new.background}
+            fields = {"user_id": user_id, "request": new.request, "background": new.background}
             repeatable = {"idempotency_key": new.idempotency_key, "request_digest": new.request_digest}
-            await write.execute(responses.insert().values(message_id=answer.id, **repeatable, **asked))
+            await write.execute(responses.insert().values(message_id=answer.id, **repeatable, **fields))
             if tail is not None:
                 await set_chat_tail(write, chat.id, tail)
             is_conversation = await _is_conversation(write, chat.id)
@@ -186,7 +187,7 @@ class ResponseStore:
 async def create_hidden_chat(write: AsyncConnection, user_id: str, now: float) -> Chat:
     """Create a chat of `user_id` that lists do not show. `now`: seconds since 1970."""
     row = {"id": new_id(), "user_id": user_id, "created_at": now, "modified_at": now}
-    quiet = {"hidden": True, "titled_by": "user"}  # nobody looks for its title: no model is to make one
+    quiet = {"hidden": True, "titled_by": "user"}  # not listed, so no model makes a title
     made = await write.execute(chats.insert().values(**row, **quiet).returning(*chats.c))
     return Chat(**made.one()._mapping)
 
@@ -247,10 +248,10 @@ async def _is_conversation(connection: AsyncConnection, chat_id: str) -> bool:
 async def _last_counted(connection: AsyncConnection, message_id: str | None) -> str | None:
     """Return the last turn that counts, up from the end of the thread."""
     while message_id is not None:
-        own, asked = messages.alias(), messages.alias()
+        own, question = messages.alias(), messages.alias()
         wanted = (
-            select(own.c.role, own.c.state, asked.c.parent_id)
-            .outerjoin(asked, asked.c.id == own.c.parent_id)
+            select(own.c.role, own.c.state, question.c.parent_id)
+            .outerjoin(question, question.c.id == own.c.parent_id)
             .where(own.c.id == message_id)
         )
         found = (await connection.execute(wanted)).first()
@@ -265,12 +266,12 @@ async def _prune_unused(write: AsyncConnection, chat: Chat, answer: Message) -> 
     at: Message | None = answer
     while at is not None and not await _has_children(write, at.id) and await _is_deleted(write, at.id):
         await write.execute(delete(messages).where(messages.c.id == at.id))
-        asked = None if at.parent_id is None else await read_message(write, at.parent_id)
-        if asked is None or await _has_children(write, asked.id):
+        question = None if at.parent_id is None else await read_message(write, at.parent_id)
+        if question is None or await _has_children(write, question.id):
             at = None
         else:
-            await write.execute(delete(messages).where(messages.c.id == asked.id))
-            at = None if asked.parent_id is None else await read_message(write, asked.parent_id)
+            await write.execute(delete(messages).where(messages.c.id == question.id))
+            at = None if question.parent_id is None else await read_message(write, question.parent_id)
         if chat.active_thread_tail_message_id == answer.id:
             await set_chat_tail(write, chat.id, None if at is None else at.id)
     left = select(messages.c.id).where(messages.c.chat_id == chat.id).limit(1)
@@ -344,8 +345,8 @@ class ConversationStore:
         async with self._database.write_transaction() as write:
             chat = await find_conversation(write, user_id, chat_id, lock=True)
             tail = chat.active_thread_tail_message_id
-            said = await texts.write_prompt(write, chat, tail, content)
-            await write.execute(question_items.insert().values(message_id=said.id, items=items))
+            prompt = await texts.write_prompt(write, chat, tail, content)
+            await write.execute(question_items.insert().values(message_id=prompt.id, items=items))
 
     async def replace_items(self, message_id: str, items: ResponseItems) -> None:
         """Replace the items of `message_id` by `items`."""

@@ -2,7 +2,7 @@
 
 The database says with each request what is still valid: a trigger raises a message's version with every
 change, by any process. Of a cached chat only ids and versions are read, and the messages that are new or have
-changed; so nothing stale is returned and no process need be told of changes.
+changed; so nothing stale is returned, without notifications of changes.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ def find_newest_tail(messages: Sequence[Message], below: str) -> str:
 def find_siblings(messages: Sequence[Message]) -> dict[str, list[str]]:
     """Return for each message the ids of its siblings, its own included, in the order of creation."""
     return {
-        message.id: [each.id for each in family]
+        message.id: [sibling.id for sibling in family]
         for family in _children_by_parent(messages).values()
         for message in family
     }
@@ -52,7 +52,7 @@ def find_siblings(messages: Sequence[Message]) -> dict[str, list[str]]:
 
 def _children_by_parent(messages: Sequence[Message]) -> dict[str | None, list[Message]]:
     found: dict[str | None, list[Message]] = {}
-    for message in sorted(messages, key=lambda each: each.id):
+    for message in sorted(messages, key=lambda message: message.id):
         found.setdefault(message.parent_id, []).append(message)
     return found
 
@@ -84,15 +84,15 @@ class ThreadCache:
         self,
         database: ChatDatabase,
         *,
-        most_bytes: int,
+        max_bytes: int,
         kept_s: float = 1800.0,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        """`kept_s`: after a chat was asked for last. `clock`: seconds that only go up."""
+        """`kept_s`: after a chat was last requested. `clock`: seconds that only go up."""
         self.outcomes: dict[str, int] = {}
         """Lookups: `hit`, `miss`, or `short`, of threads that are not cached."""
         self._database = database
-        self._most_bytes = most_bytes
+        self._max_bytes = max_bytes
         self._kept_s = kept_s
         self._clock = clock
         self._chats: OrderedDict[str, _CachedChat] = OrderedDict()
@@ -126,7 +126,7 @@ class ThreadCache:
         """Recount. Raises AssertionError."""
         for chat in self._chats.values():
             assert chat.size_bytes == sum(map(_size_bytes, chat.known.values()))
-        assert self._size_bytes == sum(chat.size_bytes for chat in self._chats.values()) <= self._most_bytes
+        assert self._size_bytes == sum(chat.size_bytes for chat in self._chats.values()) <= self._max_bytes
         used = [chat.used_at for chat in self._chats.values()]
         assert used == sorted(used)
 
@@ -134,16 +134,16 @@ class ThreadCache:
         self, read: AsyncConnection, chat: _CachedChat, chat_id: str, message_id: str
     ) -> list[Message]:
         """Read a thread from cache and database; `read` is one transaction."""
-        told = {row.id: row for row in await read.execute(_VERSIONS, {"chat": chat_id})}
-        ids = _path_to_message(told, message_id)
+        versions = {row.id: row for row in await read.execute(_VERSIONS, {"chat": chat_id})}
+        ids = _path_to_message(versions, message_id)
         known = dict(chat.known)  # another question may change it meanwhile
-        missing = [each for each in ids if each not in known or known[each].version != told[each].version]
+        missing = [key for key in ids if key not in known or known[key].version != versions[key].version]
         self._count_outcome("hit" if len(missing) < len(ids) else "miss")
         if len(missing) > _MAX_CHANGED_MESSAGES:
             return await read_thread(read, message_id)
         fresh = await read.execute(_SOME, {"ids": missing}) if missing else ()
         known |= {row.id: Message.of_row(row) for row in fresh}
-        return [known[each] for each in ids] if all(each in known for each in ids) else []
+        return [known[key] for key in ids] if all(key in known for key in ids) else []
 
     def _count_outcome(self, outcome: str) -> None:
         self.outcomes[outcome] = self.outcomes.get(outcome, 0) + 1
@@ -151,11 +151,12 @@ class ThreadCache:
     def _store_thread(self, chat_id: str, thread: list[Message]) -> None:
         self.drop_chats([chat_id])
         size_bytes = sum(map(_size_bytes, thread))
-        if size_bytes > self._most_bytes:
+        if size_bytes > self._max_bytes:
             return
-        self._chats[chat_id] = _CachedChat(self._clock(), size_bytes, {each.id: each for each in thread})
+        by_id = {message.id: message for message in thread}
+        self._chats[chat_id] = _CachedChat(self._clock(), size_bytes, by_id)
         self._size_bytes += size_bytes
-        while self._size_bytes > self._most_bytes:
+        while self._size_bytes > self._max_bytes:
             self.drop_chats([next(iter(self._chats))])
         if self._sweeping is None:
             self._sweeping = asyncio.get_running_loop().call_later(self._kept_s, self._sweep)
@@ -177,11 +178,11 @@ async def read_thread(read: AsyncConnection, message_id: str) -> list[Message]:
     return [Message.of_row(row) for row in await read.execute(statements.THREAD, {"message": message_id})]
 
 
-def _path_to_message(told: dict[str, Row[Any, Any, Any]], message_id: str | None) -> list[str]:
+def _path_to_message(rows: dict[str, Row[Any, Any, Any]], message_id: str | None) -> list[str]:
     ids: list[str] = []
-    while message_id is not None and message_id in told:
+    while message_id is not None and message_id in rows:
         ids.append(message_id)
-        message_id = told[message_id].parent_id
+        message_id = rows[message_id].parent_id
     return ids[::-1]
 
 

@@ -102,7 +102,7 @@ class TitleJobs:
         Returns whether it was named.
         """
         values = {"titled_by": "first_words"} if title is None else {"title": title, "titled_by": "model"}
-        still = select(title_jobs.c.chat_id).where(*_is_held(job)).exists()
+        still = select(title_jobs.c.chat_id).where(*_is_current(job)).exists()
         async with self._database.write_transaction() as write:
             named = (
                 update(chats)
@@ -111,18 +111,18 @@ class TitleJobs:
                 .returning(chats.c.user_id)
             )
             user_id: str | None = (await write.execute(named)).scalar_one_or_none()
-            await write.execute(delete(title_jobs).where(*_is_held(job)))
+            await write.execute(delete(title_jobs).where(*_is_current(job)))
             if user_id is None or title is None:
                 return False
             await self._outbox.put(write, user_id, WebhookEvent("chat.titled", job.chat_id))
             return True
 
     async def requeue_title(self, job: TitleJob, after_s: float, *, counts: bool = True) -> None:
-        """Give `job` back for `after_s` seconds. `counts`: as an attempt."""
+        """Make `job` due again in `after_s` seconds. `counts`: as an attempt."""
         values: dict[str, Any] = {"available_at": self._clock() + after_s}
         if not counts:
             values["attempts"] = job.attempts - 1
-        await self._database.execute(update(title_jobs).where(*_is_held(job)).values(**values))
+        await self._database.execute(update(title_jobs).where(*_is_current(job)).values(**values))
 
     async def next_due(self) -> float | None:
         """Return when the first job is due; None: there is none."""
@@ -131,7 +131,7 @@ class TitleJobs:
         return due[0]
 
 
-def _is_held(job: TitleJob) -> tuple[ColumnElement[bool], ...]:
+def _is_current(job: TitleJob) -> tuple[ColumnElement[bool], ...]:
     return title_jobs.c.chat_id == job.chat_id, title_jobs.c.attempt_id == job.attempt_id
 
 
@@ -139,10 +139,10 @@ MAX_TITLE_CHARACTERS = 80
 _TITLE_PADDING = " \t#*_`\"'“”„‘’«»「」《》"
 
 
-def clean_title(said: str, chat: str) -> str | None:
-    """Return a model's output as a title; None: it has none, or not in a script of the `chat`."""
-    said = re.sub(r"<think>.*?(</think>|\Z)", " ", said, flags=re.DOTALL)
-    lines = ("".join(_drop_control_characters(line)).strip(_TITLE_PADDING) for line in said.splitlines())
+def clean_title(output: str, chat: str) -> str | None:
+    """Return a model's `output` as a title; None: it has none, or not in a script of the `chat`."""
+    output = re.sub(r"<think>.*?(</think>|\Z)", " ", output, flags=re.DOTALL)
+    lines = ("".join(_drop_control_characters(line)).strip(_TITLE_PADDING) for line in output.splitlines())
     line = next((line for line in lines if line), "")
     line = re.sub(r"^(title|titel|titre|título|标题|題名)\s*[:：]\s*", "", line, flags=re.IGNORECASE)
     line = " ".join(line.strip(_TITLE_PADDING).split())
@@ -158,15 +158,15 @@ def clean_title(said: str, chat: str) -> str | None:
 
 def _drop_control_characters(line: str) -> Iterable[str]:
     return (
-        " " if each.isspace() else each
-        for each in line
-        if each.isspace() or unicodedata.category(each)[0] != "C"
+        " " if character.isspace() else character
+        for character in line
+        if character.isspace() or unicodedata.category(character)[0] != "C"
     )
 
 
 def _count_scripts(text: str) -> Counter[str]:
     """Count letters by the first word of their names: LATIN, CYRILLIC, CJK …"""
-    return Counter(unicodedata.name(each, "?").split()[0] for each in text if each.isalpha())
+    return Counter(unicodedata.name(letter, "?").split()[0] for letter in text if letter.isalpha())
 
 
 _MAX_CONTEXT_CHARACTERS = 1000
@@ -175,7 +175,7 @@ _PROMPT = (
     " Answer with the title and nothing else."
 )
 _ATTEMPTS, _AGAIN_S = 3, 30.0
-_BEHIND_S = 2.0
+_BUSY_RETRY_S = 2.0
 """Pause of titles while answers wait."""
 _POLL_INTERVAL_S = 30.0
 _MAX_TITLE_TOKENS = 64
@@ -231,7 +231,7 @@ class ChatTitler:
 
     async def _make_title(self, job: TitleJob) -> None:
         if await self._jobs.ready_queues():
-            await self._titles.requeue_title(job, _BEHIND_S, counts=False)
+            await self._titles.requeue_title(job, _BUSY_RETRY_S, counts=False)
             return
         thread = await self._messages.load_thread(job.message_id)
         model = self._model or (thread[-1].model if thread else None)
@@ -239,7 +239,7 @@ class ChatTitler:
             await self._titles.save_title(job, None)
             return
         try:
-            said = await self._ask_model(job, model, thread)
+            output = await self._ask_model(job, model, thread)
         except (GatewayError, NoTitleError) as error:
             log.info("no title: %s", type(error).__name__)
             if job.attempts < _ATTEMPTS:
@@ -247,12 +247,12 @@ class ChatTitler:
             else:
                 await self._titles.save_title(job, None)
             return
-        await self._titles.save_title(job, clean_title(said, " ".join(_title_context(thread))))
+        await self._titles.save_title(job, clean_title(output, " ".join(_title_context(thread))))
 
     async def _ask_model(self, job: TitleJob, model: str, thread: list[Message]) -> str:
         """Return the model's title. Raises GatewayError, NoTitleError."""
-        asked, answered = _title_context(thread)
-        content = f"{_PROMPT}\n\nUser: {asked}\n\nAssistant: {answered}"
+        question, answered = _title_context(thread)
+        content = f"{_PROMPT}\n\nUser: {question}\n\nAssistant: {answered}"
         body = {
             "model": model,
             "messages": [{"role": "user", "content": content}],
@@ -264,18 +264,18 @@ class ChatTitler:
         )
         try:
             reply = await self._pipeline(request)
-            whole = await read_whole_body(reply)
+            body_bytes = await read_whole_body(reply)
         finally:
             for chunks in request.open_streams:
                 await chunks.aclose()
         if reply.status != 200:
             raise NoTitleError(f"answered {reply.status}")
         try:
-            return str(msgspec.json.decode(whole)["choices"][0]["message"]["content"] or "")
+            return str(msgspec.json.decode(body_bytes)["choices"][0]["message"]["content"] or "")
         except (msgspec.DecodeError, KeyError, IndexError, TypeError) as error:
             raise NoTitleError("the answer cannot be read") from error
 
 
 def _title_context(thread: list[Message]) -> tuple[str, str]:
-    first = next((each.content for each in thread if each.role is Role.PROMPTER), None) or ""
+    first = next((message.content for message in thread if message.role is Role.PROMPTER), None) or ""
     return first[:_MAX_CONTEXT_CHARACTERS], (thread[-1].content or "")[:_MAX_CONTEXT_CHARACTERS]

@@ -1,13 +1,13 @@
-"""Token logs: what an answer has said so far, for any number of listeners, from any position.
+"""Token logs: the events of an answer so far, for any number of listeners, from any position.
 
-Positions are the `id:` of server-sent events, and never mean two things, whichever process says what:
+Positions are the `id:` of server-sent events, and are unique over all processes and attempts:
 
     (0 … 10⁹)      the first attempt at the answer, from 1
-    [10⁹ … 2·10⁹)  the second one; 10⁹ itself: what was said before is void
+    [10⁹ … 2·10⁹)  the second one; 10⁹ itself: earlier text is void
     …
-    10¹⁵           the end of an answer that no attempt brought to its end
+    10¹⁵           the end of an answer that no attempt ended
 
-So every process can tell what a listener who comes back has heard, and what of it is void.
+So every process knows what a returning listener has received, and what of it is void.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ async def without_restarts(
 ) -> AsyncIterator[TokenLogEntry]:
     """Yield `entries` for listeners that cannot handle a restart: after one they get only the end.
 
-    `restart`: the event that says so. What they heard before it is void, and nothing can take it back.
+    `restart`: the event that says so. What they received before it is void.
     """
     last: TokenLogEntry | None = None
     void = False
@@ -112,7 +112,7 @@ class TokenLog:
     """True where this process also receives what other processes append."""
 
     def __init__(self, *, kept_s: float = 60.0) -> None:
-        """`kept_s`: how long a log can be heard after its end."""
+        """`kept_s`: how long a log can be followed after its end."""
         self.kept_s = kept_s
         self._logs: dict[str, AnswerLog] = {}
 
@@ -124,7 +124,7 @@ class TokenLog:
         self._open_log(message_id).add_events(attempt_base(attempt), events)
 
     async def restart_attempt(self, message_id: str, attempt: int) -> None:
-        """Void what `attempt` and those before it said; listeners that received any of it are told."""
+        """Void the text of `attempt` and those before; listeners that received any of it are notified."""
         self._open_log(message_id).restart_at(attempt_base(attempt + 1))
 
     async def end_log(self, message_id: str, event: bytes, attempt: int | None = None) -> None:
@@ -142,7 +142,7 @@ class TokenLog:
     def leave_log(self, message_id: str) -> None:
         """Stop writing this log here: another process may write what comes next."""
 
-    def publish_whole(self, message_id: str, words: Sequence[bytes], event: bytes) -> None:
+    def publish_stored(self, message_id: str, words: Sequence[bytes], event: bytes) -> None:
         """End the log of an answer that ended in another process, with all that is known of it here.
 
         `words`: its token events, for listeners that have received none; the others get `event` alone.
@@ -214,7 +214,7 @@ class TokenLog:
         yield
 
     def _on_listener(self, message_id: str, log: AnswerLog) -> None:
-        """Called when somebody begins to follow `message_id`."""
+        """Called when a listener begins to follow `message_id`."""
 
     def _on_no_listeners(self, message_id: str, log: AnswerLog) -> None:
         if log.end is None and not log.events and not log.base:

@@ -21,7 +21,7 @@ TokenType = Literal["access", "refresh"]
 
 
 class InvalidTokenError(Exception):
-    """A token that does not count; the text is the published one."""
+    """An invalid token; the text is the published one."""
 
     status = 401
 
@@ -62,14 +62,14 @@ class TokenIssuer:
         """Return a new pair for the refresh token `token`, which stops working. Raises InvalidTokenError."""
         user_id = self._decrypt_token(token, "refresh")
         async with self._database.write_transaction() as write:
-            held = refresh_tokens.c.token_hash == hash_secret(token)
-            found = (await write.execute(select(refresh_tokens).where(held).with_for_update())).first()
+            is_this = refresh_tokens.c.token_hash == hash_secret(token)
+            found = (await write.execute(select(refresh_tokens).where(is_this).with_for_update())).first()
             if found is None or found.revoked:
                 raise InvalidTokenError("Invalid token")
             change = update(refresh_tokens)
             if found.used_at is None:
                 # In one transaction: a thief who comes a moment later finds the new one to revoke, too.
-                await write.execute(change.where(held).values(used_at=self._clock()))
+                await write.execute(change.where(is_this).values(used_at=self._clock()))
                 return await self._issue_pair(write, user_id, found.family)
             family = refresh_tokens.c.family == found.family
             await write.execute(change.where(family).values(revoked=True))

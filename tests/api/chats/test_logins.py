@@ -79,7 +79,7 @@ async def test_what_is_not_configured_is_told_in_words(gateway: RunningGateway) 
         ({}, 422, "code"),
         ({"code": "x"}, 422, "state"),
         ({"state": "x"}, 422, "code"),
-        ({"code": "x", "state": "x"}, 400, "did not begin here"),
+        ({"code": "x", "state": "x"}, 400, "was not started here"),
         ({"error": "access_denied"}, 400, "access_denied"),
         ({"code": "x" * 5000, "state": "x"}, 422, "code"),
     ],
@@ -98,7 +98,7 @@ async def test_a_provider_that_is_down_is_told_with_when_to_come_again(
     provider.down = True
     async with gateway.client.get(f"{gateway.url}/auth/login/google") as response:
         assert response.status == 503 and "Retry-After" in response.headers
-        assert "cannot be asked now" in (await response.json())["detail"]
+        assert "is unavailable" in (await response.json())["detail"]
 
 
 async def test_no_code_token_or_key_is_written_down(

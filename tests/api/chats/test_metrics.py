@@ -147,7 +147,7 @@ async def test_gpus_of_workers_are_told_as_they_tell_of_them(
 
 def test_names_that_workers_make_up_do_not_grow_without_bound() -> None:
     metrics = MetricsRegistry()
-    counted = AnswerMetrics(metrics, most_models=2)
+    counted = AnswerMetrics(metrics, max_models=2)
     counted.active_workers = lambda: [("a", 1.0), ("b", 2.0), ("c", 3.0), ("d", 4.0)]
     families = text_string_to_metric_families(metrics.render_text().decode())
     workers = next(family for family in families if family.name == "inference_active_workers")

@@ -369,7 +369,7 @@ async def test_what_a_worker_left_for_is_alone_with_the_next_till_its_first_word
 
 async def _attempt(gateway: RunningGateway, answer: dict[str, Any], number: int) -> None:
     """Wait until it is somebody's for that time."""
-    held = _room(gateway).answers._held
+    held = _room(gateway).answers._attempts
     async with asyncio.timeout(10):
         while number not in [e.job.attempts for e in held.values() if e.job.message_id == answer["id"]]:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
@@ -420,7 +420,7 @@ async def test_a_stopped_answer_is_told_only_to_workers_that_know_the_word(eve: 
 
 
 async def _in_progress(room: ChatService) -> list[str]:
-    return [held.job.message_id for held in room.answers._held.values()]
+    return [held.job.message_id for held in room.answers._attempts.values()]
 
 
 async def test_a_silent_worker_is_pinged_and_its_metrics_are_told(

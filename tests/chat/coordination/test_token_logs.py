@@ -121,7 +121,7 @@ async def test_a_process_that_knows_nothing_of_what_was_said_tells_it_from_posit
 
 async def test_what_ended_elsewhere_is_told_whole_to_those_who_heard_nothing(message: str) -> None:
     log = TokenLog()
-    log.publish_whole(message, [b"all of it"], b"end")
+    log.publish_stored(message, [b"all of it"], b"end")
     assert await heard(log, message) == [(1, b"all of it"), (LAST, b"end")]
     assert await heard(log, message, after=17) == [(LAST, b"end")]
 

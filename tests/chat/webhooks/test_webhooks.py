@@ -72,7 +72,9 @@ class Mail:
         self.house, self.database, clock = house, house.database, house.clock
         allowed = AddressAllowlist(["127.0.0.0/8"])
         self.outbox = WebhookOutbox(self.database, clock, fixed)
-        self.hooks = WebhookStore(self.database, clock, SECRETS, self.outbox, allowed, most=3, http=True)
+        self.hooks = WebhookStore(
+            self.database, clock, SECRETS, self.outbox, allowed, max_per_user=3, http=True
+        )
         self.chats = ChatStore(self.database, clock, self.outbox)
         house.messages._ends.hooks = [self.outbox.answer_ended]
         house.jobs = AnswerJobQueue(self.database, clock, ends=house.messages._ends)

@@ -1,6 +1,6 @@
-"""Coordination of several processes on one database: news of changes, and the tokens of answers.
+"""Coordination of several processes on one database: notifications, and the tokens of answers.
 
-Nothing here is the truth: all of it may be lost, and is made again from the database.
+All of it may be lost, and is restored from the database.
 """
 
 from radixway.chat.coordination.backends import make_coordination

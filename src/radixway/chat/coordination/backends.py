@@ -20,14 +20,14 @@ def make_coordination(
     if redis is not None:
         from radixway.chat.coordination.valkey import ValkeyTokenLog, ValkeyTopicTransport
 
-        kept = ReconnectingTasks("valkey")
-        tokens = ValkeyTokenLog(redis, process, kept, kept_s=kept_s)
-        return tokens, SharedNotifier(ValkeyTopicTransport(redis, process), kept), kept
-    carrier = _database_transport(database, process)
-    if carrier is None:
+        reconnecting = ReconnectingTasks("valkey")
+        tokens = ValkeyTokenLog(redis, process, reconnecting, kept_s=kept_s)
+        return tokens, SharedNotifier(ValkeyTopicTransport(redis, process), reconnecting), reconnecting
+    transport = _database_transport(database, process)
+    if transport is None:
         return TokenLog(kept_s=kept_s), TopicNotifier(), None
-    kept = ReconnectingTasks("files" if database.is_sqlite else "postgresql")
-    return TokenLog(kept_s=kept_s), SharedNotifier(carrier, kept), kept
+    reconnecting = ReconnectingTasks("files" if database.is_sqlite else "postgresql")
+    return TokenLog(kept_s=kept_s), SharedNotifier(transport, reconnecting), reconnecting
 
 
 def _database_transport(database: ChatDatabase, process: str) -> TopicTransport | None:

@@ -20,7 +20,7 @@ _MAX_FILE_BYTES = 1 << 16
 """A longer file is truncated."""
 _YOUNG_S = 10.0
 _PAUSE_MS = 5
-"""Changes within this time are told together."""
+"""Changes within this time are reported together."""
 
 
 class FileTopicTransport:
@@ -44,8 +44,8 @@ class FileTopicTransport:
         if self._read:
             _append_topics(file, topics)
 
-    async def receive_topics(self, heard: Callable[[str], None], ready: Callable[[], None]) -> None:
-        """Call `ready` once connected, then `heard` for each topic, until the connection breaks."""
+    async def receive_topics(self, on_topic: Callable[[str], None], ready: Callable[[], None]) -> None:
+        """Call `ready` once connected, then `on_topic` for each topic, until the connection breaks."""
         file = self._open_own_file()
         self._remove_stale_files()
         watching = awatch(
@@ -62,10 +62,10 @@ class FileTopicTransport:
             ready()
             while await change is not None:
                 if self._find_peers():
-                    _append_topics(file, [ALL_TOPICS])  # they may have come after what was told to nobody
+                    _append_topics(file, [ALL_TOPICS])  # they may have missed earlier topics
                 for path in tuple(self._read):
                     for topic in self._read_new_lines(path):
-                        heard(topic)
+                        on_topic(topic)
                 change = asyncio.ensure_future(anext(watching, None))
         finally:
             change.cancel()
@@ -89,10 +89,10 @@ class FileTopicTransport:
 
     def _find_peers(self) -> bool:
         """Note the files of new processes. Returns whether there are any."""
-        come = [path for path in self._folder.iterdir() if path != self._path and path not in self._read]
-        for path in come:
+        new_paths = [path for path in self._folder.iterdir() if path != self._path and path not in self._read]
+        for path in new_paths:
             self._read[path] = 0
-        return bool(come)
+        return bool(new_paths)
 
     def _read_new_lines(self, path: Path) -> list[str]:
         try:
@@ -103,9 +103,9 @@ class FileTopicTransport:
         except FileNotFoundError:
             del self._read[path]
             return []
-        whole = added[: added.rfind(b"\n") + 1]
-        self._read[path] = begin + len(whole)
-        return whole.decode().splitlines()
+        complete = added[: added.rfind(b"\n") + 1]
+        self._read[path] = begin + len(complete)
+        return complete.decode().splitlines()
 
     def _remove_stale_files(self) -> None:
         """Remove files that no process has locked, except those that may be in the making."""

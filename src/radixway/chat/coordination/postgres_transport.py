@@ -16,7 +16,7 @@ _CONNECT_S = 5.0
 _ANSWER_S = 5.0
 _ALIVE_S = 15.0
 """Interval between keepalives of an idle connection."""
-_TELL = f"SELECT pg_notify('{_CHANNEL}', told) FROM unnest($1::text[]) AS told"
+_NOTIFY = f"SELECT pg_notify('{_CHANNEL}', topic) FROM unnest($1::text[]) AS topic"
 
 
 class PostgresTopicTransport:
@@ -33,31 +33,31 @@ class PostgresTopicTransport:
         """`process`: a name of this one alone."""
         self._dsn = url.set(drivername="postgresql").render_as_string(hide_password=False)
         self._process = process
-        self._telling: asyncpg.Connection[Any] | None = None
+        self._publisher: asyncpg.Connection[Any] | None = None
 
     async def publish_topics(self, topics: Collection[str]) -> None:
         """Send `topics` to every other process."""
         try:
-            if self._telling is None:
-                self._telling = await self._connect()
-            await self._telling.execute(_TELL, [f"{self._process}\n{topic}" for topic in topics])
+            if self._publisher is None:
+                self._publisher = await self._connect()
+            await self._publisher.execute(_NOTIFY, [f"{self._process}\n{topic}" for topic in topics])
         except self.errors:
             await self.aclose()
             raise
 
-    async def receive_topics(self, heard: Callable[[str], None], ready: Callable[[], None]) -> None:
-        """Call `ready` once connected, then `heard` for each topic, until the connection breaks."""
+    async def receive_topics(self, on_topic: Callable[[str], None], ready: Callable[[], None]) -> None:
+        """Call `ready` once connected, then `on_topic` for each topic, until the connection breaks."""
         connection = await self._connect()
         gone = asyncio.Event()
 
-        def told(_connection: object, _pid: int, _channel: str, payload: object) -> None:
+        def on_notification(_connection: object, _pid: int, _channel: str, payload: object) -> None:
             process, _, topic = str(payload).partition("\n")
             if process != self._process:
-                heard(topic)
+                on_topic(topic)
 
         try:
             connection.add_termination_listener(lambda _: gone.set())
-            await connection.add_listener(_CHANNEL, told)
+            await connection.add_listener(_CHANNEL, on_notification)
             ready()
             while not gone.is_set():
                 if not await wait_for_event(gone, _ALIVE_S):
@@ -68,7 +68,7 @@ class PostgresTopicTransport:
 
     async def aclose(self) -> None:
         """Close the connection; nothing is sent or received any more."""
-        connection, self._telling = self._telling, None
+        connection, self._publisher = self._publisher, None
         if connection is not None:
             connection.terminate()
 

@@ -12,7 +12,7 @@ from radixway.core.net.task_cancellation import cancel_tasks
 log = logging.getLogger(__name__)
 
 _PAUSES_S = (0.05, 1.0)
-"""First and longest pause before a server that is away is tried again; it doubles."""
+"""First and longest pause before an unavailable server is tried again; it doubles."""
 
 
 class ReconnectingTasks:
@@ -33,7 +33,7 @@ class ReconnectingTasks:
     def mark_working(self, what: str) -> None:
         """Clear the problem of the work named `what`, which has reached its server."""
         if self._problems.pop(what, None) is not None and not self._problems:
-            log.info("chats: %s is back", self.name)
+            log.info("chats: %s is available again", self.name)
 
     async def run_reconnecting(
         self,
@@ -67,14 +67,14 @@ class TopicTransport(Protocol):
     """Carries topics to other processes."""
 
     errors: tuple[type[Exception], ...]
-    """Raised by `carry` and `hear` when the way is broken."""
+    """Raised by `publish_topics` and `receive_topics` when the connection breaks."""
 
     async def publish_topics(self, topics: Collection[str]) -> None:
         """Send `topics` to every other process that listens."""
         ...
 
-    async def receive_topics(self, heard: Callable[[str], None], ready: Callable[[], None]) -> None:
-        """Call `ready` once connected, then `heard` for each topic, until the connection breaks."""
+    async def receive_topics(self, on_topic: Callable[[str], None], ready: Callable[[], None]) -> None:
+        """Call `ready` once connected, then `on_topic` for each topic, until the connection breaks."""
         ...
 
     async def aclose(self) -> None:
@@ -85,63 +85,63 @@ class TopicTransport(Protocol):
 class SharedNotifier(TopicNotifier):
     """Carries topics to other processes by a `TopicTransport`; those of one moment travel together."""
 
-    def __init__(self, carrier: TopicTransport, kept: ReconnectingTasks) -> None:
+    def __init__(self, transport: TopicTransport, reconnecting: ReconnectingTasks) -> None:
         super().__init__()
-        self._carrier = carrier
-        self._kept = kept
+        self._transport = transport
+        self._reconnecting = reconnecting
         self._unsent: dict[str, None] = {}
-        self._some = asyncio.Event()
+        self._has_unsent = asyncio.Event()
 
     async def notify_topic(self, topic: str) -> None:
         """Announce `topic` here at once, and to the other processes without waiting for them."""
         await super().notify_topic(topic)
         self._unsent[topic] = None
-        self._some.set()
+        self._has_unsent.set()
 
     @asynccontextmanager
-    async def running(self, told: Callable[[str], None]) -> AsyncIterator[None]:
-        """Call `told` for every topic; with `ALL_TOPICS` at each attempt to reconnect a broken transport."""
-        self._told = told
+    async def running(self, on_topic: Callable[[str], None]) -> AsyncIterator[None]:
+        """Call `on_topic` for every topic, and with `ALL_TOPICS` after each reconnection or failure."""
+        self._on_topic = on_topic
 
-        async def hear() -> None:
-            await self._carrier.receive_topics(told, ready)
+        async def receive() -> None:
+            await self._transport.receive_topics(on_topic, ready)
 
         def ready() -> None:
-            self._kept.mark_working("hearing")
+            self._reconnecting.mark_working("hearing")
             missed()
 
         def missed() -> None:
-            told(ALL_TOPICS)
+            on_topic(ALL_TOPICS)
 
-        errors = self._carrier.errors
+        errors = self._transport.errors
         tasks = [
-            asyncio.create_task(self._kept.run_reconnecting("hearing", hear, errors, missed)),
-            asyncio.create_task(self._kept.run_reconnecting("telling", self._publish_loop, errors)),
+            asyncio.create_task(self._reconnecting.run_reconnecting("hearing", receive, errors, missed)),
+            asyncio.create_task(self._reconnecting.run_reconnecting("telling", self._publish_loop, errors)),
         ]
         try:
             yield
         finally:
-            self._told = None
+            self._on_topic = None
             with suppress(TimeoutError, *errors):
                 async with asyncio.timeout(_FLUSH_S):
                     await self._publish_pending()
             await cancel_tasks(tasks)
-            await self._carrier.aclose()
+            await self._transport.aclose()
 
     async def _publish_loop(self) -> None:
         while True:
-            await self._some.wait()
-            self._some.clear()
+            await self._has_unsent.wait()
+            self._has_unsent.clear()
             await self._publish_pending()
-            self._kept.mark_working("telling")
+            self._reconnecting.mark_working("telling")
 
     async def _publish_pending(self) -> None:
         topics, self._unsent = self._unsent, {}
         if not topics:
             return
         try:
-            await self._carrier.publish_topics(topics)
+            await self._transport.publish_topics(topics)
         except BaseException:
             self._unsent = topics | self._unsent
-            self._some.set()
+            self._has_unsent.set()
             raise

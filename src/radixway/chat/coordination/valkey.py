@@ -1,15 +1,15 @@
 """Topics over Valkey's publish and subscribe, and token logs over one stream for each answer.
 
-What is said in this process stands in its memory, and is heard from there; the stream is a copy for listeners
-in other processes, written some milliseconds later. An entry of the stream holds some events, and its id is
+Text of this process is served from its memory; the stream is a copy for listeners in other processes,
+written some milliseconds later. An entry of the stream holds some events, and its id is
 `position-0` of the last of them:
 
     17-0            {b: 16 events}     positions 2 … 17
     18-0            {e: the end}
-    1000000000-0    {r: ""}            what was said before is void
+    1000000000-0    {r: ""}            earlier text is void
 
-The server refuses ids that do not grow. So what was sent twice stands there once, and an attempt that was
-taken over, or ended, can add nothing to a stream that has gone on without it.
+The server refuses ids that do not grow. So an entry sent twice is stored once, and an attempt that was taken
+over, or has ended, can add nothing to a stream that went on without it.
 """
 
 import asyncio
@@ -44,8 +44,8 @@ class ValkeyTopicTransport:
         """Send `topics` to every other process."""
         await self._redis.publish(CHANNEL, b"\n".join([self._process, *(topic.encode() for topic in topics)]))
 
-    async def receive_topics(self, heard: Callable[[str], None], ready: Callable[[], None]) -> None:
-        """Call `ready` once connected, then `heard` for each topic, until the connection breaks."""
+    async def receive_topics(self, on_topic: Callable[[str], None], ready: Callable[[], None]) -> None:
+        """Call `ready` once connected, then `on_topic` for each topic, until the connection breaks."""
         async with connect_valkey(self._url, answer_s=None) as redis, redis.pubsub() as pubsub:
             await pubsub.subscribe(CHANNEL)
             while True:
@@ -57,7 +57,7 @@ class ValkeyTopicTransport:
                 elif message["type"] == "message":
                     process, *topics = message["data"].split(b"\n")
                     for topic in topics if process != self._process else ():
-                        heard(topic.decode())
+                        on_topic(topic.decode())
 
     async def aclose(self) -> None:
         """Close the connection; nothing is sent or received any more."""
@@ -82,21 +82,21 @@ class _StreamCopy:
     exists: bool = False
     ended: bool = False
     left: bool = False
-    """Another process writes it from now on; what was said here is still to be sent."""
+    """Another process writes it from now on; text of this process is still to be sent."""
     renewed_at: float = 0.0
 
 
 class ValkeyTokenLog(TokenLog):
-    """A `TokenLog` for several processes, which works on for this one while the server is away."""
+    """A `TokenLog` for several processes; during an outage it still works within this one."""
 
     is_shared = True
 
-    def __init__(self, url: str, process: str, kept: ReconnectingTasks, *, kept_s: float = 60.0) -> None:
+    def __init__(self, url: str, process: str, tasks: ReconnectingTasks, *, kept_s: float = 60.0) -> None:
         """`process`: a name of this one alone. Raises ValueError: the URL."""
         super().__init__(kept_s=kept_s)
         self._redis = connect_valkey(url)
         self._reading = connect_valkey(url, answer_s=_READ_S + 5)
-        self._kept = kept
+        self._reconnecting = tasks
         self._control = f"radixway:listening:{process}".encode()
         self._own: dict[str, _StreamCopy] = {}
         self._unsent: set[str] = set()
@@ -105,13 +105,13 @@ class ValkeyTokenLog(TokenLog):
         self._followed: dict[str, int] = {}
         """Answers read from streams, with the position read so far."""
         self._more_followed = False
-        self._some = asyncio.Event()
+        self._has_unsent = asyncio.Event()
         self._unsure = True
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Write to and read from the server until the context ends, reconnecting when it goes away."""
-        run = self._kept.run_reconnecting
+        """Write to and read from the server until the context ends, reconnecting after outages."""
+        run = self._reconnecting.run_reconnecting
         tasks = [
             asyncio.create_task(run("writing tokens", self._write_loop, ERRORS, self._mark_unsure)),
             asyncio.create_task(run("reading tokens", self._read_loop, ERRORS, self._mark_unsure)),
@@ -134,21 +134,21 @@ class ValkeyTokenLog(TokenLog):
         self._schedule_write(message_id)
 
     async def restart_attempt(self, message_id: str, attempt: int) -> None:
-        """Void what `attempt` said, here and in the stream."""
+        """Void the text of `attempt`, here and in the stream."""
         if message_id in self._logs:
             self._logs[message_id].restart_at(attempt_base(attempt + 1))
         self._add_mark(message_id, attempt_base(attempt + 1), "r", b"")
 
     async def end_log(self, message_id: str, event: bytes, attempt: int | None = None) -> None:
-        """End the log with `event`, here and in the stream; `attempt` None: no attempt said it."""
+        """End the log with `event`, here and in the stream; `attempt` None: of no attempt."""
         if attempt is not None:
             self._own_stream(message_id, attempt)
             await super().end_log(message_id, event, attempt)
             self._schedule_write(message_id)
             return
         self._add_mark(message_id, LAST, "e", event)
-        if message_id not in self._followed or self._kept.problem is not None:
-            await super().end_log(message_id, event)  # otherwise it is heard in its turn
+        if message_id not in self._followed or self._reconnecting.problem is not None:
+            await super().end_log(message_id, event)  # otherwise it is read from the stream in order
 
     async def drop_logs(self, message_ids: Collection[str]) -> None:
         """Delete the logs of `message_ids`, and their streams."""
@@ -169,10 +169,10 @@ class ValkeyTokenLog(TokenLog):
             self._follow_stream(message_id, log)
 
     async def has_log(self, message_id: str) -> bool:
-        """Return whether `message_id` has a log here or a stream; False while the server is away."""
+        """Return whether `message_id` has a log here or a stream; False during an outage."""
         if await super().has_log(message_id):
             return True
-        if self._kept.problem is not None:
+        if self._reconnecting.problem is not None:
             return False
         try:
             return bool(await self._redis.exists(_stream_key(message_id)))
@@ -180,17 +180,17 @@ class ValkeyTokenLog(TokenLog):
             return False
 
     async def attempt_text(self, message_id: str, attempt: int) -> str:
-        """Return the longer of what `attempt` said here and in the stream."""
+        """Return the text of `attempt` here or in the stream, the longer of the two."""
         here = await super().attempt_text(message_id, attempt)
-        if self._kept.problem is not None:
+        if self._reconnecting.problem is not None:
             return here
         first, last = attempt_base(attempt) + 1, attempt_base(attempt + 1) - 1
         try:
             found: Any = await self._redis.xrange(_stream_key(message_id), f"{first}-0", f"{last}-0")
         except ERRORS:
             return here
-        said = [event for _, fields in found for event in fields.get(b"b", b"").split(b"\n") if event]
-        return max(here, published_shapes.join_tokens(said), key=len)
+        events = [event for _, fields in found for event in fields.get(b"b", b"").split(b"\n") if event]
+        return max(here, published_shapes.join_tokens(events), key=len)
 
     def _on_listener(self, message_id: str, log: AnswerLog) -> None:
         copy = self._own.get(message_id)
@@ -203,7 +203,7 @@ class ValkeyTokenLog(TokenLog):
             self._logs.pop(message_id, None)
 
     def _drop_log(self, message_id: str) -> None:
-        if message_id in self._unsent and self._kept.problem is None:  # its end is still to be sent
+        if message_id in self._unsent and self._reconnecting.problem is None:  # its end is still to be sent
             asyncio.get_running_loop().call_later(_PACE_S, self._drop_log, message_id)
             return
         super()._drop_log(message_id)
@@ -218,19 +218,19 @@ class ValkeyTokenLog(TokenLog):
     def _follow_stream(self, message_id: str, log: AnswerLog) -> None:
         self._followed[message_id] = log.last_position
         self._more_followed = True
-        self._some.set()
+        self._has_unsent.set()
 
     def _schedule_write(self, message_id: str) -> None:
         self._unsent.add(message_id)
-        self._some.set()
+        self._has_unsent.set()
 
     def _add_mark(self, message_id: str, position: int, field: str, event: bytes) -> None:
         self._marks.append((message_id, position, field, event))
-        self._some.set()
+        self._has_unsent.set()
 
     def _mark_unsure(self) -> None:
         self._unsure = True
-        self._some.set()
+        self._has_unsent.set()
 
     async def _write_loop(self) -> None:
         while True:
@@ -238,10 +238,10 @@ class ValkeyTokenLog(TokenLog):
                 await self._inspect_streams()
                 self._unsure = False
             await self._send_pending()
-            self._kept.mark_working("writing tokens")
+            self._reconnecting.mark_working("writing tokens")
             await asyncio.sleep(_PACE_S)
-            await self._some.wait()
-            self._some.clear()
+            await self._has_unsent.wait()
+            self._has_unsent.clear()
 
     async def _inspect_streams(self) -> None:
         """Read what the streams hold after an outage: the server may have come back empty."""
@@ -288,7 +288,7 @@ class ValkeyTokenLog(TokenLog):
             self._unsent |= unsent
             self._marks = marks + self._marks
             self._more_followed |= more
-            self._some.set()
+            self._has_unsent.set()
             raise
 
     def _copy_commands(
@@ -355,19 +355,17 @@ class ValkeyTokenLog(TokenLog):
 
     async def _read_loop(self) -> None:
         """Read all followed answers with one command."""
-        heard_control = b"0-0"
+        control_id = b"0-0"
         while True:
             ids = {_stream_key(message_id): message_id for message_id in self._followed}
             after: dict[Any, Any] = {
                 key: b"%d-0" % self._followed[message_id] for key, message_id in ids.items()
             }
-            found: Any = await self._reading.xread(
-                {self._control: heard_control} | after, block=_READ_S * 1000
-            )
-            self._kept.mark_working("reading tokens")
+            found: Any = await self._reading.xread({self._control: control_id} | after, block=_READ_S * 1000)
+            self._reconnecting.mark_working("reading tokens")
             for key, entries in found.items() if isinstance(found, dict) else found:
                 if key == self._control:
-                    heard_control = entries[-1][0]
+                    control_id = entries[-1][0]
                     continue
                 for entry_id, fields in entries:
                     self._apply_entry(ids[key], _parse_position(entry_id), fields)
@@ -384,10 +382,10 @@ class ValkeyTokenLog(TokenLog):
             return
         base = position // ATTEMPT * ATTEMPT
         log.restart_at(base)
-        said = fields[b"b"].split(b"\n") if b"b" in fields else []
-        first = position - len(said)
+        events = fields[b"b"].split(b"\n") if b"b" in fields else []
+        first = position - len(events)
         if base == log.base and first <= log.last_position < position:
-            log.add_events(base, said[log.last_position - first :])
+            log.add_events(base, events[log.last_position - first :])
 
 
 def _stream_key(message_id: str) -> bytes:

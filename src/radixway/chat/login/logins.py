@@ -1,7 +1,7 @@
 """Sends a user's browser to a login provider, and redeems its callback once.
 
-What this server must know when they come back travels with them, encrypted, as `state`: there is neither a
-cookie nor a row for a login that never ends. A state serves once, in all processes.
+The state of a login travels with the browser, encrypted, as `state`: an unfinished login leaves neither a
+cookie nor a row. A state serves once, in all processes.
 """
 
 import secrets
@@ -39,14 +39,14 @@ class LoginService:
     def __init__(
         self,
         section: ChatLoginConfig,
-        kept: ServerSecrets,
+        server_secrets: ServerSecrets,
         database: ChatDatabase,
         clock: Callable[[], float],
         accounts: UserAccounts,
         credentials: TokenIssuer,
     ) -> None:
         """`clock`: seconds since 1970."""
-        self._cipher = ClaimsCipher(kept, b"radixway: state of a login")
+        self._cipher = ClaimsCipher(server_secrets, b"radixway: state of a login")
         self._database = database
         self._clock = clock
         self._accounts = accounts
@@ -110,18 +110,18 @@ class LoginService:
             claims = self._cipher.decrypt(state)
             meant, until = claims["provider"], float(claims["exp"])
         except (ValueError, KeyError, TypeError):
-            raise LoginError("this login did not begin here", 400) from None
+            raise LoginError("this login was not started here", 400) from None
         now = self._clock()
         if meant != name:
-            raise LoginError("this login began at another provider", 400)
+            raise LoginError("this login was started at another provider", 400)
         if until <= now:
-            raise LoginError("this login took too long: begin again", 400)
+            raise LoginError("this login took too long: start again", 400)
         row = {"state_hash": hash_secret(state), "expires_at": until}
         async with self._database.write_transaction() as write:
             await write.execute(delete(used_logins).where(used_logins.c.expires_at <= now))
             once = insert_into(write, used_logins).values(**row).on_conflict_do_nothing()
             if (await write.execute(once)).rowcount == 0:
-                raise LoginError("this login has ended already: begin again", 400)
+                raise LoginError("this login has already been completed: start again", 400)
         return str(claims["verifier"]), str(claims["nonce"])
 
     async def _enrolled(self, tenant: str, identity: ProviderIdentity) -> str:
@@ -145,4 +145,4 @@ def _providers(section: ChatLoginConfig, clock: Callable[[], float]) -> dict[str
         found["github"] = OAuthProvider("github", section.github, scope="read:user", names=("login", "name"))
     if section.google is not None:
         found["google"] = OidcProvider(section.google, clock, name="google")
-    return found | {name: OidcProvider(each, clock) for name, each in section.oidc.items()}
+    return found | {name: OidcProvider(provider, clock) for name, provider in section.oidc.items()}

@@ -35,7 +35,7 @@ _KINDS: dict[Any, Callable[[Any], Any]] = {
 }
 _METADATA_TTL_S = 3600.0
 _KEY_REFRESH_S = 30.0
-"""Interval between two fetches for an unknown key id, which strangers' tokens could ask for at will."""
+"""Interval between two fetches for unknown key ids, which any token can name."""
 _LEEWAY_S = 60
 _MAX_ID_TOKEN_CHARACTERS = 64 * 1024
 _NAMES = ("name", "preferred_username", "nickname")
@@ -117,9 +117,9 @@ class OidcProvider:
             )
             claims.validate(int(self._clock()), _LEEWAY_S)
         except (JoseError, ValueError, TypeError) as error:
-            raise LoginError(f"the id token does not count: {type(error).__name__}") from error
+            raise LoginError(f"the id token is invalid: {type(error).__name__}") from error
         if not claims["sub"] or len(claims["sub"]) > 255:
-            raise LoginError("the id token does not count: it is nobody's")
+            raise LoginError("the id token is invalid: it names no user")
         return dict(claims)
 
     async def _verified(self, token: str) -> dict[str, Any]:
@@ -135,8 +135,8 @@ class OidcProvider:
         found = await self._discover()
         async with self._lock:
             if self._keys_at <= fresh_after:
-                told = (await ask(found.keys_url)).get("keys")
-                self._keys = _usable(told if isinstance(told, list) else [])
+                keys = (await ask(found.keys_url)).get("keys")
+                self._keys = _usable(keys if isinstance(keys, list) else [])
                 self._keys_at = self._clock()
             return self._keys
 
@@ -147,16 +147,16 @@ class OidcProvider:
                 self._found = self._read(url, await ask(url))
             return self._found
 
-    def _read(self, url: str, told: dict[str, Any]) -> ProviderMetadata:
-        if told.get("issuer") != self._section.issuer:
+    def _read(self, url: str, document: dict[str, Any]) -> ProviderMetadata:
+        if document.get("issuer") != self._section.issuer:
             raise ProviderUnavailableError(url, "its discovery document is another issuer's")
         names = ("authorization_endpoint", "token_endpoint", "jwks_uri")
-        authorize_url, token_url, keys_url = (str(told.get(name)) for name in names)
+        authorize_url, token_url, keys_url = (str(document.get(name)) for name in names)
         if not all(map(is_guarded_url, (authorize_url, token_url, keys_url))):
             raise ProviderUnavailableError(
                 url, "its discovery document lacks an address, or one is not https"
             )
-        methods = told.get("token_endpoint_auth_methods_supported") or ["client_secret_basic"]
+        methods = document.get("token_endpoint_auth_methods_supported") or ["client_secret_basic"]
         in_body = "client_secret_basic" not in methods and "client_secret_post" in methods
         return ProviderMetadata(authorize_url, token_url, keys_url, in_body, self._clock())
 
@@ -169,15 +169,15 @@ class OidcProvider:
         return UserRole.ADMIN if is_admin else UserRole.USER
 
 
-def _usable(told: list[Any]) -> KeySet:
+def _usable(keys_json: list[Any]) -> KeySet:
     """Return the keys that can verify a signature; unknown kinds are skipped (RFC 7517, 5)."""
     keys: list[Any] = []
-    for each in told:
-        kind = _KINDS.get(each.get("kty")) if isinstance(each, dict) else None
-        if kind is None or each.get("use", "sig") != "sig":
+    for key in keys_json:
+        kind = _KINDS.get(key.get("kty")) if isinstance(key, dict) else None
+        if kind is None or key.get("use", "sig") != "sig":
             continue
         try:
-            keys.append(kind(each))
+            keys.append(kind(key))
         except (JoseError, ValueError, KeyError, TypeError):
             continue
     return KeySet(keys)

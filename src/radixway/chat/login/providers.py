@@ -26,11 +26,11 @@ class LoginError(Exception):
 
 
 class ProviderUnavailableError(LoginError):
-    """The provider cannot be asked now."""
+    """The provider is unavailable."""
 
     def __init__(self, url: str, why: str) -> None:
         host = url.split("/")[2]
-        super().__init__(f"{host} cannot be asked now: {why}", 503)
+        super().__init__(f"{host} is unavailable: {why}", 503)
 
 
 async def ask(
@@ -67,10 +67,10 @@ class ProviderIdentity:
 
     provider: str
     account: str
-    """By this alone the provider's users are told apart: names and addresses change hands."""
+    """Identifies the user alone: names and addresses change hands."""
     name: str
     role: UserRole | None = None
-    """None: it says nothing of what they may do."""
+    """None: the provider reports no role."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ def called(fields: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
     """Return the display name: the first of the fields `names` that is text, cut to 256 characters."""
     for name in names:
         value = fields.get(name)
-        shown = "".join(each for each in value if each.isprintable()) if isinstance(value, str) else ""
+        shown = "".join(filter(str.isprintable, value)) if isinstance(value, str) else ""
         if shown.strip():
             return shown.strip()[:256]
     return None

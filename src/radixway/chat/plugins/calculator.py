@@ -51,7 +51,7 @@ def _value(node: ast.expr, depth: int) -> Number:
         case ast.BinOp(left=left, op=sign, right=right) if type(sign) in _SIGNS:
             return _small(_SIGNS[type(sign)](_value(left, depth - 1), _value(right, depth - 1)))
         case ast.Call(func=ast.Name(id=name), args=given, keywords=[]) if name in _FUNCTIONS:
-            return _small(_FUNCTIONS[name](*(_value(each, depth - 1) for each in given)))
+            return _small(_FUNCTIONS[name](*(_value(argument, depth - 1) for argument in given)))
     raise CalculationError(f"only numbers, + - * / // % ** and {', '.join(sorted(_FUNCTIONS))}")
 
 
@@ -72,11 +72,11 @@ def _power(base: Number, exponent: Number) -> Number:
     return power
 
 
-def _bounded(function: Callable[..., Number], most: int) -> Callable[..., Number]:
+def _bounded(function: Callable[..., Number], limit: int) -> Callable[..., Number]:
 
     def bounded(*given: Number) -> Number:
-        if any(not isinstance(each, int) or abs(each) > most for each in given):
-            raise CalculationError(f"only for whole numbers up to {most}")
+        if any(not isinstance(number, int) or abs(number) > limit for number in given):
+            raise CalculationError(f"only for whole numbers up to {limit}")
         return function(*given)
 
     return bounded

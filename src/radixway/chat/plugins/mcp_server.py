@@ -38,7 +38,7 @@ class McpServer:
         self.name = name
         self.url = SCHEME + name
         self._config = config
-        self._held: _HeldConnection | None = None
+        self._connection: _HeldConnection | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def aclose(self) -> None:
@@ -55,11 +55,11 @@ class McpServer:
         """Return the server with its present tools. Raises PluginError."""
         try:
             async with asyncio.timeout(self._config.timeout_s):
-                if self._held is not None:
+                if self._connection is not None:
                     try:
                         return await self._list_tools()
-                    except Exception as error:  # noqa: BLE001 -- an old connection may be no more
-                        log.info("the MCP server %s is called anew: %s", self.name, _explain_error(error))
+                    except Exception as error:  # noqa: BLE001 -- an old connection may be closed
+                        log.info("reconnecting to the MCP server %s: %s", self.name, _explain_error(error))
                         self._drop_connection()
                 return await self._list_tools()
         except PluginError:
@@ -84,8 +84,8 @@ class McpServer:
                 break
         if not tools:
             raise PluginError("it has no tools")
-        told = self._config.description or client.instructions or f"Tools of {self.name}"
-        return ChatPlugin(self.url, self.name, told, tuple(tools), trusted=True)
+        description = self._config.description or client.instructions or f"Tools of {self.name}"
+        return ChatPlugin(self.url, self.name, description, tuple(tools), trusted=True)
 
     async def _call_tool(self, name: str, arguments: dict[str, Any]) -> str:
         try:
@@ -102,29 +102,29 @@ class McpServer:
         return text
 
     async def _get_client(self) -> Client:
-        if self._held is None:
-            self._held = _HeldConnection()
-            task = self._held.task = asyncio.create_task(self._hold_connection(self._held))
+        if self._connection is None:
+            self._connection = _HeldConnection()
+            task = self._connection.task = asyncio.create_task(self._hold_connection(self._connection))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-        return await asyncio.shield(self._held.client)
+        return await asyncio.shield(self._connection.client)
 
-    async def _hold_connection(self, held: _HeldConnection) -> None:
+    async def _hold_connection(self, connection: _HeldConnection) -> None:
         """Open and close the connection in one task, as the SDK demands."""
         try:
             await asyncio.to_thread(_import_sdk)  # seconds of a core's time
             async with self._open_client() as client:
-                held.client.set_result(client)
-                await held.drop.wait()
+                connection.client.set_result(client)
+                await connection.drop.wait()
         except BaseException as error:
-            if not held.client.done():
-                held.client.set_exception(ConnectionError(_explain_error(error)))
-                held.client.exception()  # whether anybody still waits or not
+            if not connection.client.done():
+                connection.client.set_exception(ConnectionError(_explain_error(error)))
+                connection.client.exception()  # mark it retrieved, since the caller may have left
             if not isinstance(error, Exception):
                 raise
         finally:
-            if self._held is held:
-                self._held = None
+            if self._connection is connection:
+                self._connection = None
 
     @asynccontextmanager
     async def _open_client(self) -> AsyncIterator[Client]:
@@ -152,11 +152,11 @@ class McpServer:
 
     def _drop_connection(self) -> None:
         """Drop the connection; the next call opens a new one."""
-        held, self._held = self._held, None
-        if held is not None and held.task is not None:
-            held.drop.set()
-            if not held.client.done():
-                held.task.cancel()
+        connection, self._connection = self._connection, None
+        if connection is not None and connection.task is not None:
+            connection.drop.set()
+            if not connection.client.done():
+                connection.task.cancel()
 
 
 def _import_sdk() -> None:

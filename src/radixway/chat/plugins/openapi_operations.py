@@ -103,12 +103,12 @@ def to_plugin_config(manifest: dict[str, Any]) -> dict[str, Any]:
     if kind != "none" or api.get("has_user_authentication") is True:
         raise PluginError("only plugins with auth none can be used")
     names = ("name_for_model", "name_for_human", "description_for_human", "description_for_model")
-    told = {name: _short_text(manifest.get(name)) for name in names}
-    if not told["name_for_model"] and not told["name_for_human"]:
+    texts = {name: _short_text(manifest.get(name)) for name in names}
+    if not texts["name_for_model"] and not texts["name_for_human"]:
         raise PluginError("the manifest has no name")
     links = {name: _short_text(manifest.get(name)) or None for name in _LINKS}
     version = _short_text(manifest.get("schema_version")) or "v1"
-    return make_plugin_config(told, "openapi", api["url"][:2048]) | links | {"schema_version": version}
+    return make_plugin_config(texts, "openapi", api["url"][:2048]) | links | {"schema_version": version}
 
 
 def make_plugin_config(texts: dict[str, str], api_type: str, url: str) -> dict[str, Any]:
@@ -216,25 +216,25 @@ def _resolve_reference(document: dict[str, Any], value: Any) -> dict[str, Any]:
 def _inline_references(document: dict[str, Any], schema: Any, depth: int) -> dict[str, Any]:
     """Inline a schema's references, as deep as models can use."""
     schema = _resolve_reference(document, schema)
-    kept = {key: schema[key] for key in ("type", "enum", "default", "format") if key in schema}
+    inlined = {key: schema[key] for key in ("type", "enum", "default", "format") if key in schema}
     if "description" in schema:
-        kept["description"] = _short_text(schema["description"])
+        inlined["description"] = _short_text(schema["description"])
     if depth > 0 and isinstance(schema.get("properties"), dict):
         shown = list(schema["properties"].items())[:_MAX_OPERATIONS]
-        kept["properties"] = {
-            str(name): _inline_references(document, each, depth - 4) for name, each in shown
+        inlined["properties"] = {
+            str(name): _inline_references(document, part, depth - 4) for name, part in shown
         }
-        kept["required"] = [name for name in _as_list(schema.get("required")) if isinstance(name, str)]
+        inlined["required"] = [name for name in _as_list(schema.get("required")) if isinstance(name, str)]
     if depth > 0 and "items" in schema:
-        kept["items"] = _inline_references(document, schema["items"], depth - 4)
-    return kept
+        inlined["items"] = _inline_references(document, schema["items"], depth - 4)
+    return inlined
 
 
 def _encode_values(value: Any) -> list[str]:
     if value is None:
         return []
     values = value if isinstance(value, list) else [value]
-    return [each if isinstance(each, str) else json.dumps(each) for each in values]
+    return [item if isinstance(item, str) else json.dumps(item) for item in values]
 
 
 def _function_name(text: Any) -> str:

@@ -61,18 +61,18 @@ def _to_utf8(page: FetchedResource) -> bytes:
 
 def detect_kind(fetched: FetchedResource) -> PageKind | None:
     """Return the kind of `fetched` by its content type, else by its first bytes. None: it is not text."""
-    said, start = fetched.content_type, fetched.body[:1024].lstrip()
-    if said == "application/pdf" or (said == "application/octet-stream" and start.startswith(b"%PDF-")):
+    mime, start = fetched.content_type, fetched.body[:1024].lstrip()
+    if mime == "application/pdf" or (mime == "application/octet-stream" and start.startswith(b"%PDF-")):
         return "pdf"
-    if said in ("text/html", "application/xhtml+xml") or start[:14].lower().startswith(
+    if mime in ("text/html", "application/xhtml+xml") or start[:14].lower().startswith(
         (b"<!doctype html", b"<html")
     ):
         return "html"
-    if said == "application/json" or said.endswith("+json"):
+    if mime == "application/json" or mime.endswith("+json"):
         return "json"
-    if said.startswith("text/") or said.endswith(("xml", "yaml", "javascript")):
+    if mime.startswith("text/") or mime.endswith(("xml", "yaml", "javascript")):
         return "text"
-    return None if b"\0" in start or said != "application/octet-stream" else "text"
+    return None if b"\0" in start or mime != "application/octet-stream" else "text"
 
 
 def render_json(fetched: FetchedResource) -> str:
@@ -89,9 +89,9 @@ def render_json(fetched: FetchedResource) -> str:
 def _truncate_value(value: Any, left: list[int]) -> Any:
     left[0] -= 1
     if isinstance(value, dict):
-        return {key: _truncate_value(each, left) for key, each in value.items() if left[0] > 0}
+        return {key: _truncate_value(item, left) for key, item in value.items() if left[0] > 0}
     if isinstance(value, list):
-        return [_truncate_value(each, left) for each in value if left[0] > 0]
+        return [_truncate_value(item, left) for item in value if left[0] > 0]
     return value
 
 

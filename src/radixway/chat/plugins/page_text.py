@@ -14,8 +14,8 @@ _INLINE = {"a", "abbr", "b", "bdi", "bdo", "cite", "code", "data", "dfn", "em", 
 _INLINE |= {"q", "s", "samp", "small", "span", "strong", "sub", "sup", "time", "u", "var"}
 
 
-def extract_html_text(page: bytes, most: int) -> str:
-    """Return at most `most` characters of `page`: its title and a line for each block of its main text."""
+def extract_html_text(page: bytes, max_characters: int) -> str:
+    """Return at most `max_characters` of `page`: its title and a line for each block of its main text."""
     from selectolax.lexbor import LexborHTMLParser
 
     tree = LexborHTMLParser(page)
@@ -29,22 +29,22 @@ def extract_html_text(page: bytes, most: int) -> str:
         elif node.tag not in _INLINE:
             lines.append(" ".join(line.split()))
             line = ""
-        if length > 4 * most:  # white space counts here, and not in the end
+        if length > 4 * max_characters:  # white space counts here, and not in the end
             break
     lines.append(" ".join(line.split()))
-    return "\n".join(line for line in lines if line)[:most]
+    return "\n".join(line for line in lines if line)[:max_characters]
 
 
-def extract_pdf_text(document: bytes, most: int) -> str:
-    """Return at most `most` characters of `document`, read page by page."""
+def extract_pdf_text(document: bytes, max_characters: int) -> str:
+    """Return at most `max_characters` of `document`, read page by page."""
     from pypdf import PdfReader
 
     text = ""
     for page in PdfReader(io.BytesIO(document)).pages:
         text += page.extract_text() + "\n"
-        if len(text) > most:
+        if len(text) > max_characters:
             break
-    return text[:most].strip()
+    return text[:max_characters].strip()
 
 
 def main() -> None:

@@ -10,11 +10,11 @@ log = logging.getLogger(__name__)
 
 
 class PluginError(Exception):
-    """A plugin cannot be used; the text says why, and may be told to whoever chose it."""
+    """A plugin cannot be used; the text says why, for the user."""
 
 
 class ToolError(Exception):
-    """A call came to nothing; the text is told to the model."""
+    """A call failed; the model gets the text."""
 
 
 @dataclass(frozen=True, slots=True)

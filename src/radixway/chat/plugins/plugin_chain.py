@@ -123,7 +123,7 @@ class PluginChain:
     ask: StreamChat
     speaker: AnswerSpeaker
     bounds: ChainLimits = field(default_factory=ChainLimits)
-    told: ChainUsage = field(default_factory=ChainUsage)
+    usage: ChainUsage = field(default_factory=ChainUsage)
     record: PluginRecord = field(init=False)
 
     def __post_init__(self) -> None:
@@ -151,11 +151,11 @@ class PluginChain:
             await self._report_step(action.thought, action.tool, action.arguments, observation)
 
     async def _stream_text(self, thread: Sequence[ChatMessage]) -> str:
-        self.told.finish_reason = None
+        self.usage.finish_reason = None
         reader = react.ReactAnswerReader()
         async with aclosing(self.ask(thread, {"stop": [react.STOP]})) as events:
             async for event in events:
-                self.told.add_chunk(event)
+                self.usage.add_chunk(event)
                 for delta in iter_deltas(event):
                     await self.speaker.send_text(reader.feed(delta.get("content") or ""))
         if self.record.depth >= self.bounds.depth or react.parse_action(reader.text) is None:
@@ -176,7 +176,7 @@ class PluginChain:
         """Answer `messages` without the plugin."""
         async with aclosing(self.ask(messages, {})) as events:
             async for event in events:
-                self.told.add_chunk(event)
+                self.usage.add_chunk(event)
                 for delta in iter_deltas(event):
                     await self.speaker.send_text(delta.get("content") or "")
 
@@ -206,13 +206,13 @@ class PluginChain:
             shown = "\n".join(f"Observation: {observation.text}" for observation in found)
 
     async def _stream_calls(
-        self, thread: Sequence[ChatMessage], more: dict[str, Any]
+        self, thread: Sequence[ChatMessage], options: dict[str, Any]
     ) -> tuple[str, list[dict[str, Any]]]:
-        self.told.finish_reason = None
+        self.usage.finish_reason = None
         text, calls = "", dict[int, dict[str, Any]]()
-        async with aclosing(self.ask(thread, more)) as events:
+        async with aclosing(self.ask(thread, options)) as events:
             async for event in events:
-                self.told.add_chunk(event)
+                self.usage.add_chunk(event)
                 for delta in iter_deltas(event):
                     piece = delta.get("content") or ""
                     if text.strip() or piece.strip():  # not the blank lines that stand before a call
@@ -318,8 +318,8 @@ class PluginAnswers:
             calls = any(fnmatchcase(model, name) for name in self._config.function_calling)
             await (chain.answer_with_functions(messages) if calls else chain.answer_in_text(messages))
         return {
-            "usage": chain.told.total_usage(),
-            "finish_reason": chain.told.finish_reason,
+            "usage": chain.usage.total_usage(),
+            "finish_reason": chain.usage.finish_reason,
             "used_plugin": chain.record.to_shape(),
         }
 

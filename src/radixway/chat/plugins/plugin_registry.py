@@ -57,8 +57,8 @@ class PluginRegistry:
     def list_entries(self, base: str) -> list[PluginEntry]:
         """Return the plugins on offer. `base`: the gateway's address, with a slash."""
         ours = [
-            _make_entry(f"{base}plugins/{name}/ai-plugin.json", to_plugin_config(each.to_manifest(base)))
-            for name, each in self._ours.items()
+            _make_entry(f"{base}plugins/{name}/ai-plugin.json", to_plugin_config(plugin.to_manifest(base)))
+            for name, plugin in self._ours.items()
         ]
         return ours + [_make_entry(url, _make_mcp_config(server)) for url, server in self._servers.items()]
 

@@ -146,7 +146,7 @@ class ReactAnswerReader:
     def __init__(self) -> None:
         self.text = ""
         self._at: int | None = None
-        self._told = 0
+        self._shown_until = 0
 
     def feed(self, piece: str) -> str:
         """Take the next `piece` and return the text that can be shown now."""
@@ -155,18 +155,18 @@ class ReactAnswerReader:
             answer = _ANSWER.search(self.text)
             if answer is None or parse_action(self.text[: answer.end()]) is not None:
                 return ""
-            self._at = self._told = answer.end()
-        if self._told == self._at:  # blanks before the answer may come apart from what announces it
+            self._at = self._shown_until = answer.end()
+        if self._shown_until == self._at:  # blanks after the marker may arrive later
             rest = self.text[self._at :]
-            self._at = self._told = self._at + len(rest) - len(rest.lstrip(" \t"))
-        sure = max(self._told, len(self.text.rstrip()[: -len("End!")].rstrip()))
-        told, self._told = self.text[self._told : sure], sure
-        return told
+            self._at = self._shown_until = self._at + len(rest) - len(rest.lstrip(" \t"))
+        sure = max(self._shown_until, len(self.text.rstrip()[: -len("End!")].rstrip()))
+        shown, self._shown_until = self.text[self._shown_until : sure], sure
+        return shown
 
     def flush(self) -> str:
         """Return the rest of the answer; all of it if no marker announced one."""
         if self._at is not None:
-            return _END.sub("", self.text[self._told :])
+            return _END.sub("", self.text[self._shown_until :])
         text = _END.sub("", self.text)
         thought = _THOUGHT.match(text)
         rest = text[thought.end() :].strip() if thought is not None else text.strip()

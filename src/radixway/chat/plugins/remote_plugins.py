@@ -37,7 +37,7 @@ class RemotePlugins:
         self._fetcher = fetcher
         self._clock = clock
         self._result_bytes = result_bytes
-        self._kept: dict[str, _CachedDocument] = {}
+        self._documents: dict[str, _CachedDocument] = {}
 
     async def load_config(self, url: str) -> dict[str, Any]:
         """Return the manifest at `url` in the published shape. Raises PluginError."""
@@ -52,8 +52,8 @@ class RemotePlugins:
             raise PluginError("the manifest's api.url is no URL") from None
         found = parse_operations(await self._load_document(at), at)
         tools = tuple(
-            PluginTool(each.name, each.description, each.parameters, partial(self._call_operation, each))
-            for each in found
+            PluginTool(api.name, api.description, api.parameters, partial(self._call_operation, api))
+            for api in found
         )
         name = config["name_for_human"] or config["name_for_model"]
         return ChatPlugin(url, name, config["description_for_model"], tools)
@@ -71,9 +71,9 @@ class RemotePlugins:
         return answer.decode_text()
 
     async def _load_document(self, url: str) -> dict[str, Any]:
-        kept = self._kept.get(url)
-        if kept is not None and kept.until > self._clock():
-            return kept.document
+        cached = self._documents.get(url)
+        if cached is not None and cached.until > self._clock():
+            return cached.document
         try:
             fetched = await self._fetcher.fetch(url, max_bytes=MAX_DOCUMENT_BYTES)
         except FetchError as error:
@@ -86,8 +86,8 @@ class RemotePlugins:
             )
             raise PluginError(f"no document there: {why}")
         document = await asyncio.to_thread(parse_document, fetched.decode_text())
-        self._kept.pop(url, None)
-        self._kept[url] = _CachedDocument(document, self._clock() + _CACHE_TTL_S, len(fetched.body))
-        while sum(each.size for each in self._kept.values()) > _MAX_CACHE_BYTES:
-            del self._kept[next(iter(self._kept))]
+        self._documents.pop(url, None)
+        self._documents[url] = _CachedDocument(document, self._clock() + _CACHE_TTL_S, len(fetched.body))
+        while sum(cached.size for cached in self._documents.values()) > _MAX_CACHE_BYTES:
+            del self._documents[next(iter(self._documents))]
         return document

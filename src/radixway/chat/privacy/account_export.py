@@ -48,14 +48,14 @@ class AccountExport:
     async def _iter_pages(self, table: Table, user_id: str) -> AsyncIterator[bytes]:
         """Yield pages by primary key; nothing stays open between two of them."""
         key = tuple(table.primary_key)
-        told = [str(column.name) for column in table.columns if not column.name.endswith(_SECRETS)]
+        exported = [str(column.name) for column in table.columns if not column.name.endswith(_SECRETS)]
         wanted = select(table).where(is_owned_by(table, [user_id])).order_by(*key).limit(_PAGE)
         after: tuple[Any, ...] | None = None
         while True:
             page = wanted if after is None else wanted.where(tuple_(*key) > after)
             rows = [row._mapping for row in await self._database.fetch_all(page)]
             if rows:
-                lines = ({"table": str(table.name), "row": {n: row[n] for n in told}} for row in rows)
+                lines = ({"table": str(table.name), "row": {n: row[n] for n in exported}} for row in rows)
                 yield b"".join(map(_encode_line, lines))
             if len(rows) < _PAGE:
                 return

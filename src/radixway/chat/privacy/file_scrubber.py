@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 _SHARE = 0.05
 """Largest share of time spent on rewriting files."""
-_PATIENCE_S = 5.0
+_MAX_WAIT_S = 5.0
 """Time to wait for a turn before the caller must ask again."""
 
 
@@ -41,7 +41,7 @@ class FileScrubber:
         checkpoint_ms: int = 2_000,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        """`largest_bytes`: files of SQLite above it are not written anew: nobody could write meanwhile.
+        """`largest_bytes`: larger files of SQLite are not rewritten, since that blocks all writers.
         `checkpoint_ms`: how long writers stand still for readers of old pages. `clock`: seconds.
         """
         self._database = database
@@ -49,7 +49,7 @@ class FileScrubber:
         self._checkpoint_ms = checkpoint_ms
         self._clock = clock
         self._rested_at = clock()
-        self._at_work: asyncio.Task[None] | None = None
+        self._scrubbing: asyncio.Task[None] | None = None
 
     async def owe_scrub(self, write: AsyncConnection, now: float) -> None:
         """Note in the transaction `write` that something is deleted in it, so that a crash cannot lose the
@@ -62,9 +62,9 @@ class FileScrubber:
         try:
             mine = set(await self._list_owed())
             while mine:
-                if self._at_work is None or self._at_work.done():
-                    self._at_work = asyncio.create_task(self._scrub_files())
-                await asyncio.shield(self._at_work)  # whoever stops waiting does not stop it
+                if self._scrubbing is None or self._scrubbing.done():
+                    self._scrubbing = asyncio.create_task(self._scrub_files())
+                await asyncio.shield(self._scrubbing)  # a cancelled caller does not stop it
                 mine &= set(await self._list_owed())
         except SQLAlchemyError as error:
             raise CannotErase(f"the chats' database: {type(error).__name__}") from error
@@ -77,16 +77,16 @@ class FileScrubber:
 
     async def aclose(self) -> None:
         """Wait for the scrub in progress."""
-        if self._at_work is not None:
-            await asyncio.gather(self._at_work, return_exceptions=True)
+        if self._scrubbing is not None:
+            await asyncio.gather(self._scrubbing, return_exceptions=True)
 
     async def _list_owed(self) -> list[str]:
         return await self._database.fetch_scalars(select(unscrubbed.c.id))
 
     async def _scrub_files(self) -> None:
         wait_s = self._rested_at - self._clock()
-        if wait_s > _PATIENCE_S:
-            raise CannotErase(f"the chats' files are written anew in {wait_s:.0f} s")
+        if wait_s > _MAX_WAIT_S:
+            raise CannotErase(f"the chats' files are rewritten in {wait_s:.0f} s")
         await asyncio.sleep(max(wait_s, 0))
         owed, began = await self._list_owed(), self._clock()
         try:
@@ -104,17 +104,17 @@ class FileScrubber:
                 await run("VACUUM")
             else:
                 log.warning(
-                    "chats: %d bytes are too many to write anew while others write; "
+                    "chats: %d bytes are too many to rewrite while others write; "
                     "use `radixway chat scrub` while no gateway runs",
                     size,
                 )
             await run(f"PRAGMA busy_timeout = {self._checkpoint_ms}")
             try:
-                (told,) = await run("PRAGMA wal_checkpoint(TRUNCATE)")
+                (result,) = await run("PRAGMA wal_checkpoint(TRUNCATE)")
             finally:
                 await run(f"PRAGMA busy_timeout = {self._database.busy_ms}")
-        if told[0]:
-            raise CannotErase("somebody reads old pages of the chats' database")
+        if result[0]:
+            raise CannotErase("a reader still uses old pages of the chats' database")
 
     async def _scrub_postgresql(self) -> None:
         names = ", ".join(table.name for table in OWNERS)

@@ -21,7 +21,7 @@ from radixway.core.component import CannotErase
 
 @dataclass(frozen=True, slots=True)
 class ErasedIds:
-    """Ids of what is gone, for whoever keeps something by them."""
+    """Ids of erased rows, for caches that use them as keys."""
 
     users: list[str]
     chats: list[str]
@@ -39,7 +39,7 @@ class UserErasure:
         clock: Callable[[], float],
         outbox: WebhookOutbox | None = None,
     ) -> None:
-        """`clock`: seconds since 1970. `outbox`: tells those whom the configuration names, by users' ids."""
+        """`clock`: seconds since 1970. `outbox`: notifies configured targets of users' ids."""
         self.also: list[Callable[[ErasedIds], Awaitable[None]]] = []
         """Called when rows are gone, before files are scrubbed, to forget cached data of these ids."""
         self._database = database
@@ -74,10 +74,10 @@ class UserErasure:
 
     async def _erase_users(self, user_ids: Collection[str]) -> int:
         await self.end_answers(user_ids)
-        forgotten, rows = await self._delete_rows(user_ids)
-        await self._answers.drop_answers(forgotten.messages)
-        for told in self.also:
-            await told(forgotten)
+        erased, rows = await self._delete_rows(user_ids)
+        await self._answers.drop_answers(erased.messages)
+        for hook in self.also:
+            await hook(erased)
         return rows
 
     async def end_answers(self, user_ids: Collection[str]) -> None:
@@ -98,13 +98,13 @@ class UserErasure:
         async with self._database.write_transaction() as write:
             of_chats = select(chats.c.id).where(is_owned_by(chats, user_ids))
             of_messages = select(messages.c.id).where(is_owned_by(messages, user_ids))
-            forgotten = ErasedIds(
+            erased = ErasedIds(
                 list(user_ids),
                 list((await write.execute(of_chats)).scalars()),
                 list((await write.execute(of_messages)).scalars()),
             )
             rows = 0
-            for table in OWNERS:  # before any goes: what cascades take is not counted
+            for table in OWNERS:  # first, since cascades are not counted
                 counted = select(func.count()).select_from(table).where(is_owned_by(table, user_ids))
                 rows += (await write.execute(counted)).scalar_one()
             await detach_messages(write, of_chats)
@@ -114,4 +114,4 @@ class UserErasure:
                 for user_id in user_ids:
                     await self._outbox.put(write, user_id, WebhookEvent("user.deleted", ""))
             await self._scrubber.owe_scrub(write, self._clock())
-        return forgotten, rows
+        return erased, rows

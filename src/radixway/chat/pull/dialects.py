@@ -118,8 +118,8 @@ class OverviewDialect(WorkerDialect):
             at_once = config.max_parallel_requests or config.max_parallel or 1
             hardware = info.hardware if info.hardware_info is None else info.hardware_info
             serves = {"model_config": shape, "max_parallel_requests": at_once}
-            told = {"config": serves, "hardware_info": hardware, "extensions": info.extensions}
-            return msgspec.convert(told, WorkerInfo)
+            fields = {"config": serves, "hardware_info": hardware, "extensions": info.extensions}
+            return msgspec.convert(fields, WorkerInfo)
         except UNREADABLE as error:
             raise InvalidFrameError(explain_frame_error(error)) from None
 
@@ -138,8 +138,8 @@ class OverviewDialect(WorkerDialect):
             return [ErrorFrame(request_id, error=frame.error)]
         if frame.text is not None:
             return [GeneratedTextFrame(request_id, text=frame.text, metrics=frame.metrics)]
-        said: list[AnyWorkerFrame] = [TokenFrame(request_id, text=frame.token)] if frame.token else []
-        return [*said, GeneratedTextFrame(request_id)] if frame.is_end else said
+        tokens: list[AnyWorkerFrame] = [TokenFrame(request_id, text=frame.token)] if frame.token else []
+        return [*tokens, GeneratedTextFrame(request_id)] if frame.is_end else tokens
 
     def encode_work(self, attempt: AnswerAttempt, now: float, safety_level: int) -> bytes:
         """Encode the job of `attempt` as a `WorkRequest`. Raises UnreadableWorkError."""
@@ -184,9 +184,7 @@ def _model_shape(config: _OverviewConfig, find: FindModel) -> dict[str, Any]:
         raise InvalidFrameError("Object missing required field `model_config` - at `$.config`")
     known = find(name)
     if known is None:
-        raise InvalidFrameError(
-            "no configured model has the name of `$.config`, and its lengths are not told"
-        )
+        raise InvalidFrameError("no configured model has the name of `$.config`, and its lengths are missing")
     return known.to_shape()
 
 
@@ -208,7 +206,7 @@ def _work_parameters(attempt: AnswerAttempt) -> dict[str, Any]:
     plugins = parameters.get("plugins")
     if not plugins:
         return parameters
-    return parameters | {"plugins": [each for each in plugins if not each["url"].startswith("mcp:")]}
+    return parameters | {"plugins": [plugin for plugin in plugins if not plugin["url"].startswith("mcp:")]}
 
 
 PUBLISHED = WorkerDialect()

@@ -38,8 +38,8 @@ class WorkerConfig(Struct):
 class WorkerInfo(Struct):
     """The first frame of a worker.
 
-    `extensions` is not of the published protocol: who names one there may be sent its frames. `cancel`: the
-    server may ask that a request's work be stopped. `drain`: the worker may ask for no more work.
+    `extensions` is not of the published protocol: a worker is sent frames only of those that it names.
+    `cancel`: the server may stop a request's work. `drain`: the worker may ask for no more work.
     """
 
     config: WorkerConfig
@@ -97,7 +97,7 @@ class TokenFrame(WorkerFrame, tag="token"):
 
 
 class GeneratedTextFrame(WorkerFrame, tag="generated_text"):
-    """The answer is whole."""
+    """The answer is complete."""
 
     text: str | None = None
     finish_reason: str | None = None
@@ -176,14 +176,14 @@ _whose = msgspec.json.Decoder(_RequestIdFields)
 
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """Errors of decoders."""
-_SAID = re.compile(r"Invalid (enum )?value .*(?= - at )", re.DOTALL)
+_QUOTED_VALUE = re.compile(r"Invalid (enum )?value .*(?= - at )", re.DOTALL)
 
 
 def explain_frame_error(error: Exception) -> str:
     """Return what is wrong with a frame by its decoding `error`, without quoting the frame."""
     if isinstance(error, RecursionError):
         return "it is nested too deep"
-    return _SAID.sub("Invalid value", str(error))[:300]
+    return _QUOTED_VALUE.sub("Invalid value", str(error))[:300]
 
 
 def read_frame(raw: str | bytes) -> AnyWorkerFrame:

@@ -1,5 +1,5 @@
 """Checks jobs against the published protocol: a published worker closes its connection at a frame that it
-cannot read, and every answer that it has in hand ends with it.
+cannot read, and every answer in flight ends with it.
 
 The classes are the published ones. Fields that they do not name are sent, and not read.
 """
@@ -170,7 +170,7 @@ def to_readable_work(work: dict[str, Any]) -> dict[str, Any]:
     try:
         msgspec.convert(work, _Work)
     except msgspec.ValidationError as error:
-        raise UnreadableWorkError(f"this cannot be asked of a worker that fetches jobs: {error}") from None
+        raise UnreadableWorkError(f"a worker that fetches jobs cannot read this request: {error}") from None
     return work
 
 

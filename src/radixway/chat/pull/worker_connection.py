@@ -34,14 +34,14 @@ LEFT = "Aborted due to worker error."
 LEFT_FOR_ANOTHER = "The worker left, as it may seem for another answer."
 _REASONS = {"eos_token": "stop", "stop_sequence": "stop", "length": "length"}
 """Finish reasons: the published words, and OpenAI's, which are stored."""
-SILENT = "The worker has said nothing of it for too long."
+SILENT = "The worker has sent nothing for this answer for too long."
 _MAX_ERROR_CHARACTERS = 2000
 _RETRY_DELAY_S = 1.0
 """Pause before a database that did not answer is asked again."""
 
 
 class ConnectionGoneError(Exception):
-    """The connection is no more."""
+    """The connection is closed."""
 
 
 class WorkerSocket(Protocol):
@@ -80,40 +80,40 @@ class _AssignedWork:
 
     attempt: AnswerAttempt
     since: float
-    heard_at: float
+    last_frame_at: float
     """By the loop's time."""
     first: float | None = None
     tokens: int = 0
-    silent: bool = False
+    timed_out: bool = False
     """It was taken away because the worker was silent."""
-    heard: bool = False
-    losing: asyncio.Task[None] | None = None
-    handing: asyncio.Task[None] | None = None
-    """Brings it into the worker's hands; None: it waits for that."""
-    handed: bool = False
+    has_replied: bool = False
+    watching_loss: asyncio.Task[None] | None = None
+    sending: asyncio.Task[None] | None = None
+    """Sends it to the worker; None: it waits for that."""
+    is_sent: bool = False
 
     @property
     def is_reply_due(self) -> bool:
-        return not self.silent and self.handing is not None
+        return not self.timed_out and self.sending is not None
 
 
 @dataclass(slots=True)
 class PullWorker:
     """The server's side of a connection, from the first frame to its end. Belongs to one event loop."""
 
-    link: WorkerSocket
+    socket: WorkerSocket
     dialect: WorkerDialect
     session: WorkerSession
     answers: ActiveAnswers
     clock: Callable[[], float]
-    patience: WorkerTimeouts = field(default_factory=WorkerTimeouts)
+    timeouts: WorkerTimeouts = field(default_factory=WorkerTimeouts)
     safety_level: int | None = None
     """How strict its own safety is to be; None: as strict as the level that is in force for the answer."""
     _work: dict[str, _AssignedWork] = field(default_factory=dict)
-    _room: asyncio.Semaphore = field(init=False)
+    _capacity: asyncio.Semaphore = field(init=False)
     _ending: set[asyncio.Task[None]] = field(default_factory=set)
     _dispatching: asyncio.Task[None] | None = None
-    _heard_at: float = 0.0
+    _last_frame_at: float = 0.0
     _busy_at: float = 0.0
     _stalled: asyncio.Event = field(default_factory=asyncio.Event)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -121,11 +121,11 @@ class PullWorker:
     """The request that was sent last, until the worker answers: the suspected cause if it leaves."""
 
     def __post_init__(self) -> None:
-        self._room = asyncio.Semaphore(self.session.info.config.max_parallel_requests)
+        self._capacity = asyncio.Semaphore(self.session.info.config.max_parallel_requests)
 
     async def serve_worker(self) -> None:
         """Serve until the worker leaves or has to; its jobs are given back then."""
-        self._heard_at = self._busy_at = asyncio.get_running_loop().time()
+        self._last_frame_at = self._busy_at = asyncio.get_running_loop().time()
         self._dispatching = asyncio.create_task(self._dispatch_loop())
         works = self._read_frames(), self._watch_silence(), self._raise_when_stalled()
         tasks = {asyncio.create_task(work) for work in works}
@@ -137,7 +137,7 @@ class PullWorker:
                     break  # a worker that drains is given nothing, and still listened to
             for task in done:
                 if not task.cancelled() and not isinstance(task.exception(), ConnectionGoneError | None):
-                    log.error("a worker's connection met a defect of ours", exc_info=task.exception())
+                    log.error("a worker's connection failed unexpectedly", exc_info=task.exception())
         finally:
             await self._abandon_work({*tasks, self._dispatching})
 
@@ -155,7 +155,7 @@ class PullWorker:
         and counts as an attempt. Others are spared once: a second time they may be the cause, too.
         """
         attempt = work.attempt
-        if not work.handed:
+        if not work.is_sent:
             await attempt.give_back_job(LEFT)
         elif attempt.job.attempt_id == self._suspect or attempt.job.last_error == LEFT_FOR_ANOTHER:
             await attempt.fail_answer(LEFT)
@@ -166,33 +166,33 @@ class PullWorker:
         """Fetch jobs while there is room for them.
 
         Published workers close their connection at a job that they cannot read, and after every error. What
-        another left for is handed over when nothing else is in hand, and nothing else until it is heard of.
+        another left for is sent when nothing else is in flight, and nothing else until it has a reply.
         """
         queue = self.session.model.compat_hash
         config = self.session.to_row()["info"]["config"]
         while True:
-            await self._room.acquire()
+            await self._capacity.acquire()
             try:
                 attempt = await self.answers.claim_job(
                     [queue], worker=config, worker_id=self.session.worker_id
                 )
             except SQLAlchemyError as error:
                 log.warning("the database does not answer: %s", type(error).__name__)
-                self._room.release()
+                self._capacity.release()
                 await asyncio.sleep(_RETRY_DELAY_S)
                 continue
             work = _AssignedWork(attempt, self.clock(), asyncio.get_running_loop().time())
             request_id = attempt.job.attempt_id
             self._work[request_id] = work
             self.session.in_flight = len(self._work)
-            work.losing = asyncio.create_task(self._on_lost(work))
+            work.watching_loss = asyncio.create_task(self._on_lost(work))
             is_left = attempt.job.last_error == LEFT
             while is_left and len(self._work) > 1 and request_id in self._work:
                 await self._next_change()
             if request_id in self._work:
-                work.heard_at = asyncio.get_running_loop().time()
-                work.handing = asyncio.create_task(_ignore_outage(self._send_work(work)))
-            while is_left and not (work.heard or attempt.lost.is_set()) and request_id in self._work:
+                work.last_frame_at = asyncio.get_running_loop().time()
+                work.sending = asyncio.create_task(_ignore_outage(self._send_work(work)))
+            while is_left and not (work.has_replied or attempt.lost.is_set()) and request_id in self._work:
                 await self._next_change()
 
     async def _next_change(self) -> None:
@@ -209,19 +209,19 @@ class PullWorker:
             level = attempt.safety_level if self.safety_level is None else self.safety_level
             frame = self.dialect.encode_work(attempt, self.clock(), level)
         except SQLAlchemyError:
-            attempt.mark_lost()  # once its lease has run out it is begun anew
+            attempt.mark_lost()  # it starts again once its lease has run out
             self._drop_work(attempt.job.attempt_id)
             raise
         except UnreadableWorkError as error:
             self._drop_work(attempt.job.attempt_id)
             await attempt.fail_answer(str(error), again=False)
             return
-        except Exception as error:  # whatever it is, it is this answer's alone
-            log.exception("an answer met a defect of ours")
+        except Exception as error:  # any error concerns this answer alone
+            log.exception("an answer failed unexpectedly")
             self._drop_work(attempt.job.attempt_id)
             await attempt.fail_answer(f"internal error ({type(error).__name__})", again=False)
             return
-        work.handed, self._suspect = True, attempt.job.attempt_id
+        work.is_sent, self._suspect = True, attempt.job.attempt_id
         await self._send_frame(frame)
 
     async def _on_lost(self, work: _AssignedWork) -> None:
@@ -229,7 +229,7 @@ class PullWorker:
         await work.attempt.lost.wait()
         self._changed.set()
         request_id = work.attempt.job.attempt_id
-        if not work.handed:
+        if not work.is_sent:
             self._drop_work(request_id)
         elif "cancel" in self.session.info.extensions and self._drop_work(request_id) is not None:
             await self._send_frame(encode_server_frame(request_id, "cancel", request_id=request_id))
@@ -243,29 +243,26 @@ class PullWorker:
         while True:
             now = loop.time()
             overdue = self._end_overdue(now)
-            if now >= self._heard_at + self.patience.inactivity_s:
-                await self.link.close(1008, "not heard of for too long")
+            if now >= self._last_frame_at + self.timeouts.inactivity_s:
+                await self.socket.close(1008, "silent for too long")
                 raise ConnectionGoneError
-            if now >= self._busy_at + self.patience.ping_s:
+            if now >= self._busy_at + self.timeouts.ping_s:
                 self._busy_at = now
                 ping = self.dialect.encode_ping()
                 if ping is not None:
                     await self._send_frame(ping)
-            due = min(
-                self._heard_at + self.patience.inactivity_s, self._busy_at + self.patience.ping_s, overdue
-            )
+            gone_at = self._last_frame_at + self.timeouts.inactivity_s
+            due = min(gone_at, self._busy_at + self.timeouts.ping_s, overdue)
             await asyncio.sleep(due - now if due > now else 0)
 
     def _end_overdue(self, now: float) -> float:
         for work in self._work.values():
-            if not work.is_reply_due or now < work.heard_at + self.patience.answer_s:
+            if not work.is_reply_due or now < work.last_frame_at + self.timeouts.answer_s:
                 continue
-            work.silent = True
+            work.timed_out = True
             self._run_aside(self._fail_silent(work.attempt))
-        return min(
-            (work.heard_at + self.patience.answer_s for work in self._work.values() if work.is_reply_due),
-            default=now + self.patience.answer_s,
-        )
+        latest = (work.last_frame_at for work in self._work.values() if work.is_reply_due)
+        return min(latest, default=now) + self.timeouts.answer_s
 
     async def _fail_silent(self, attempt: AnswerAttempt) -> None:
         await attempt.fail_answer(SILENT)
@@ -273,8 +270,8 @@ class PullWorker:
 
     async def _read_frames(self) -> None:
         while True:
-            raw = await self.link.receive()
-            self._heard_at = self._busy_at = asyncio.get_running_loop().time()
+            raw = await self.socket.receive()
+            self._last_frame_at = self._busy_at = asyncio.get_running_loop().time()
             self.session.last_seen = self.clock()
             try:
                 frames = self.dialect.read_frames(raw)
@@ -288,7 +285,7 @@ class PullWorker:
                     log.warning("the database does not answer: %s", type(error).__name__)
 
     async def _on_invalid_frame(self, error: InvalidFrameError) -> None:
-        log.warning("worker %s sent what cannot be read: %s", self.session.worker_id, error)
+        log.warning("worker %s sent an unreadable frame: %s", self.session.worker_id, error)
         work = None if error.request_id is None else self._work.get(error.request_id)
         if work is not None:
             await _ignore_outage(work.attempt.fail_answer(f"the worker's frame cannot be read: {error}"))
@@ -300,15 +297,15 @@ class PullWorker:
             if work is not None:
                 if work.first is None:
                     work.first = self.clock()
-                    self._mark_heard(work)
+                    self._mark_replied(work)
                 work.tokens += frame.tokens
-                work.heard_at = self._heard_at
+                work.last_frame_at = self._last_frame_at
                 await work.attempt.send_text(frame.text)
             return
         if isinstance(frame, DrainFrame):
             assert self._dispatching is not None
             self._dispatching.cancel()
-            for work in [each for each in self._work.values() if each.handing is None]:
+            for work in [queued for queued in self._work.values() if queued.sending is None]:
                 self._end_attempt(work.attempt, work.attempt.give_back_job("the worker drains"))
             return
         if isinstance(frame, PongFrame | GeneratedTextFrame | ErrorFrame):
@@ -323,8 +320,8 @@ class PullWorker:
         work = self._work.get(frame.request_id or "")
         if work is None:
             return
-        attempt, work.heard_at = work.attempt, self._heard_at
-        self._mark_heard(work)
+        attempt, work.last_frame_at = work.attempt, self._last_frame_at
+        self._mark_replied(work)
         if isinstance(frame, PluginStepFrame):
             await attempt.send_plugin_step(
                 frame.current_plugin_thought,
@@ -340,8 +337,8 @@ class PullWorker:
         else:
             self._end_attempt(attempt, attempt.fail_answer(frame.error[:_MAX_ERROR_CHARACTERS] or LEFT))
 
-    def _mark_heard(self, work: _AssignedWork) -> None:
-        work.heard = True
+    def _mark_replied(self, work: _AssignedWork) -> None:
+        work.has_replied = True
         if self._suspect == work.attempt.job.attempt_id:
             self._suspect = None
         self._changed.set()
@@ -371,8 +368,8 @@ class PullWorker:
             return None
         self.session.in_flight = len(self._work)
         self._changed.set()
-        self._room.release()
-        for task in (work.losing, work.handing):
+        self._capacity.release()
+        for task in (work.watching_loss, work.sending):
             if task is not None and task is not asyncio.current_task():
                 task.cancel()
         return work
@@ -380,9 +377,9 @@ class PullWorker:
     async def _send_frame(self, frame: bytes) -> None:
         self._busy_at = asyncio.get_running_loop().time()
         try:
-            async with asyncio.timeout(self.patience.send_s):
+            async with asyncio.timeout(self.timeouts.send_s):
                 with suppress(ConnectionGoneError):  # reading ends with it, too, and says so
-                    await self.link.send(frame)
+                    await self.socket.send(frame)
         except TimeoutError:
             self._stalled.set()
 
@@ -392,4 +389,4 @@ async def _ignore_outage(step: Coroutine[Any, Any, Any]) -> None:
     try:
         await step
     except SQLAlchemyError as error:
-        log.warning("the end of an answer could not be noted: %s", type(error).__name__)
+        log.warning("the end of an answer could not be saved: %s", type(error).__name__)

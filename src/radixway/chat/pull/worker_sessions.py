@@ -124,8 +124,8 @@ class WorkerSession:
             "gpu_utilization": sum((gpu.gpu_usage or 0.0) / len(gpus) for gpu in gpus) if gpus else None,
         }
         published = dict.fromkeys(("created_at", "cpu_usage", "mem_usage", "swap_usage", "gpus"))
-        told: dict[str, Any] = published | measured | msgspec.to_builtins(metrics)
-        return told
+        current: dict[str, Any] = published | measured | msgspec.to_builtins(metrics)
+        return current
 
     def to_row(self) -> dict[str, Any]:
         """Return the columns that are stored."""
@@ -153,7 +153,7 @@ class WorkerSessions:
         self.busy: Counter[str] = Counter()
         """How many of them there are, by queue."""
         self.gpus: dict[str, float] = {}
-        """How busy their GPUs are on average, 0 to 1, by queue, where any of them tells."""
+        """Average utilization of their GPUs, 0 to 1, by queue, where any of them reports it."""
         self._database = database
         self._clock = clock
         self._answers = answers
@@ -174,8 +174,8 @@ class WorkerSessions:
 
     async def open_session(self, session: WorkerSession) -> None:
         """Register `session`, whose worker has connected."""
-        model, room = session.model.compat_hash, session.info.config.max_parallel_requests
-        log.info("worker %s registered for %s, %d at a time", session.worker_id, model, room)
+        model, capacity = session.model.compat_hash, session.info.config.max_parallel_requests
+        log.info("worker %s registered for %s, %d at a time", session.worker_id, model, capacity)
         self._own[session.id] = session
         await self._renew_and_read()
         await self._answers.notify_topic(WORKERS)
@@ -188,7 +188,7 @@ class WorkerSessions:
             await self._database.execute(delete(worker_sessions).where(worker_sessions.c.id == session.id))
             await self._renew_and_read()
         except SQLAlchemyError as error:
-            log.warning("a worker's leaving could not be noted: %s", type(error).__name__)
+            log.warning("the end of a worker's session could not be saved: %s", type(error).__name__)
         await self._answers.notify_topic(WORKERS)
 
     async def list_shapes(self) -> list[dict[str, Any]]:
@@ -216,12 +216,12 @@ class WorkerSessions:
             try:
                 wait_s = await self._renew_and_read()
             except SQLAlchemyError as error:
-                log.warning("workers could not be noted: %s", type(error).__name__)
+                log.warning("worker sessions could not be saved: %s", type(error).__name__)
             await wait_for_event(event, wait_s)
 
     async def _renew_and_read(self) -> float:
         """Return the seconds until the next look, unless workers come or leave before."""
-        async with self._looking:  # two at a time would both write down whoever has just come
+        async with self._looking:  # two at a time would both insert a new session
             return await self._exchange_rows()
 
     async def _exchange_rows(self) -> float:
@@ -235,26 +235,26 @@ class WorkerSessions:
                     await write.execute(worker_sessions.insert().values(id=session.id, **values))
             await write.execute(delete(worker_sessions).where(worker_sessions.c.lease_until <= now))
             columns = worker_sessions.c
-            kept = columns.queue, columns.info, columns.lease_until, columns.metrics
-            rows = (await write.execute(select(*kept))).all()
+            wanted = columns.queue, columns.info, columns.lease_until, columns.metrics
+            rows = (await write.execute(select(*wanted))).all()
         before = set(self.models)
         self.models = {row.queue: _to_model_config(row.info) for row in rows}
         self.busy = Counter(row.queue for row in rows)
         self.gpus = _mean_utilisation((row.queue, row.metrics) for row in rows)
         if before != set(self.models):
-            for told in self.on_change:
-                told()
+            for callback in self.on_change:
+                callback()
         left = min((row.lease_until for row in rows), default=now + self._lease_s) - now
         return min(left, self._lease_s / 3 if self._own else self._lease_s)
 
 
-def _mean_utilisation(told: Iterable[tuple[str, dict[str, Any] | None]]) -> dict[str, float]:
+def _mean_utilisation(rows: Iterable[tuple[str, dict[str, Any] | None]]) -> dict[str, float]:
     shares: dict[str, list[float]] = {}
-    for queue, metrics in told:
+    for queue, metrics in rows:
         busy = (metrics or {}).get("gpu_utilization")
         if isinstance(busy, int | float) and 0 <= busy <= _PERCENT:
             shares.setdefault(queue, []).append(busy / _PERCENT)
-    return {queue: fmean(each) for queue, each in shares.items()}
+    return {queue: fmean(ratios) for queue, ratios in shares.items()}
 
 
 def _to_model_config(info: dict[str, Any]) -> ServedModelConfig:

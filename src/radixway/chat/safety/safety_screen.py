@@ -24,7 +24,7 @@ class SafetyUnavailableError(Exception):
 
 
 class QuestionRefusedError(Exception):
-    """And so it is not to be answered; the text is for whoever asked."""
+    """A question is not to be answered; the text is for the user."""
 
 
 class SafetyJudge(Protocol):
@@ -35,7 +35,7 @@ class SafetyJudge(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Let go of what it holds."""
+        """Release its resources."""
         ...
 
 
@@ -57,7 +57,7 @@ class SafetyScreen:
         judge: SafetyJudge,
         count: Callable[[ScreeningOutcome], None] = lambda _: None,
     ) -> None:
-        """`count`: told what became of every question that was judged."""
+        """`count`: called with the outcome of each screening."""
         self._section = section
         self._judge = judge
         self._count = count
@@ -65,9 +65,9 @@ class SafetyScreen:
 
     def required_level(self, answer: Message) -> int:
         """Return the level for `answer`: its model's configured one, or a higher one that was requested."""
-        least = self.configured_level(answer.model or "")
+        configured = self.configured_level(answer.model or "")
         wished = (answer.work_parameters or {}).get("safety_level") or 0
-        return max(least, int(wished))
+        return max(configured, int(wished))
 
     def configured_level(self, model: str) -> int:
         """Return the level that is configured for `model`."""
@@ -75,7 +75,7 @@ class SafetyScreen:
 
     async def screen_thread(self, thread: Sequence[Message]) -> ScreenedQuestion:
         """`thread`: from the first message to the answer that is to be. Raises QuestionRefusedError."""
-        turns = [each.content or "" for each in thread[:-1] if each.role.value == "prompter"]
+        turns = [message.content or "" for message in thread[:-1] if message.role.value == "prompter"]
         return await self.screen_turns(turns, self.required_level(thread[-1]))
 
     async def screen_turns(self, turns: Sequence[str], level: int) -> ScreenedQuestion:
@@ -95,16 +95,16 @@ class SafetyScreen:
 
     def describe(self) -> dict[str, object]:
         """Return the report for `/health`."""
-        said: dict[str, object] = {
+        report: dict[str, object] = {
             "level": self._section.level,
             "by": "guard" if self._section.url is None else "service",
             "on_error": self._section.on_error,
             "state": "ok" if self._failing is None else "failing",
         }
-        return said if self._failing is None else said | {"error": self._failing}
+        return report if self._failing is None else report | {"error": self._failing}
 
     async def aclose(self) -> None:
-        """Let go of what the judge holds."""
+        """Release the judge's resources."""
         await self._judge.aclose()
 
     def _handle_unavailable(self, level: int, why: str) -> ScreenedQuestion:

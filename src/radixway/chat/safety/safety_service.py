@@ -31,7 +31,7 @@ class SafetyService:
     async def judge(self, turns: Sequence[str], level: int) -> SafetyVerdict:
         """Judge the last of `turns` at `level`. Raises SafetyUnavailableError."""
         if not self._breaker.admits(time.monotonic()):
-            raise SafetyUnavailableError("the safety service is left alone, as it did not answer")
+            raise SafetyUnavailableError("the safety service is paused after failures")
         body = {"inputs": turns[-1], "parameters": {"level": level}}
         try:
             async with asyncio.timeout(self._timeout_s):
@@ -57,7 +57,7 @@ class SafetyService:
             return False
 
     async def aclose(self) -> None:
-        """Let go of its connections."""
+        """Close its connections."""
         if self._session is not None:
             await self._session.close()
             self._session = None
@@ -71,14 +71,14 @@ class SafetyService:
             async with session.post(url, json=body, allow_redirects=False) as reply:
                 if reply.status != 200:
                     raise SafetyUnavailableError(f"the safety service answered with status {reply.status}")
-                said = b""
+                body_bytes = b""
                 async for piece in reply.content.iter_any():
-                    said += piece
-                    if len(said) > _MAX_REPLY_BYTES:
+                    body_bytes += piece
+                    if len(body_bytes) > _MAX_REPLY_BYTES:
                         raise SafetyUnavailableError("the safety service's answer is too long")
         except (ClientError, OSError) as error:
             raise SafetyUnavailableError(f"the safety service: {type(error).__name__}") from None
-        outputs = json.loads(said)["outputs"]
+        outputs = json.loads(body_bytes)["outputs"]
         if not isinstance(outputs, str):
             raise TypeError("outputs")
         return outputs

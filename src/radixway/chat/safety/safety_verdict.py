@@ -93,12 +93,12 @@ def label_findings(
             found[label].append(RULES.get(kind, RULES["adversarial_prompt"]))
         elif attack.risk >= _SUSPICIOUS:
             found["attention"].append(RULES["suspicious"])
-    for each in personal_data:
-        if each.confidence < personal_data_threshold:
+    for span in personal_data:
+        if span.confidence < personal_data_threshold:
             continue
-        if each.type in _SECRETS:
+        if span.type in _SECRETS:
             found["caution"].append(RULES["secrets"])
-        elif each.type in _REACHES:
+        elif span.type in _REACHES:
             found["discretion"].append(RULES["personal_data"])
     for label, rots in found.items():
         if rots:

@@ -25,10 +25,10 @@ def drop_withheld(thread: Sequence[Message]) -> tuple[Message, ...]:
     answers: otherwise one blocked question would block its chat for good.
     """
     withheld: set[str] = set()
-    for each in thread[:-1]:
-        if _was_withheld(each) and each.parent_id is not None:
-            withheld |= {each.id, each.parent_id}
-    return tuple(each for each in thread if each.id not in withheld)
+    for message in thread[:-1]:
+        if _was_withheld(message) and message.parent_id is not None:
+            withheld |= {message.id, message.parent_id}
+    return tuple(message for message in thread if message.id not in withheld)
 
 
 def to_shown_thread(thread: Sequence[Message]) -> tuple[Message, ...]:
@@ -36,10 +36,10 @@ def to_shown_thread(thread: Sequence[Message]) -> tuple[Message, ...]:
     is shown again, which also keeps its prefix cached.
     """
     return tuple(
-        replace(each, content=each.safe_content)
-        if each.safe_content and is_made_safe(each.safe_content, each.content or "")
-        else each
-        for each in thread
+        replace(message, content=message.safe_content)
+        if message.safe_content and is_made_safe(message.safe_content, message.content or "")
+        else message
+        for message in thread
     )
 
 
@@ -49,18 +49,18 @@ def has_words(message: Message) -> bool:
 
 
 def build_worker_thread(messages: Sequence[Message]) -> list[Message]:
-    """Return what a worker is sent of `messages`, which end with the question: those that have words.
+    """Return those of `messages` that a worker is sent, the question last: those that have text.
 
     Published workers close their connection at a message without. Neighbours of one role that are left are
     joined, as chat templates want users and models to take turns.
     """
     spoken = [message for message in messages if message is messages[-1] or has_words(message)]
-    told: list[Message] = []
+    turns: list[Message] = []
     for _, turn in groupby(spoken, key=lambda message: message.role):
         *before, last = turn
         words = [message.content or "" for message in (*before, last)]
-        told.append(replace(last, content="\n\n".join(words)) if before else last)
-    return told
+        turns.append(replace(last, content="\n\n".join(words)) if before else last)
+    return turns
 
 
 def find_safety_prefix(shown: Message) -> str:

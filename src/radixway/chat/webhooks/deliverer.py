@@ -76,11 +76,11 @@ class WebhookDeliverer:
 
     async def _take(self) -> bool:
         """Start some deliveries; return False if there is nothing to do or no capacity."""
-        room = min(_AT_ONCE - len(self._running), _OF_A_TARGET)
-        if room <= 0:
+        capacity = min(_AT_ONCE - len(self._running), _OF_A_TARGET)
+        if capacity <= 0:
             return False
         full = [target for target, count in self._busy.items() if count >= _OF_A_TARGET]
-        taken = await self._outbox.claim(room, but=full)
+        taken = await self._outbox.claim(capacity, but=full)
         for delivery in taken:
             self._busy[delivery.target] += 1
             task = asyncio.create_task(self._deliver(delivery))
@@ -90,16 +90,16 @@ class WebhookDeliverer:
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
-        self._news.set()  # there is room, and what waited behind it may be due
+        self._news.set()  # there is capacity, and the next delivery may be due
 
     async def _deliver(self, delivery: WebhookDelivery) -> None:
         try:
             await self._attempt(delivery)
         except SQLAlchemyError as error:
-            log.warning("what became of a webhook could not be noted: %s", type(error).__name__)
+            log.warning("the outcome of a webhook delivery could not be saved: %s", type(error).__name__)
         finally:
             self._busy[delivery.target] -= 1
-            self._busy += Counter()  # drops those at nought
+            self._busy += Counter()  # drops zero counts
 
     async def _attempt(self, delivery: WebhookDelivery) -> None:
         to = await self._address(delivery.target)
@@ -163,7 +163,7 @@ class WebhookService:
         allowed = AddressAllowlist(config.allowed_networks)
         self.outbox = WebhookOutbox(database, clock, _fixed(config))
         self.webhooks = WebhookStore(
-            database, clock, secrets, self.outbox, allowed, most=config.per_user, http=config.http
+            database, clock, secrets, self.outbox, allowed, max_per_user=config.per_user, http=config.http
         )
         self.deliverer = WebhookDeliverer(
             self.outbox,
@@ -181,7 +181,7 @@ def _fixed(config: ChatWebhooksConfig) -> list[ConfiguredTarget]:
     for number, given in enumerate(config.to):
         where = f"chat.webhooks.to[{number}]"
         if given.name in found:
-            raise ConfigError(f"{where}.name: {given.name} stands there twice")
+            raise ConfigError(f"{where}.name: {given.name} is used twice")
         unknown = [event for event in given.events if event not in EVENTS]
         if unknown:
             raise ConfigError(f"{where}.events: {unknown[0]} is none of {', '.join(EVENTS)}")

@@ -50,9 +50,9 @@ class WebhookEvent:
 
     def payload(self, user_id: str, at: float) -> str:
         """Return the body, as Standard Webhooks defines it. `at`: seconds since 1970."""
-        told = {"user_id": user_id} | ({"chat_id": self.chat_id} if self.chat_id else {}) | self.data
+        data = {"user_id": user_id} | ({"chat_id": self.chat_id} if self.chat_id else {}) | self.data
         when = datetime.fromtimestamp(at, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-        return _encode({"type": self.type, "timestamp": when, "data": told}).decode()
+        return _encode({"type": self.type, "timestamp": when, "data": data}).decode()
 
 
 def ended(answer: EndedAnswer) -> WebhookEvent:
@@ -130,7 +130,7 @@ class WebhookOutbox:
         """`clock`: seconds since 1970. `lease_s`: longer than any attempt takes."""
         self._database = database
         self._clock = clock
-        self.fixed = {each.target: each for each in fixed}
+        self.fixed = {target.target: target for target in fixed}
         self._lease_s = lease_s
         self.on_news: Callable[[], None] = lambda: None
         """Called after a transaction that wrote a delivery."""
@@ -169,11 +169,11 @@ class WebhookOutbox:
 
     def _targets(self, hooks: Iterable[Row[Any, Any, Any]], type: str) -> list[str]:
         wants = [(hook.id, hook.events) for hook in hooks if hook.id is not None]
-        wants += [(each.target, each.events) for each in self.fixed.values()]
+        wants += [(target.target, target.events) for target in self.fixed.values()]
         return [target for target, events in wants if not events or type in events]
 
-    async def claim(self, most: int, *, but: Collection[str] = ()) -> list[WebhookDelivery]:
-        """Claim at most `most` due deliveries, oldest first, and none for the targets `but`."""
+    async def claim(self, limit: int, *, but: Collection[str] = ()) -> list[WebhookDelivery]:
+        """Claim at most `limit` due deliveries, oldest first, and none for the targets `but`."""
         now = self._clock()
         earlier = deliveries.alias()
         first = ~(
@@ -191,7 +191,7 @@ class WebhookOutbox:
             select(deliveries.c.number)
             .where(*is_due, first, deliveries.c.target.not_in(but))
             .order_by(deliveries.c.number)
-            .limit(most)
+            .limit(limit)
             .with_for_update(skip_locked=True)
         )
         take = (
@@ -206,12 +206,12 @@ class WebhookOutbox:
         )
         async with self._database.write_transaction() as write:
             taken = [WebhookDelivery(**row._mapping) for row in await write.execute(take)]
-        return sorted(taken, key=lambda each: each.number)
+        return sorted(taken, key=lambda delivery: delivery.number)
 
     async def delivered(self, delivery: WebhookDelivery) -> None:
         """Delete `delivery`, which has arrived."""
         async with self._database.write_transaction() as write:
-            await write.execute(delete(deliveries).where(*_held(delivery)))
+            await write.execute(delete(deliveries).where(*_is_current(delivery)))
             await write.execute(
                 update(webhooks).where(webhooks.c.id == delivery.target).values(delivered_at=self._clock())
             )
@@ -227,7 +227,7 @@ class WebhookOutbox:
         else:
             values |= {"available_at": now + again_in_s}
         async with self._database.write_transaction() as write:
-            await write.execute(update(deliveries).where(*_held(delivery)).values(**values))
+            await write.execute(update(deliveries).where(*_is_current(delivery)).values(**values))
             await write.execute(
                 update(webhooks).where(webhooks.c.id == delivery.target).values(failed_at=now)
             )
@@ -246,5 +246,5 @@ class WebhookOutbox:
         await self._database.execute(delete(deliveries).where(*old))
 
 
-def _held(delivery: WebhookDelivery) -> tuple[ColumnElement[bool], ...]:
+def _is_current(delivery: WebhookDelivery) -> tuple[ColumnElement[bool], ...]:
     return deliveries.c.number == delivery.number, deliveries.c.attempt_id == delivery.attempt_id

@@ -41,15 +41,15 @@ def encode_secret(secret: bytes) -> str:
     return _PREFIX + base64.b64encode(secret).decode()
 
 
-def read_secret(told: str) -> bytes:
-    """Decode `told`, a secret as `encode_secret` encodes it. Raises ValueError, without quoting it."""
+def read_secret(text: str) -> bytes:
+    """Decode `text`, a secret as `encode_secret` encodes it. Raises ValueError, without quoting it."""
     try:
-        secret = base64.b64decode(told.removeprefix(_PREFIX), validate=True)
+        secret = base64.b64decode(text.removeprefix(_PREFIX), validate=True)
     except (binascii.Error, ValueError):
         secret = b""
-    least, most = _BYTES
-    if not least <= len(secret) <= most:
-        raise ValueError(f"a webhook's secret is {_PREFIX} and base64 of {least} to {most} bytes")
+    min_bytes, max_bytes = _BYTES
+    if not min_bytes <= len(secret) <= max_bytes:
+        raise ValueError(f"a webhook's secret is {_PREFIX} and base64 of {min_bytes} to {max_bytes} bytes")
     return secret
 
 
@@ -69,7 +69,7 @@ def sign_headers(delivery_id: str, timestamp: int, body: bytes, secrets: Iterabl
 
 @dataclass(frozen=True, slots=True)
 class UserWebhook:
-    """An address that is told of a user's events."""
+    """An address that receives a user's events."""
 
     id: str
     user_id: str
@@ -112,16 +112,16 @@ class WebhookStore:
         outbox: WebhookOutbox,
         allowed: AddressAllowlist,
         *,
-        most: int,
+        max_per_user: int,
         http: bool,
     ) -> None:
-        """`most`: of a user. `http`: whether addresses without TLS may be named."""
+        """`max_per_user`: webhooks. `http`: whether addresses without TLS may be named."""
         self._database = database
         self._clock = clock
         self._secrets = secrets
         self._outbox = outbox
         self._allowed = allowed
-        self._most = most
+        self._max_per_user = max_per_user
         self._http = http
 
     async def add(self, user_id: str, url: str, events: Sequence[str]) -> tuple[UserWebhook, str]:
@@ -131,8 +131,8 @@ class WebhookStore:
         row = {"id": new_id(), "user_id": user_id, "url": url, "events": sorted(set(events))}
         async with self._database.write_transaction() as write:
             count = select(func.count()).select_from(webhooks).where(webhooks.c.user_id == user_id)
-            if (await write.execute(count)).scalar_one() >= self._most:
-                raise InvalidFieldError("url", f"there are {self._most} webhooks already", status=409)
+            if (await write.execute(count)).scalar_one() >= self._max_per_user:
+                raise InvalidFieldError("url", f"there are {self._max_per_user} webhooks already", status=409)
             made = await write.execute(
                 webhooks.insert().values(**row, created_at=now, secret_since=now).returning(*webhooks.c)
             )
@@ -184,7 +184,7 @@ class WebhookStore:
             await write.execute(delete(webhooks).where(webhooks.c.id == webhook_id))
 
     async def disable(self, webhook_id: str) -> None:
-        """Disable `webhook_id`, whose receiver wants nothing more."""
+        """Disable `webhook_id`, whose receiver answered that it is gone."""
         await self._database.execute(
             update(webhooks).where(webhooks.c.id == webhook_id).values(enabled=False)
         )
@@ -195,13 +195,13 @@ class WebhookStore:
             await self._own(write, user_id, webhook_id)
             await self._outbox.put_for(write, user_id, WebhookEvent("webhook.test", ""), [webhook_id])
 
-    async def undelivered(self, user_id: str, webhook_id: str, most: int = 100) -> list[UndeliveredEvent]:
-        """Return at most `most` undelivered events, newest first. Raises ChatNotFoundError."""
+    async def undelivered(self, user_id: str, webhook_id: str, limit: int = 100) -> list[UndeliveredEvent]:
+        """Return at most `limit` undelivered events, newest first. Raises ChatNotFoundError."""
         wanted = select(*(deliveries.c[name] for name in UndeliveredEvent.__slots__))
         wanted = wanted.where(deliveries.c.target == webhook_id)
         async with self._database.read_connection() as read:
             await self._own(read, user_id, webhook_id)
-            rows = await read.execute(wanted.order_by(deliveries.c.number.desc()).limit(most))
+            rows = await read.execute(wanted.order_by(deliveries.c.number.desc()).limit(limit))
             return [UndeliveredEvent(**row._mapping) for row in rows]
 
     async def retry(self, user_id: str, webhook_id: str, delivery_id: str) -> None:
@@ -236,7 +236,7 @@ class WebhookStore:
         except FetchError as error:
             raise InvalidFieldError("url", str(error)) from None
         if read.scheme != "https" and not self._http:
-            raise InvalidFieldError("url", "only https is spoken to")
+            raise InvalidFieldError("url", "only https is supported")
         host = read.host or ""
         try:
             ip_address(host.partition("%")[0])

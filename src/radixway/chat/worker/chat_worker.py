@@ -43,9 +43,9 @@ class WorkerSafetyClient:
     async def judge(self, prompt: str, level: int) -> SafetyVerdict:
         """Judge `prompt` at `level`. Raises aiohttp.ClientError, TimeoutError, ValueError."""
         body = {"inputs": prompt, "parameters": {"level": level}}
-        async with self._session.post(self._url, json=body, timeout=aiohttp.ClientTimeout(total=30)) as told:
-            told.raise_for_status()
-            answer: dict[str, Any] = await told.json(content_type=None)
+        async with self._session.post(self._url, json=body, timeout=aiohttp.ClientTimeout(total=30)) as reply:
+            reply.raise_for_status()
+            answer: dict[str, Any] = await reply.json(content_type=None)
         return parse_verdict(str(answer.get("outputs", "")))
 
 
@@ -104,7 +104,7 @@ class ChatWorker:
         self._processed = 0
 
     def drain(self) -> None:
-        """Take no more jobs, finish those under way, and end."""
+        """Take no more jobs, finish those in flight, and stop."""
         self._draining.set()
 
     async def run_until_drained(self) -> None:
@@ -117,7 +117,7 @@ class ChatWorker:
                     wait_s = self._first_wait_s
                     await self._serve_connection(socket)
             except (aiohttp.ClientError, OSError, TimeoutError) as error:
-                log.warning("the server is not there: %s", type(error).__name__)
+                log.warning("the server is unavailable: %s", type(error).__name__)
             if not self._draining.is_set():
                 await wait_for_event(self._draining, wait_s * random.uniform(0.5, 1.0))
                 wait_s = min(wait_s * 2, _MAX_RECONNECT_DELAY_S)
@@ -180,11 +180,11 @@ class ChatWorker:
             if safe is not turns:
                 turns, used = await self._lengths.truncate_thread(safe, wished)
             if self._plugins is not None and find_chosen_plugin(parameters) is not None:
-                told = await self._generate_with_plugin(reply, turns, parameters)
+                result = await self._generate_with_plugin(reply, turns, parameters)
             else:
-                told = await self._generate_answer(reply, turns, self._clamp_tokens(parameters, used))
+                result = await self._generate_answer(reply, turns, self._clamp_tokens(parameters, used))
             self._processed += 1
-            end = {"used_plugin": None, "metrics": await self._collect_metrics()} | told
+            end = {"used_plugin": None, "metrics": await self._collect_metrics()} | result
             await reply.send("generated_text", **end)
         except UpstreamEngineError as error:
             await self._report_failure(reply, str(error))
@@ -197,9 +197,9 @@ class ChatWorker:
     ) -> dict[str, Any]:
         reason = "eos_token"
         async with aclosing(self._generation_steps(turns, parameters)) as pieces:
-            async for said in pieces:
-                reason = said.finish_reason or reason
-                await reply.add_token(said.text, said.token_id, said.log_prob)
+            async for step in pieces:
+                reason = step.finish_reason or reason
+                await reply.add_token(step.text, step.token_id, step.log_prob)
         await reply.flush_tokens()
         return {"text": reply.text, "finish_reason": reason}
 
@@ -210,17 +210,17 @@ class ChatWorker:
         assert self._plugins is not None
 
         async def ask(
-            messages: Sequence[dict[str, Any]], more: dict[str, Any]
+            messages: Sequence[dict[str, Any]], options: dict[str, Any]
         ) -> AsyncGenerator[dict[str, Any], None]:
-            asked = [PromptTurn(message["role"], message["content"]) for message in messages]
-            asked, used = await self._lengths.truncate_thread(asked, max_new_tokens(parameters))
+            thread = [PromptTurn(message["role"], message["content"]) for message in messages]
+            thread, used = await self._lengths.truncate_thread(thread, max_new_tokens(parameters))
             pieces = self._generation_steps(
-                asked, self._clamp_tokens(parameters, used), *more.get("stop", ())
+                thread, self._clamp_tokens(parameters, used), *options.get("stop", ())
             )
             async with aclosing(pieces):
-                async for said in pieces:
-                    delta = {"content": said.text}
-                    yield {"choices": [{"delta": delta, "finish_reason": said.finish_reason}]}
+                async for step in pieces:
+                    delta = {"content": step.text}
+                    yield {"choices": [{"delta": delta, "finish_reason": step.finish_reason}]}
 
         messages = [{"role": turn.role, "content": turn.text} for turn in turns]
         noted = await self._plugins.answer_with_plugin(
@@ -236,26 +236,27 @@ class ChatWorker:
         """Yield the model's text without stop sequences and partial characters; the last has the finish
         reason."""
         sequences = (*more_stops, *stop_sequences(self._form))
-        stopping, reason, told, whole, broken = StopFilter(sequences), "eos_token", "", None, False
-        async for said in self._engine.generate(turns, self._form, parameters, sequences):
-            broken = broken or "\ufffd" in said.text  # half a character: the whole text has all of it
-            text = "" if said.special or broken else stopping.feed(said.text)
-            told += text
-            yield GenerationStep(text, said.token_id, said.log_prob)
-            whole = said.whole if whole is None else whole
-            reason = said.finish_reason or reason
+        stopping, reason = StopFilter(sequences), "eos_token"
+        text_so_far, full_text, broken = "", None, False
+        async for step in self._engine.generate(turns, self._form, parameters, sequences):
+            broken = broken or "\ufffd" in step.text  # half a character: the whole text has all of it
+            text = "" if step.special or broken else stopping.feed(step.text)
+            text_so_far += text
+            yield GenerationStep(text, step.token_id, step.log_prob)
+            full_text = step.full_text if full_text is None else full_text
+            reason = step.finish_reason or reason
             if stopping.stopped:
                 reason = "stop_sequence"
                 break
         rest = stopping.flush()
-        if broken and whole is not None and whole.startswith(told):
-            rest = StopFilter(sequences).feed(whole)[len(told) :]
+        if broken and full_text is not None and full_text.startswith(text_so_far):
+            rest = StopFilter(sequences).feed(full_text)[len(text_so_far) :]
         yield GenerationStep(rest, finish_reason=reason)
 
     def _clamp_tokens(self, parameters: dict[str, Any], used: int) -> dict[str, Any]:
-        room = max(self._serves.max_total_length - used - 1, 1)
+        left = max(self._serves.max_total_length - used - 1, 1)
         sampling = dict(parameters.get("sampling_parameters") or {})
-        sampling["max_new_tokens"] = min(max_new_tokens(parameters), room)
+        sampling["max_new_tokens"] = min(max_new_tokens(parameters), left)
         return parameters | {"sampling_parameters": sampling}
 
     async def _make_question_safe(

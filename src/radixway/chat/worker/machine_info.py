@@ -46,8 +46,8 @@ def measure_metrics(gpus: Sequence[GpuStatus] = ()) -> dict[str, Any]:
 def _aggregate_gpus(gpus: Sequence[GpuStatus]) -> dict[str, Any]:
     busy = [gpu.busy for gpu in gpus if gpu.busy is not None]
     used = [gpu.used_mb for gpu in gpus if gpu.used_mb is not None]
-    told = {"gpu_utilization": sum(busy) / len(busy)} if busy else {}
-    return told | ({"memory_used": sum(used)} if used else {})
+    utilization = {"gpu_utilization": sum(busy) / len(busy)} if busy else {}
+    return utilization | ({"memory_used": sum(used)} if used else {})
 
 
 def _used_percent(free: int, total: int) -> float:

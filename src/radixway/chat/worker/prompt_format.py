@@ -53,34 +53,34 @@ def parse_turns(work: dict[str, Any]) -> list[PromptTurn]:
 
 
 def truncate_turns(
-    turns: Sequence[PromptTurn], most_tokens: int, count: Callable[[str], int]
+    turns: Sequence[PromptTurn], max_tokens: int, count: Callable[[str], int]
 ) -> list[PromptTurn]:
-    """Return the latest `turns` that fit into `most_tokens`, and the system message in any case.
+    """Return the latest `turns` that fit into `max_tokens`, and the system message in any case.
 
     Where the last turn alone is too long, its beginning is left out. `count`: tokens of a text.
     """
-    told = [turn for turn in turns[:1] if turn.role == "system"]
-    left = int(most_tokens * (1 - _RESERVE)) - sum(count(turn.text) for turn in told)
-    kept: list[PromptTurn] = []
-    for turn in reversed(turns[len(told) :]):
+    system = [turn for turn in turns[:1] if turn.role == "system"]
+    left = int(max_tokens * (1 - _RESERVE)) - sum(count(turn.text) for turn in system)
+    latest: list[PromptTurn] = []
+    for turn in reversed(turns[len(system) :]):
         length = count(turn.text)
         if length > left:
-            if not kept:
-                kept.append(PromptTurn(turn.role, _truncate_text(turn.text, left, count)))
+            if not latest:
+                latest.append(PromptTurn(turn.role, _truncate_text(turn.text, left, count)))
             break
         left -= length
-        kept.append(turn)
-    while len(kept) > 1 and kept[-1].role == "assistant":
-        kept.pop()  # templates want a user's turn first
-    return told + kept[::-1]
+        latest.append(turn)
+    while len(latest) > 1 and latest[-1].role == "assistant":
+        latest.pop()  # templates want a user's turn first
+    return system + latest[::-1]
 
 
-def _truncate_text(text: str, most_tokens: int, count: Callable[[str], int]) -> str:
+def _truncate_text(text: str, max_tokens: int, count: Callable[[str], int]) -> str:
     """Return the longest end of a text that fits, by bisection: it begins within [low, high)."""
     low, high = 0, len(text)
     while low < high:
         middle = (low + high) // 2
-        if count(text[middle:]) <= max(most_tokens, 0):
+        if count(text[middle:]) <= max(max_tokens, 0):
             high = middle
         else:
             low = middle + 1
@@ -104,28 +104,28 @@ class StopFilter:
 
     def __init__(self, sequences: Sequence[str]) -> None:
         self._sequences = tuple(sequences)
-        self._held = ""
+        self._pending = ""
         self.stopped = False
 
     def feed(self, text: str) -> str:
         """Take more `text` and return what can be passed on now."""
         if self.stopped:
             return ""
-        self._held += text
-        found = [at for each in self._sequences if (at := self._held.find(each)) >= 0]
+        self._pending += text
+        found = [at for sequence in self._sequences if (at := self._pending.find(sequence)) >= 0]
         if found:
             self.stopped = True
-            told, self._held = self._held[: min(found)], ""
-            return told
-        keep = max((_overlap_length(self._held, each) for each in self._sequences), default=0)
-        cut = len(self._held) - keep
-        told, self._held = self._held[:cut], self._held[cut:]
-        return told
+            passed, self._pending = self._pending[: min(found)], ""
+            return passed
+        keep = max((_overlap_length(self._pending, sequence) for sequence in self._sequences), default=0)
+        cut = len(self._pending) - keep
+        passed, self._pending = self._pending[:cut], self._pending[cut:]
+        return passed
 
     def flush(self) -> str:
         """Return what was held back and did not become a stop sequence."""
-        told, self._held = self._held, ""
-        return told
+        passed, self._pending = self._pending, ""
+        return passed
 
 
 def _overlap_length(text: str, sequence: str) -> int:

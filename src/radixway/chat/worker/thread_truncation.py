@@ -28,43 +28,43 @@ def estimate_tokens(text: str) -> int:
 class ThreadTruncator:
     """Truncates threads for one engine. Belongs to one event loop."""
 
-    def __init__(self, engine: UpstreamEngine, form: PromptFormat, most_input: int, most_total: int) -> None:
-        """`most_input`: tokens of a prompt; `most_total`: with the answer."""
+    def __init__(self, engine: UpstreamEngine, form: PromptFormat, max_input: int, max_total: int) -> None:
+        """`max_input`: tokens of a prompt; `max_total`: with the answer."""
         self._engine = engine
         self._form: PromptFormat = form
-        self._most_input = most_input
-        self._most_total = most_total
+        self._max_input = max_input
+        self._max_total = max_total
         self._known: OrderedDict[bytes, int] = OrderedDict()
-        self._room = asyncio.Semaphore(_AT_ONCE)
+        self._capacity = asyncio.Semaphore(_AT_ONCE)
 
     async def truncate_thread(
         self, turns: Sequence[PromptTurn], new_tokens: int
     ) -> tuple[list[PromptTurn], int]:
         """Return the latest `turns` that fit, and their prompt's length. `new_tokens`: for the answer."""
         guess = sum(estimate_tokens(turn.text) for turn in turns)
-        if guess <= self._most_input * 0.99 and guess + new_tokens < self._most_total:
+        if guess <= self._max_input * 0.99 and guess + new_tokens < self._max_total:
             return list(turns), guess
         used = await self._engine.count_prompt_tokens(turns, self._form)
-        if used is not None and used <= self._most_input:
+        if used is not None and used <= self._max_input:
             return list(turns), used
         found = None if used is None else await self._truncate_counted(turns, used)
         if found is None:
-            kept = truncate_turns(turns, self._most_input, estimate_tokens)
-            return kept, min(sum(estimate_tokens(turn.text) for turn in kept), self._most_input)
+            truncated = truncate_turns(turns, self._max_input, estimate_tokens)
+            return truncated, min(sum(estimate_tokens(turn.text) for turn in truncated), self._max_input)
         return found
 
     async def _truncate_counted(
-        self, turns: Sequence[PromptTurn], whole: int
+        self, turns: Sequence[PromptTurn], total: int
     ) -> tuple[list[PromptTurn], int] | None:
-        """Truncate by counted tokens; None if the engine's counts stop or do not add up. `whole`: count of
+        """Truncate by counted tokens; None if the engine's counts stop or do not add up. `total`: count of
         the whole prompt."""
-        told = await asyncio.gather(*(self._count_turn_tokens(turn.text) for turn in turns))
+        counts = await asyncio.gather(*(self._count_turn_tokens(turn.text) for turn in turns))
         lengths: dict[str, int] = {}
-        for turn, length in zip(turns, told, strict=True):
+        for turn, length in zip(turns, counts, strict=True):
             if length is None:
                 return None
             lengths[turn.text] = length
-        between = max((whole - sum(lengths[turn.text] for turn in turns)) // len(turns), 0)
+        between = max((total - sum(lengths[turn.text] for turn in turns)) // len(turns), 0)
         last = turns[-1].text
         per_character = _SPARE * lengths[last] / max(len(last), 1)
 
@@ -72,15 +72,15 @@ class ThreadTruncator:
             known = lengths.get(text)
             return between + (int(len(text) * per_character) + 1 if known is None else known)
 
-        budget = self._most_input
+        budget = self._max_input
         for _ in range(_TRIES):
-            kept = truncate_turns(turns, budget, count)
-            used = await self._engine.count_prompt_tokens(kept, self._form)
+            truncated = truncate_turns(turns, budget, count)
+            used = await self._engine.count_prompt_tokens(truncated, self._form)
             if used is None:
                 return None
-            if used <= self._most_input:
-                return kept, used
-            budget -= used - self._most_input
+            if used <= self._max_input:
+                return truncated, used
+            budget -= used - self._max_input
         return None
 
     async def _count_turn_tokens(self, text: str) -> int | None:
@@ -89,7 +89,7 @@ class ThreadTruncator:
         if key in self._known:
             self._known.move_to_end(key)
             return self._known[key]
-        async with self._room:
+        async with self._capacity:
             length = await self._engine.count_tokens(text)
         if length is not None:
             self._known[key] = length

@@ -36,7 +36,7 @@ class GenerationStep:
     log_prob: float | None = None
     special: bool = False
     """Its text is no part of the answer."""
-    whole: str | None = None
+    full_text: str | None = None
     """The whole text, in the last step of engines that report it."""
     finish_reason: str | None = None
 
@@ -88,31 +88,31 @@ class TgiEngine(UpstreamEngine):
         self, turns: Sequence[PromptTurn], form: PromptFormat, parameters: dict[str, Any], stop: Sequence[str]
     ) -> AsyncIterator[GenerationStep]:
         """Generate by `/generate_stream`. Raises UpstreamEngineError."""
-        asked = {
+        fields = {
             "max_new_tokens": max_new_tokens(parameters),
             "do_sample": parameters.get("do_sample", True),
             "seed": parameters.get("seed"),
             "stop": list(stop),
             "details": True,
         } | _sampling_fields(parameters)
-        body = {"inputs": render_prompt(turns, "chatml" if form == "chatml" else "v2"), "parameters": asked}
+        body = {"inputs": render_prompt(turns, "chatml" if form == "chatml" else "v2"), "parameters": fields}
         end = StreamEndDetector(ReplyForm.TGI)
         async for event in _stream_events(self._session, f"{self._url}/generate_stream", body, end):
             token, details = event.get("token") or {}, event.get("details") or {}
-            whole = event.get("generated_text")
+            full_text = event.get("generated_text")
             yield GenerationStep(
                 token.get("text") or "",
                 token.get("id") or 0,
                 token.get("logprob"),
                 bool(token.get("special")) or details.get("finish_reason") == "eos_token",
-                whole,
-                None if whole is None else _REASONS.get(str(details.get("finish_reason")), "eos_token"),
+                full_text,
+                None if full_text is None else _REASONS.get(str(details.get("finish_reason")), "eos_token"),
             )
 
     async def count_tokens(self, text: str) -> int | None:
         """Count the tokens of `text` by `/tokenize`."""
-        told = await _post_json(self._session, f"{self._url}/tokenize", {"inputs": text})
-        return len(told) if isinstance(told, list) else None
+        ids = await _post_json(self._session, f"{self._url}/tokenize", {"inputs": text})
+        return len(ids) if isinstance(ids, list) else None
 
     async def count_prompt_tokens(self, turns: Sequence[PromptTurn], form: PromptFormat) -> int | None:
         """Count the tokens of `turns`, rendered in `form`."""
@@ -159,19 +159,19 @@ class OpenAIEngine(UpstreamEngine):
         SGLang cannot count conversations: there a ChatML prompt stands in for the engine's own template.
         """
         if form == "engine":
-            told = await self._count_by_tokenize(
+            count = await self._count_by_tokenize(
                 {"messages": _to_chat_messages(turns), "add_generation_prompt": True}
             )
-            if told is not None:
-                return told
+            if count is not None:
+                return count
         return await self._count_by_tokenize(
             {"prompt": render_prompt(turns, "chatml" if form == "engine" else form)}
         )
 
-    async def _count_by_tokenize(self, asked: dict[str, Any]) -> int | None:
-        body = {"model": self.serving.model} | asked
-        told = await _post_json(self._session, f"{self._url}/tokenize", body)
-        count = told.get("count") if isinstance(told, dict) else None
+    async def _count_by_tokenize(self, prompt: dict[str, Any]) -> int | None:
+        body = {"model": self.serving.model} | prompt
+        reply = await _post_json(self._session, f"{self._url}/tokenize", body)
+        count = reply.get("count") if isinstance(reply, dict) else None
         return count if isinstance(count, int) else None
 
 
@@ -215,8 +215,8 @@ def max_new_tokens(parameters: dict[str, Any]) -> int:
 async def _get_json(session: aiohttp.ClientSession, url: str) -> dict[str, Any] | None:
     try:
         async with session.get(url, timeout=aiohttp.ClientTimeout(total=10)) as reply:
-            told = await reply.json(content_type=None) if reply.status == 200 else None
-            return told if isinstance(told, dict) else None
+            document = await reply.json(content_type=None) if reply.status == 200 else None
+            return document if isinstance(document, dict) else None
     except (aiohttp.ClientError, TimeoutError, ValueError):
         return None
 
@@ -248,10 +248,10 @@ async def _stream_events(
             async for event in read_events(reply.content.iter_any()):
                 end.note(event)
                 for data in iterate_data(event):
-                    said = _decode(data)
-                    if "error" in said:
-                        raise UpstreamEngineError(f"the engine says: {str(said['error'])[:500]}")
-                    yield said
+                    decoded = _decode(data)
+                    if "error" in decoded:
+                        raise UpstreamEngineError(f"the engine says: {str(decoded['error'])[:500]}")
+                    yield decoded
             end.check_complete()
     except IncompleteReplyError as error:
         raise UpstreamEngineError(f"the engine did not finish its answer: {error}") from None
