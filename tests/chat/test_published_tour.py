@@ -113,8 +113,8 @@ class Guide:
         if name == "Refresh" and text.endswith("..."):
             return self._user(note)["refresh_token"]
         if text == "Bearer 1234":
-            assert self.gateway.gateway.chats is not None and self.gateway.gateway.chats.room is not None
-            return f"Bearer {self.gateway.gateway.chats.room.secrets.root_token}"
+            assert self.gateway.gateway.chats is not None and self.gateway.gateway.chats.service is not None
+            return f"Bearer {self.gateway.gateway.chats.service.secrets.root_token}"
         if text.endswith("..."):
             kind = "refresh_token" if "refresh token" in note else "access_token"
             return f"Bearer {self._user(note)[kind]}"

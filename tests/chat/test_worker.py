@@ -119,8 +119,8 @@ async def test_a_stopped_answer_leaves_the_engine_at_once(eve: ChatUser, engine:
                 await asyncio.sleep(0.01)
         engine.hung_up.clear()
         chats = eve.gateway.gateway.chats
-        assert chats is not None and chats.room is not None
-        await chats.room.answers.cancel_answer("eve", answer["id"])
+        assert chats is not None and chats.service is not None
+        await chats.service.answers.cancel_answer("eve", answer["id"])
         async with asyncio.timeout(10):
             await engine.hung_up.wait()
 

@@ -80,8 +80,8 @@ async def test_each_of_several_connections_is_a_worker(eve: ChatUser) -> None:
 
 def root_token(eve: ChatUser) -> str:
     chats = eve.gateway.gateway.chats
-    assert chats is not None and chats.room is not None
-    return chats.room.secrets.root_token
+    assert chats is not None and chats.service is not None
+    return chats.service.secrets.root_token
 
 
 @pytest.mark.parametrize("kind", KINDS)

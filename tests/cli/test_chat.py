@@ -60,6 +60,7 @@ def test_a_user_and_their_keys_from_the_first_to_the_last() -> None:
     [
         (("keys", "create", "k", "--scope", "user"), "needs a user"),
         (("keys", "create", "k", "--scope", "worker", "--expires-in", "soon"), "--expires-in"),
+        (("keys", "create", "k", "--scope", "worker", "--expires-in", "9999999d"), "--expires-in: at most"),
         (("keys", "revoke", "nothing"), "Key not found"),
         (("keys", "create", "k", "--scope", "user", "--user", "nobody"), "User not found"),
         (("users", "role", "nobody", "admin"), "User not found"),

@@ -211,7 +211,7 @@ def _read_ttl(given: Any, max_s: float) -> float | None:
         return None
     try:
         ttl_s = float(given)  # a query can only carry text
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         ttl_s = 0.0
     if isinstance(given, bool) or not 0 < ttl_s <= max_s:
         raise BadRequest(

@@ -35,6 +35,7 @@ chat_app.add_typer(keys_app, name="keys")
 AnswerT = TypeVar("AnswerT")
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_MAX_DURATION_S = 100 * 365 * 86400
 _User = Annotated[str, Argument(help="A user's id.", metavar="USER")]
 _Key = Annotated[str, Argument(help="A key's id, as `keys list` shows it.", metavar="KEY")]
 _Tenant = Annotated[str | None, Option(help="Whose they are.")]
@@ -277,11 +278,17 @@ def _parse_duration_s(text: str, option: str) -> float:
     match = re.fullmatch(r"(\d+)([smhd])", text)
     if match is None:
         exit_with_error(f"{option}: say how long as 30s, 15m, 12h or 90d, not {text!r}")
-    return float(int(match[1]) * _UNITS[match[2]])
+    seconds = int(match[1]) * _UNITS[match[2]]
+    if seconds > _MAX_DURATION_S:
+        exit_with_error(f"{option}: at most {_MAX_DURATION_S // _UNITS['d']}d, not {text[:40]}")
+    return float(seconds)
 
 
 def _format_time(at: float | None, *, past: str = "") -> str:
     if at is None:
         return "–"
-    shown = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M")
+    try:
+        shown = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M")
+    except (OverflowError, ValueError, OSError):  # a key made before durations were bounded
+        return "never"
     return f"{past} {shown}" if past and at <= time.time() else shown

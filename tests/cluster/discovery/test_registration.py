@@ -159,6 +159,8 @@ BAD = [
     ({"url": A, "ttl_s": "soon"}, "ttl_s"),
     ({"url": A, "ttl_s": 1e9}, "ttl_s"),
     ({"url": A, "ttl_s": True}, "ttl_s"),
+    ({"url": A, "ttl_s": 10**400}, "ttl_s"),
+    ({"url": A, "kv_tokens": 10**400}, "kv_tokens"),
     ({"url": A, "capacity": 5}, "capacity"),
     ({"url": A, "model": 5}, "model"),
     ({"url": "http://127.0.0.1:9", "": 1, "bogus": 2}, None),

@@ -116,11 +116,11 @@ class WorkerTraits(ConfigSection):
     """One that only prefills or only decodes is used in pairs (docs/routing.md)."""
     disaggregation: Transfer | None = None
     """How it hands KV on or takes it; needed where it has another role than `any`."""
-    kv_tokens: int | None = Field(default=None, ge=1)
+    kv_tokens: int | None = Field(default=None, ge=1, le=2**53)
     """KV tokens its cache holds."""
-    max_batch_size: int | None = Field(default=None, ge=1)
+    max_batch_size: int | None = Field(default=None, ge=1, le=2**53)
     """Requests it runs at a time."""
-    max_in_flight: int | None = Field(default=None, ge=1)
+    max_in_flight: int | None = Field(default=None, ge=1, le=2**53)
     """Requests that it is given at a time; more wait. Goes before the limits under `routing`."""
     api_key: Bearer | None = None
     """Sent to the worker as `Authorization: Bearer KEY`."""
