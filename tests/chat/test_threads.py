@@ -8,7 +8,6 @@ import random
 import pytest
 from sqlalchemy import delete, update
 
-from radixway.chat import threads
 from radixway.chat.chats import ChatStore
 from radixway.chat.database import ChatDatabase
 from radixway.chat.messages import AnswerRequest
@@ -105,14 +104,14 @@ class Writer:
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("max_bytes", [1 << 20, 30_000])
 async def test_what_is_told_is_what_the_database_says_whatever_happens_to_it(
-    database: ChatDatabase, database_url: str, seed: int, max_bytes: int, monkeypatch: pytest.MonkeyPatch
+    database: ChatDatabase, database_url: str, seed: int, max_bytes: int
 ) -> None:
-    monkeypatch.setattr(threads, "SHORTEST", 3)
-    monkeypatch.setattr(threads, "_MAX_CHANGED_MESSAGES", 4)
     house = await House(database).open()
     elsewhere = House(ChatDatabase(database_url), clock=house.clock)
     now = [0.0]
-    kept = ThreadCache(database, max_bytes=max_bytes, kept_s=30, clock=lambda: now[0])
+    kept = ThreadCache(
+        database, max_bytes=max_bytes, kept_s=30, min_messages=3, max_changed=4, clock=lambda: now[0]
+    )
     writer = Writer(elsewhere, seed)
     for chat in CHATS:
         await house.chat(chat)

@@ -34,7 +34,7 @@ _MAX_ATTEMPT_BYTES = 64 << 20
 """Memory of one attempt's events, with `_EACH` per event: half a million tokens."""
 _EACH = 100
 _MAX_PLUGIN_RECORD_BYTES = 1 << 20
-TOO_LONG = "The answer exceeds the longest allowed length."
+TOO_LONG = "The answer exceeds the maximum length."
 _RETRY_S = 0.25
 """Pause before the first tokens are stored again after an outage."""
 

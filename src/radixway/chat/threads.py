@@ -86,14 +86,17 @@ class ThreadCache:
         *,
         max_bytes: int,
         kept_s: float = 1800.0,
+        min_messages: int = SHORTEST,
+        max_changed: int = _MAX_CHANGED_MESSAGES,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        """`kept_s`: after a chat was last requested. `clock`: seconds that only go up."""
+        """`kept_s`: after a chat was last requested. `min_messages`: of a cached thread. `max_changed`:
+        more are read with the thread. `clock`: seconds that only go up."""
         self.outcomes: dict[str, int] = {}
         """Lookups: `hit`, `miss`, or `short`, of threads that are not cached."""
         self._database = database
         self._max_bytes = max_bytes
-        self._kept_s = kept_s
+        self._kept_s, self._min_messages, self._max_changed = kept_s, min_messages, max_changed
         self._clock = clock
         self._chats: OrderedDict[str, _CachedChat] = OrderedDict()
         self._size_bytes = 0
@@ -106,10 +109,10 @@ class ThreadCache:
         async with self._database.read_connection() as read:
             if chat is None:
                 found = await read_thread(read, message_id)
-                self._count_outcome("miss" if len(found) >= SHORTEST else "short")
+                self._count_outcome("miss" if len(found) >= self._min_messages else "short")
             else:
                 found = await self._refresh_thread(read, chat, chat_id, message_id)
-        if len(found) >= SHORTEST:
+        if len(found) >= self._min_messages:
             self._store_thread(chat_id, found)
         elif not found:
             self.drop_chats([chat_id])
@@ -139,7 +142,7 @@ class ThreadCache:
         known = dict(chat.known)  # another question may change it meanwhile
         missing = [key for key in ids if key not in known or known[key].version != versions[key].version]
         self._count_outcome("hit" if len(missing) < len(ids) else "miss")
-        if len(missing) > _MAX_CHANGED_MESSAGES:
+        if len(missing) > self._max_changed:
             return await read_thread(read, message_id)
         fresh = await read.execute(_SOME, {"ids": missing}) if missing else ()
         known |= {row.id: Message.of_row(row) for row in fresh}

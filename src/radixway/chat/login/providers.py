@@ -67,7 +67,7 @@ class ProviderIdentity:
 
     provider: str
     account: str
-    """Identifies the user alone: names and addresses change hands."""
+    """The user's only stable identifier: names and addresses change hands."""
     name: str
     role: UserRole | None = None
     """None: the provider reports no role."""
