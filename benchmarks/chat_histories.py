@@ -77,7 +77,7 @@ async def measure(url: str, count: int, size_bytes: int, turns: int) -> str:
     await migrate(database)
     chat = Growing(database, size_bytes)
     await chat.open(count)
-    texts, kept = MessageStore(database, time.time), ThreadCache(database, most_bytes=1 << 30)
+    texts, kept = MessageStore(database, time.time), ThreadCache(database, max_bytes=1 << 30)
     ways = {
         "read": lambda: texts.load_thread(chat.tail),
         "kept": lambda: kept.load_thread(chat.chat_id, chat.tail),
