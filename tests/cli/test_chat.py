@@ -97,3 +97,10 @@ def test_of_what_was_deleted_nothing_stays_in_files_that_are_scrubbed(home: Path
     made("users", "delete", user)
     made("scrub")
     assert b"Zq7WvLonelyName" not in b"".join(path.read_bytes() for path in home.glob("chats.db*"))
+
+
+def test_a_time_beyond_the_calendar_is_shown_all_the_same() -> None:
+    from radixway.cli.chat import _format_time
+
+    assert _format_time(1e14) == "never"
+    assert _format_time(0.0) == "1970-01-01 00:00"

@@ -38,13 +38,13 @@ async def open_service(path: Path | None = None) -> AsyncIterator[SessionService
 
 
 async def begin(service: SessionService, session: AgentSession) -> PendingCall:
-    return (await service.begin_turn(session, QUESTION, await service.codec_for("m")))[1]
+    return (await service.begin_turn(session, QUESTION, await service.codecs.codec_for("m")))[1]
 
 
 async def end(service: SessionService, session: AgentSession, turn: PendingCall, call_id: str = "c") -> None:
     answer = SampledTokens([5, 6], "Hi", array("f", [-0.5, -0.5]), sampled_spans(2, "1"), "1", None)
     await service.record_call(
-        session, turn, call_id, answer, await service.codec_for("m"), answer=ANSWER, finish="stop"
+        session, turn, call_id, answer, await service.codecs.codec_for("m"), answer=ANSWER, finish="stop"
     )
 
 
@@ -103,8 +103,8 @@ async def test_an_export_leaves_out_what_somebody_else_collects_meanwhile() -> N
 async def test_models_that_are_only_names_are_forgotten() -> None:
     async with open_service() as service:
         for number in range(200):
-            await service.codec_for(f"model {number}")
-        assert len(service._codecs) <= 64
+            await service.codecs.codec_for(f"model {number}")
+        assert len(service.codecs) <= 64
 
 
 async def test_a_file_that_is_none_of_ours_is_refused_in_words(tmp_path: Path) -> None:

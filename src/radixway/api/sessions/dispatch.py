@@ -70,7 +70,7 @@ class SessionDispatcher:
             session_id_in_path(request.path), tenant, request.user_or_claimed
         )
         request.journal.session = session.id
-        codec = await self._service.codec_for(session.model or ask.model)
+        codec = await self._service.codecs.codec_for(session.model or ask.model)
         call = await self._start_call(session, ask, codec, GuardedAnswer(self._guard_of(request)))
         try:
             inner = self._worker_request(request, call)

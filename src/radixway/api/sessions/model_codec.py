@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from radixway.api.protocols import (
 from radixway.api.sessions.errors import WorkerRefusedError
 from radixway.core.http.server_sent_events import iterate_data
 from radixway.core.parsers import AnswerFormat, ModelFamily, ReadPart
+from radixway.core.pipeline import GatewayError, TokenizerOf
 from radixway.trajectories.generate_replies import (
     SampledTokens,
     SingleAnswerReader,
@@ -254,3 +256,34 @@ def _unreadable_answer(error: Exception) -> WorkerRefusedError:
     return WorkerRefusedError(
         f"the worker's answer cannot be understood: {error}", status=502, code="worker_failed"
     )
+
+
+class ModelCodecs:
+    """The codec of each model, the `max_models` most recently used."""
+
+    def __init__(self, tokenizer_of: TokenizerOf, max_models: int = 64) -> None:
+        """`max_models` bounds memory: where one tokenizer serves all, clients can invent models."""
+        self._tokenizer_of = tokenizer_of
+        self._max_models = max_models
+        self._codecs: OrderedDict[str, ModelCodec] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._codecs)
+
+    async def codec_for(self, model: str | None) -> ModelCodec:
+        """Return the codec of `model`. Raises GatewayError (503) where there is no tokenizer for it."""
+        name, tokenizer = await self._tokenizer_of(model)
+        if tokenizer is None:
+            raise GatewayError(
+                f"the tokenizer of the model {name or model or ''!r} is not known here: set "
+                "trajectories.tokenizer or routing.tokenizers, and install radixway[tokenizers]",
+                status=503,
+                code="no_tokenizer",
+            )
+        codec = self._codecs.get(name)
+        if codec is None or codec.tokenizer is not tokenizer:
+            codec = self._codecs[name] = ModelCodec(name, tokenizer)
+        self._codecs.move_to_end(name)
+        if len(self._codecs) > self._max_models:
+            self._codecs.popitem(last=False)
+        return codec

@@ -145,7 +145,7 @@ def count_routes(service: SessionService, gate: PathAuthorization) -> APIRouter:
             ask = _ANTHROPIC.parse_count_request(await request.body())
             tenancy = gate.tenant_policy_of(request)
             session = await service.session_for_call(session_id, None if tenancy is None else tenancy.name)
-            codec = await service.codec_for(session.model or ask.model)
+            codec = await service.codecs.codec_for(session.model or ask.model)
             _, turn = await begin_turn(service, session, requested_continuation(session, ask, codec), codec)
             session.drop_call(turn)
         except HttpError as error:

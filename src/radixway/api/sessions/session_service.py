@@ -5,7 +5,6 @@ import logging
 import re
 import sqlite3
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from radixway.api.sessions.errors import (
     SessionLimitError,
     SessionNotFoundError,
 )
-from radixway.api.sessions.model_codec import ModelCodec
+from radixway.api.sessions.model_codec import ModelCodec, ModelCodecs
 from radixway.core.component import CannotErase, Component, Subject
 from radixway.core.config import DEFAULT_TENANT, ConfigError, TrajectoriesConfig
 from radixway.core.pipeline import BadRequest, GatewayError, TokenizerOf
@@ -42,7 +41,6 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_MAX_MODELS = 64
 _MAX_USERS = 64
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:~@+-]{0,127}")
 
@@ -70,7 +68,7 @@ class SessionService(Component):
         memory: MemoryBudget | None = None,
     ) -> None:
         self._section = section.sessions
-        self._tokenizer_of = tokenizer_of
+        self.codecs = ModelCodecs(tokenizer_of)
         self.clock = clock
         self.book = SessionRegistry(
             TrajectoryStore(max_bytes=section.max_bytes, memory=memory),
@@ -82,9 +80,6 @@ class SessionService(Component):
         self._thread = ThreadPoolExecutor(1, "radixway-sessions")
         self._loading = asyncio.Lock()
         self._erased: list[_Erased] = []
-        self._codecs: OrderedDict[str, ModelCodec] = OrderedDict()
-        """By model, least recently used first; bounded, since one tokenizer for all makes any name a model.
-        """
 
     async def start(self) -> None:
         """Open the archive, if one is configured, and load its sessions. Raises ConfigError."""
@@ -130,24 +125,6 @@ class SessionService(Component):
         if self._erased:
             raise CannotErase(f"calls of {len(self._erased)} sessions are under way")
         return len(meant)
-
-    async def codec_for(self, model: str | None) -> ModelCodec:
-        """Return the codec of `model`. Raises GatewayError (503) where there is no tokenizer for it."""
-        name, tokenizer = await self._tokenizer_of(model)
-        if tokenizer is None:
-            raise GatewayError(
-                f"the tokenizer of the model {name or model or ''!r} is not known here: set "
-                "trajectories.tokenizer or routing.tokenizers, and install radixway[tokenizers]",
-                status=503,
-                code="no_tokenizer",
-            )
-        known = self._codecs.get(name)
-        if known is None or known.tokenizer is not tokenizer:
-            known = self._codecs[name] = ModelCodec(name, tokenizer)
-        self._codecs.move_to_end(name)
-        if len(self._codecs) > _MAX_MODELS:
-            self._codecs.popitem(last=False)
-        return known
 
     async def create_session(
         self, session_id: str | None, model: str | None = None, metadata: dict[str, Any] | None = None

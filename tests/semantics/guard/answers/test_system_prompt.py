@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from radixway.semantics.guard.answers.system_prompt import secret_index
 from support.guarded_answers import SYSTEM, Recorded, chat_body, guard_of, guarded_body, request_of
 
 WORDS = SYSTEM.split()
@@ -71,3 +72,8 @@ async def test_the_number_of_words_is_configured():
 
 async def test_without_a_system_prompt_there_is_nothing_to_give_away():
     assert not await findings_in(SYSTEM, [{"role": "user", "content": "hello"}])
+
+
+def test_long_secrets_with_the_same_beginning_share_an_index() -> None:
+    beginning = "word " * 20_000
+    assert secret_index(beginning + "a") is secret_index(beginning + "b")
