@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from array import array
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
 import msgspec
 
-from radixway.core.pipeline import Chunks, Endpoint, Next, Reply, Request, Services
+from radixway.core.pipeline import Chunks, Endpoint, Next, Reply, Request, SendChunk, Services
 from radixway.trajectories.generate_replies import (
     MultiAnswerReader,
     SampledTokens,
@@ -275,7 +275,7 @@ class RecordedStream:
         self._read_chunk(chunk)
         return chunk
 
-    async def pass_on(self, send: Callable[[bytes], Coroutine[Any, Any, None]]) -> None:
+    async def pass_on(self, send: SendChunk) -> None:
         """Await `send` for every chunk."""
 
         async def read_and_send(chunk: bytes) -> None:

@@ -2,13 +2,16 @@
 
 import re
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Protocol, Self
 
 import msgspec
 
 from radixway.core.http.server_sent_events import count_events, iterate_data
+
+SendChunk = Callable[[bytes], Awaitable[None]]
+"""Writes a piece of a stream; what it returns waits for a slow client, or is `core.http.SENT`."""
 
 
 class Chunks(Protocol):
@@ -19,7 +22,7 @@ class Chunks(Protocol):
     async def __anext__(self) -> bytes:
         """Return the next whole server-sent events. Raises StreamBrokenError if the worker breaks off."""
 
-    async def pass_on(self, send: Callable[[bytes], Coroutine[Any, Any, None]]) -> None:
+    async def pass_on(self, send: SendChunk) -> None:
         """Await `send` for every chunk; a stream may know a faster way. Raises StreamBrokenError."""
         async for chunk in self:
             await send(chunk)
@@ -194,10 +197,10 @@ class MeteredChunks(Chunks):
         self._note_chunk(chunk)
         return chunk
 
-    async def pass_on(self, send: Callable[[bytes], Coroutine[Any, Any, None]]) -> None:
+    async def pass_on(self, send: SendChunk) -> None:
         note = self._note_chunk
 
-        def noted(chunk: bytes) -> Coroutine[Any, Any, None]:
+        def noted(chunk: bytes) -> Awaitable[None]:
             note(chunk)
             return send(chunk)
 

@@ -1,16 +1,17 @@
 """Measures attempts at workers, for `/metrics` and for the journal of the request."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from itertools import pairwise
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from radixway.core.pipeline import (
     Chunks,
     MeteredChunks,
     Reply,
     Request,
+    SendChunk,
     StreamBrokenError,
     TokenUsage,
     WorkerFailedError,
@@ -122,7 +123,7 @@ class MeasuredStream(MeteredChunks):
             self._outcome = "truncated" if error.truncated else "broken"
             raise
 
-    async def pass_on(self, send: Callable[[bytes], Coroutine[Any, Any, None]]) -> None:
+    async def pass_on(self, send: SendChunk) -> None:
         try:
             await super().pass_on(send)
             self._outcome = "answered"

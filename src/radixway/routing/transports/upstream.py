@@ -21,6 +21,7 @@ import httptools
 
 from radixway.core.config import WorkerLimitsConfig
 from radixway.core.http import HeadLimit
+from radixway.core.http.write_batch import write_batch_of
 from radixway.core.pipeline import FailureReason
 
 HIGH_WATER_BYTES = 256 * 1024
@@ -185,7 +186,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._answer = answer = UpstreamResponse(self)
         self._origin.busy.add(self)
         self._has_length = False
-        self.transport.write(request)
+        self._origin.batch.write(self.transport, request)
         return answer
 
     def abort_stalled(self, reason: str) -> None:
@@ -312,6 +313,7 @@ class UpstreamOrigin:
         """Rotates the addresses of the preferred family."""
         self._idle: dict[UpstreamConnection, None] = {}  # in the order in which they became idle
         self._closed = False
+        self.batch = write_batch_of(asyncio.get_running_loop())
         self.busy: set[UpstreamConnection] = set()
         """Connections with an unfinished answer."""
 
