@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 import httptools
+from starlette.requests import ClientDisconnect
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from radixway.core.http.asgi import App, Receive, Scope, Send
@@ -202,6 +203,9 @@ class HttpProtocol(HttpToolsProtocol):
             receive, send = body.receive, body.send
         try:
             await app(scope, receive, send)
+        except ClientDisconnect:  # in the middle of its body
+            if not cycle.disconnected:
+                raise
         except (Exception, asyncio.CancelledError) as error:
             is_ending = self._state.is_ending
             if isinstance(error, asyncio.CancelledError):
