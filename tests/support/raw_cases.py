@@ -17,6 +17,7 @@ HOT = "/v1/chat/completions"
 """A declared endpoint."""
 COLD = "/tokenize"
 """No declared endpoint, but its requests reach the worker, too, and its answers the client."""
+HEALTH = b"GET /health HTTP/1.1\r\nhost: a\r\n\r\n"
 BODY = json.dumps({"model": "m", "messages": [{"role": "user", "content": "hello"}]}).encode()
 
 HEAD = b"<line> HTTP/1.1\r\nhost: a\r\n"
@@ -55,6 +56,16 @@ def raw_request(template: bytes, path: str, body: bytes = BODY) -> bytes:
     raw = template.replace(b"<line>", b"POST <path>").replace(b"<path>", path.encode())
     raw = raw.replace(b"<chunks>", chunks + b"0\r\n\r\n").replace(b"<length>", b"%d" % len(body))
     return raw.replace(b"<size>", b"%x" % len(body)).replace(b"<body>", body)
+
+
+def chat_body(said: str, **fields: object) -> bytes:
+    """Return a body by which the worker is told to say `said`."""
+    return json.dumps({"model": "m", "messages": [{"role": "user", "content": said}], **fields}).encode()
+
+
+def chat_request(path: str, said: str, headers: bytes = b"", **fields: object) -> bytes:
+    """Return a request of `chat_body` with these `headers` more."""
+    return raw_request(HEAD + headers + REST, path, chat_body(said, **fields))
 
 
 def comparable(answer: RawAnswer) -> tuple[int, list[tuple[str, str]], bytes]:

@@ -16,11 +16,13 @@ import uvloop
 
 from radixway.core.http import AppServer, Receive, Scope, Send, ServerLimits
 from radixway.gateway.app import Gateway
-from support.echoing_worker import answering
+from support.echoing_worker import answering, event
 from support.running_gateway import running_gateway
-from support.scripted_worker import Behaviour, Exchange, ScriptedWorker, scripted_worker
+from support.scripted_worker import Exchange, ScriptedWorker, scripted_worker
 
 TIMEOUT_S = 30
+LARGE_BYTES = 32 * 2**20
+"""More than sockets hold."""
 PROBE = b"GET /health HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n"
 """The request that tells whether a connection is still open."""
 
@@ -153,6 +155,7 @@ class ThreadedGateway:
     gateway: Gateway
     server: AppServer
     worker: ScriptedWorker
+    echo: EchoBehaviour
     loop: asyncio.AbstractEventLoop
     errors: list[str] = field(default_factory=list)
     _clients: list[RawClient] = field(default_factory=list)
@@ -187,6 +190,18 @@ class ThreadedGateway:
 
         self.run(wait())
 
+    def wait_for_requests(self, count: int) -> None:
+        """Wait until the worker has got `count` requests."""
+        self.wait_until(lambda: len(self.worker.requests) >= count)
+
+    def release(self) -> None:
+        """Let the worker answer what waits."""
+        self.loop.call_soon_threadsafe(self.echo.release.set)
+
+    def stop(self) -> None:
+        """Ask the server to stop, as SIGTERM does."""
+        self.loop.call_soon_threadsafe(self.server.stop)
+
     def wait_until_idle(self) -> None:
         """Wait until no client is connected, no request is under way and none is held for a worker."""
         self.close_clients()
@@ -201,14 +216,37 @@ class ThreadedGateway:
         )
 
 
-async def echo(exchange: Exchange) -> None:
-    """Answer as `answering` does, and what is no request for it with the number of its bytes."""
-    try:
-        json.loads(exchange.body)["messages"]
-    except (ValueError, KeyError, TypeError):
-        await exchange.reply(200, b'{"bytes": %d}' % len(exchange.body))
-    else:
-        await answering(exchange)
+class EchoBehaviour:
+    """Answers as `answering` does, and what is no request for it with the number of its bytes.
+
+    `wait` is answered when `release` is set, a stream after its first letter; `flood` is a stream that does
+    not end, or a large answer.
+    """
+
+    def __init__(self) -> None:
+        self.release = asyncio.Event()
+
+    async def __call__(self, exchange: Exchange) -> None:
+        try:
+            body = json.loads(exchange.body)
+            said = body["messages"][-1]["content"]
+        except (ValueError, LookupError, TypeError):
+            await exchange.reply(200, b'{"bytes": %d}' % len(exchange.body))
+            return
+        if said == "wait" and not body.get("stream"):
+            await self.release.wait()
+        if said not in ("wait", "flood") or not body.get("stream"):
+            await answering(exchange) if said != "flood" else await exchange.reply(200, bytes(LARGE_BYTES))
+            return
+        await exchange.begin_stream()
+        if said == "wait":
+            await exchange.chunk(event("w"))
+            await self.release.wait()
+            await exchange.chunk(event("ait") + b"data: [DONE]\n\n")
+            await exchange.end_stream()
+        else:
+            while True:
+                await exchange.chunk(event("x" * 2**16))
 
 
 class _ErrorHandler(logging.Handler):
@@ -246,9 +284,7 @@ SERVERS: dict[str, Callable[[Gateway, socket.socket], AppServer]] = {
 
 
 @contextmanager
-def gateway_in_a_thread(
-    server: str = "configured", behaviour: Behaviour = echo, **sections: Any
-) -> Iterator[ThreadedGateway]:
+def gateway_in_a_thread(server: str = "configured", **sections: Any) -> Iterator[ThreadedGateway]:
     """A gateway in front of one worker, both on uvloop in a thread; `server` is a key of `SERVERS`."""
     ready = threading.Event()
     found: list[ThreadedGateway] = []
@@ -261,13 +297,15 @@ def gateway_in_a_thread(
         logging.getLogger().addHandler(handler)
         try:
             async with (
-                scripted_worker(behaviour) as worker,
+                scripted_worker(echo := EchoBehaviour()) as worker,
                 running_gateway(worker.url, make_server=SERVERS[server], **sections) as running,
             ):
                 host, _, port = running.url.removeprefix("http://").rpartition(":")
                 loop = asyncio.get_running_loop()
                 found.append(
-                    ThreadedGateway(host, int(port), running.gateway, running.server, worker, loop, errors)
+                    ThreadedGateway(
+                        host, int(port), running.gateway, running.server, worker, echo, loop, errors
+                    )
                 )
                 ready.set()
                 await stop.wait()
