@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any, cast
 
 import httptools
+from starlette.requests import ClientDisconnect
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from radixway.core.http.asgi import App, Receive, Scope, Send
@@ -187,10 +188,12 @@ class HttpProtocol(HttpToolsProtocol):
         """A header, or a trailer, of which nothing is kept: by then the headers have been acted on."""
         if not self._in_head:
             self._head.add_header(name, value)
+            if name.lower() == b"connection" and self.cycle is not None and not self._discards_input:
+                self.cycle.keep_alive = False  # the parser has taken it for a header
             return
         name = name.lower()
         if name == b"expect" and value.lower() == b"100-continue":
-            self.expect_100_continue = True
+            self.expect_100_continue = self.parser.get_http_version() != "1.0"
         self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
@@ -321,6 +324,9 @@ class HttpProtocol(HttpToolsProtocol):
             receive, send = body.receive, body.send
         try:
             await app(scope, receive, send)
+        except ClientDisconnect:  # in the middle of its body
+            if not cycle.disconnected:
+                raise
         except (Exception, asyncio.CancelledError) as error:
             is_ending = self._state.is_ending
             if isinstance(error, asyncio.CancelledError):
@@ -468,8 +474,8 @@ class HttpProtocol(HttpToolsProtocol):
     # Offers to upgrade.
 
     def _opens_websocket(self) -> bool:
-        """Return whether the request opens a WebSocket: a GET without a body."""
-        return self.parser.get_method() == b"GET" and bool(self._should_upgrade())
+        """Return whether the request opens a WebSocket: a GET that is not behind an unanswered request."""
+        return self._running is None and self.parser.get_method() == b"GET" and bool(self._should_upgrade())
 
     def _restart_parser(self, rest: bytes) -> None:
         """Give a new parser the request without its upgrade offer: the old one stopped before the body."""
@@ -477,9 +483,16 @@ class HttpProtocol(HttpToolsProtocol):
         if method == b"CONNECT":
             self._reply_and_close(HttpError("this server is no proxy", status=400, code="invalid_request"))
             return
-        head = b"%b %b HTTP/1.1\r\n" % (method, self.url)
+        head = b"%b %b HTTP/%b\r\n" % (method, self.url, self.parser.get_http_version().encode())
         for name, value in self.headers:
-            if name not in (b"upgrade", b"connection", b"http2-settings"):
+            if name == b"connection" and b"close" in _options(value):
+                head += b"connection: close\r\n"
+            elif name not in (b"upgrade", b"connection", b"http2-settings"):
                 head += b"%b: %b\r\n" % (name, value)
         self.parser = httptools.HttpRequestParser(self)
         self.data_received(b"%b\r\n%b" % (head, rest))
+
+
+def _options(value: bytes) -> list[bytes]:
+    """Return the options of a `Connection` header, in lower case."""
+    return [option.strip() for option in value.lower().split(b",")]
