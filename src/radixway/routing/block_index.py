@@ -20,6 +20,8 @@ from enum import IntEnum
 from itertools import repeat
 from operator import or_
 
+import msgspec
+
 from radixway.routing.recent_blocks import RecentBlocks
 
 _CHUNK = 64
@@ -34,8 +36,7 @@ class StorageTier(IntEnum):
     DISK = 2
 
 
-@dataclass(slots=True)
-class PrefixMatches:
+class PrefixMatches(msgspec.Struct, gc=False):
     """Blocks of a prompt that each worker holds, counted from its start, by the worker's slot.
 
     device  [0, device)    in device memory
@@ -62,8 +63,7 @@ PrefixEnds = list[tuple[int, int]]
 """Ends of prefixes: `(depth, mask of the workers that end there)`, shortest first."""
 
 
-@dataclass(slots=True)
-class PrefixLookup:
+class PrefixLookup(msgspec.Struct, gc=False):
     """The result of `BlockIndex.lookup_prefix`; `matches` sorts it by worker."""
 
     device: PrefixEnds

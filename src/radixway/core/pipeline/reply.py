@@ -3,7 +3,6 @@
 import re
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import Annotated, Any, Protocol, Self
 
 import msgspec
@@ -31,8 +30,7 @@ class Chunks(Protocol):
         """Release the worker: stops its work if unfinished, frees its slot. May be called again."""
 
 
-@dataclass(slots=True)
-class TokenUsage:
+class TokenUsage(msgspec.Struct, eq=False, gc=False):
     """Tokens of one request."""
 
     prompt_tokens: int = 0
@@ -41,13 +39,22 @@ class TokenUsage:
     """Prompt tokens that the worker had cached."""
     estimated: bool = False
     """The worker reported no figures, or not all."""
-    tells_cached: bool = field(default=False, compare=False)
+    tells_cached: bool = False
     """The worker says how many were cached, none perhaps."""
 
     @property
     def total_tokens(self) -> int:
         """Prompt and answer."""
         return self.prompt_tokens + self.completion_tokens
+
+    def __eq__(self, other: object) -> bool:
+        """Compare figures: `tells_cached` says only how they are known."""
+        return isinstance(other, TokenUsage) and self._figures() == other._figures()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _figures(self) -> tuple[int, int, int, bool]:
+        return self.prompt_tokens, self.completion_tokens, self.cached_tokens, self.estimated
 
     def explain(self) -> dict[str, Any]:
         fields: dict[str, Any] = {
@@ -68,8 +75,7 @@ class TokenUsage:
         )
 
 
-@dataclass(slots=True, eq=False)
-class Reply:
+class Reply(msgspec.Struct, eq=False):
     """An answer: `body` when it is whole, `chunks` when it streams (its first chunk has arrived by then)."""
 
     status: int
