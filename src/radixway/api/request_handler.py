@@ -114,7 +114,7 @@ class RequestHandler:
             believed = CALLER_SPAN in scope or not self._callers.any
             request.journal.trace = self._tracing.start_trace(caller, believed=believed)
         sent = _ResponseSender(exchange, request.journal)
-        watch = ClientWatch(self._deadlines)
+        watch = ClientWatch(self._deadlines, exchange.task)
         failure: HttpError | None = None
         try:
             if (

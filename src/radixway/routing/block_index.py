@@ -141,8 +141,10 @@ class BlockIndex:
 
     def set_capacity(self, slot: int, capacity: int | None) -> None:
         """Assume at most `capacity` blocks at `slot`, the size of its cache; None: the default size."""
-        worker = self._workers[slot]
-        worker.capacity = max(1, capacity or self._assumed_blocks)
+        worker, blocks = self._workers[slot], max(1, capacity or self._assumed_blocks)
+        if blocks == worker.capacity:
+            return
+        worker.capacity = blocks
         self._discard_guesses(worker.assumed.drop_surplus(worker.capacity), 1 << slot)
 
     def assumed(self, slot: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
@@ -54,6 +54,7 @@ class DirectExchange:
         "response_complete",
         "response_started",
         "scope",
+        "task",
     )
 
     def __init__(
@@ -81,6 +82,7 @@ class DirectExchange:
         self._on_response = on_response
         self._watch: ClientWatch | None = None
         self.keep_alive = keep_alive
+        self.task: asyncio.Task[Any] | None = None
         self.parts: list[bytes] = []
         """The body, as it comes."""
         # What follows is for the protocol, as uvicorn's cycles have it.

@@ -33,6 +33,8 @@ class HttpExchange(Protocol):
 
     scope: Scope
     """The head of the request, as ASGI has it."""
+    task: asyncio.Task[Any] | None
+    """The task that answers, if it is known."""
 
     async def read_body(self, limit: int) -> bytes:
         """Return the body, at most `limit` bytes. Raises ClientDisconnectedError, BadBodyError (413)."""
@@ -62,10 +64,12 @@ class ClientWatch:
 
     __slots__ = ("_deadlines", "_receiving", "_task", "ended_by")
 
-    def __init__(self, deadlines: RequestDeadlines | None = None) -> None:
-        """`deadlines`: where there is one; it counts from now on."""
+    def __init__(
+        self, deadlines: RequestDeadlines | None = None, task: asyncio.Task[Any] | None = None
+    ) -> None:
+        """`deadlines`: where there is one; it counts from now on. `task`: the current one, if known."""
         self.ended_by: Literal["client", "deadline"] | None = None
-        self._task = asyncio.current_task()
+        self._task = task or asyncio.current_task()
         self._deadlines = deadlines
         self._receiving: asyncio.Future[Any] | None = None
         if deadlines is not None:
@@ -114,11 +118,12 @@ class RequestDeadlines:
 
     def add_watch(self, watch: ClientWatch) -> None:
         """A request begins."""
+        if not self._began:
+            loop = asyncio.get_running_loop()
+            if self._timer is None or loop is not self._loop:
+                self._loop = loop
+                self._timer = loop.call_later(self.timeout_s, self._end_overdue)
         self._began[watch] = monotonic()
-        loop = asyncio.get_running_loop()
-        if self._timer is None or loop is not self._loop:
-            self._loop = loop
-            self._timer = loop.call_later(self.timeout_s, self._end_overdue)
 
     def remove_watch(self, watch: ClientWatch) -> None:
         """A request has ended. May be called again."""
@@ -138,10 +143,11 @@ class RequestDeadlines:
 class AsgiExchange:
     """An exchange over ASGI's `receive` and `send`."""
 
-    __slots__ = ("_receive", "_send", "scope")
+    __slots__ = ("_receive", "_send", "scope", "task")
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.scope = scope
+        self.task: asyncio.Task[Any] | None = None
         self._receive = receive
         self._send = send
 

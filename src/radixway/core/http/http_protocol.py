@@ -260,7 +260,8 @@ class HttpProtocol(HttpToolsProtocol):
         self._arriving = None
         self.cycle = exchange  # type: ignore[assignment]
         self._begin_answer(exchange)
-        self.tasks.add(self.loop.create_task(self._run_handler(exchange)))
+        exchange.task = self.loop.create_task(self._run_handler(exchange))
+        self.tasks.add(exchange.task)
 
     def _answer_by_asgi(self, exchange: DirectExchange) -> None:
         """The rest of the body has not come yet: that is watched where bodies are received in pieces."""
@@ -297,7 +298,8 @@ class HttpProtocol(HttpToolsProtocol):
                 self.transport.close()
                 exchange.disconnected = True
         finally:
-            self.tasks.discard(asyncio.current_task())
+            self.tasks.discard(cast(asyncio.Task[None], exchange.task))
+            exchange.task = None
 
     def _on_direct_response(self, size: int) -> None:
         self.on_response_complete()

@@ -66,6 +66,7 @@ from radixway.core.pipeline.reply import (
     SendChunk,
     TokenUsage,
     count_text_deltas,
+    read_complete_reply,
     read_usage,
 )
 from radixway.core.pipeline.request import ANY_MODEL, Request
@@ -130,6 +131,7 @@ __all__ = [
     "import_class",
     "is_asgi_middleware",
     "load_middlewares",
+    "read_complete_reply",
     "read_usage",
     "resolve_slime_path",
     "trace_step",

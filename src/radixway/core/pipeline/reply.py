@@ -8,6 +8,7 @@ from typing import Annotated, Any, Protocol, Self
 import msgspec
 
 from radixway.core.http.server_sent_events import count_events, iterate_data
+from radixway.core.pipeline.completeness import check_complete_reply
 
 SendChunk = Callable[[bytes], Awaitable[None]]
 """Writes a piece of a stream; what it returns waits for a slow client, or is `core.http.SENT`."""
@@ -135,12 +136,31 @@ def read_usage(body: bytes, *, generates: bool = True) -> TokenUsage | None:
     """Return the usage that a whole reply reports, or None. `generates`: False where the prompt is all."""
     if not generates:
         return _used_by_prompt(body)
-    found = _decode_answers(body)
+    return _sum_usage(_decode_answers(body))
+
+
+def _sum_usage(found: list[_UsageAnswer]) -> TokenUsage | None:
     if len(found) == 1:
         return _usage_of_answer(found[0])
     counted = [_usage_of_answer(answer) for answer in found]
     known = [count for count in counted if count is not None]
     return sum(known, TokenUsage()) if known and len(known) == len(counted) else None
+
+
+def read_complete_reply(body: bytes, *, generates: bool = True) -> TokenUsage | None:
+    """Return the usage that a whole reply reports, as `read_usage`, in one pass over `body`.
+
+    Raises IncompleteReplyError unless it is JSON to its last byte.
+    """
+    if generates:
+        try:
+            found = _read(body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            check_complete_reply(body)
+            return None
+        return _usage_of_answer(found) if isinstance(found, _UsageAnswer) else _sum_usage(found)
+    check_complete_reply(body)
+    return _used_by_prompt(body)
 
 
 def _decode_answers(body: bytes) -> list[_UsageAnswer]:

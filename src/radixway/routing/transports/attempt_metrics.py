@@ -69,7 +69,8 @@ class MeasuredAttempt:
             reply.chunks = MeasuredStream(reply.chunks, over, request.routing.prompt_tokens, several=several)
             request.open_streams.append(reply.chunks)
         elif reply.status < 300:
-            reply.used = read_usage(reply.body, generates=request.endpoint.generates)
+            if reply.used is None:  # the transport has not looked, or found none
+                reply.used = read_usage(reply.body, generates=request.endpoint.generates)
             over(reply.used, "answered")
         else:
             answers.record_outcome("rejected")
@@ -167,7 +168,8 @@ class MeasuredStream(MeteredChunks):
 
 def journal_token_usage(request: Request, reply: Reply) -> None:
     """Have the request's journal say what its answer used, by the worker's word; a stream's at its end."""
-    if isinstance(reply.chunks, MeasuredStream):
-        reply.chunks.journal = request.journal
+    if reply.chunks is not None:
+        if isinstance(reply.chunks, MeasuredStream):
+            reply.chunks.journal = request.journal
     elif reply.used is not None:
         request.journal.add("tokens", reply.used)
