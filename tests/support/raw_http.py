@@ -49,8 +49,12 @@ class RawAnswer:
 class RawClient:
     """A client's side of one connection: it sends bytes and reads responses."""
 
-    def __init__(self, host: str, port: int) -> None:
-        self.socket = socket.create_connection((host, port), timeout=TIMEOUT_S)
+    def __init__(self, host: str, port: int, receive_buffer_bytes: int | None = None) -> None:
+        self.socket = socket.socket()
+        if receive_buffer_bytes is not None:  # before it connects, or the window is larger
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
+        self.socket.settimeout(TIMEOUT_S)
+        self.socket.connect((host, port))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._buffer = b""
 
@@ -63,6 +67,10 @@ class RawClient:
         """Send `data` in pieces of `size` bytes, each in a segment of its own."""
         for i in range(0, len(data), size):
             self.send(data[i : i + size])
+
+    def end_sending(self) -> None:
+        """Close this side of the connection only."""
+        self.socket.shutdown(socket.SHUT_WR)
 
     def reset(self) -> None:
         """Close the connection with RST."""
@@ -160,8 +168,8 @@ class ThreadedGateway:
     errors: list[str] = field(default_factory=list)
     _clients: list[RawClient] = field(default_factory=list)
 
-    def connect(self) -> RawClient:
-        client = RawClient(self.host, self.port)
+    def connect(self, receive_buffer_bytes: int | None = None) -> RawClient:
+        client = RawClient(self.host, self.port, receive_buffer_bytes)
         self._clients.append(client)
         return client
 
@@ -201,6 +209,10 @@ class ThreadedGateway:
     def stop(self) -> None:
         """Ask the server to stop, as SIGTERM does."""
         self.loop.call_soon_threadsafe(self.server.stop)
+
+    def connections(self) -> int:
+        """The number of open connections."""
+        return len(self.server._server.server_state.connections)
 
     def wait_until_idle(self) -> None:
         """Wait until no client is connected, no request is under way and none is held for a worker."""
