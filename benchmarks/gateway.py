@@ -33,7 +33,7 @@ from fake_worker import CHUNKS, MODEL
 from load import Job, Load, Result
 from peers import PEERS, RADIXWAY, Ports, Target, custom, environment_of
 from processes import cpu_seconds, free_ports, last_words, resident_bytes, stop
-from report import print_table, write_json
+from report import MeasuredTable, print_table, write_measurement
 
 HERE = Path(__file__).resolve().parent
 
@@ -368,7 +368,9 @@ def run(args: argparse.Namespace) -> int:
     print_table(f"{title}; {args.connections} connections, median of {rounds}", *table(measured))
     if args.json:
         settings = {"rounds": rounds, "requests": args.requests, "connections": args.connections}
-        write_json(args.json, {"settings": settings, "gateways": measured, "not_measured": missing})
+        tables = {"cpu": MeasuredTable(*table(measured))}
+        everything = {"settings": settings, "gateways": measured, "not_measured": missing}
+        write_measurement(args.json, tables, everything)
     return 1 if missing else 0
 
 
