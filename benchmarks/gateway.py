@@ -132,7 +132,7 @@ def run(args: argparse.Namespace) -> int:
     print_tables(tables, f"median of {rounds}")
     if args.json:
         everything = {"settings": settings, "gateways": measured, "full": full, "not_measured": missing}
-        write_measurement(args.json, tables, everything, sentences=sentences)
+        write_measurement(args.json, tables, everything, sentences=sentences, note=args.note)
     return 1 if missing else 0
 
 
@@ -144,8 +144,9 @@ def shown(
         if (reads := document["reads_per_answer"]["stream"]) < 0.8 * CHUNKS:
             print(f"note: {name} joined chunks: {reads:.0f} reads for a stream of {CHUNKS} chunks")
     tables = {"latency": latency_table(measured), "cpu": cpu_table(measured)}
-    sentences = {"load": load_sentence(measured)}
+    sentences: dict[str, str] = {}
     if "radixway" in measured:
+        sentences["load"] = load_sentence(measured["radixway"])
         tables["ratio"] = ratio_table(measured)
         if full is not None:
             tables["full"] = full_table(full["works"])
@@ -188,6 +189,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, help="3, or 2 with --quick")
     parser.add_argument("--blocks", type=int, help="that the full gateway indexes; 0: measure none")
     parser.add_argument("--step-ms", type=float, default=4.0, help="pause between two chunks of a stream")
+    parser.add_argument("--note", default="", metavar="SENTENCE", help="written beside the figures")
     parser.add_argument("--peers-dir", type=Path, default=PEERS_DIR)
     args = parser.parse_args()
     args.requests = args.requests or 0

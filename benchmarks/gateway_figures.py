@@ -134,7 +134,7 @@ def aims_table(measured: Mapping[str, Document], full: Mapping[str, Document] | 
     )
     add("p99 at most 3 × p50 at 32 connections", _tail(measured["radixway"]["latency_ms"]["1 KB"]), 3.0)
     for name, document in (full or {}).items():
-        add(f"the same, full, {name}", _tail(document["latency_ms"]), 3.0)
+        add(f"the same with full journals and index, {name}", _tail(document["latency_ms"]), 3.0)
     return MeasuredTable(["aim", "measured", "reached"], rows)
 
 
@@ -152,10 +152,10 @@ def _tail(latency: Document) -> float:
     return float(latency["p99"] / latency["p50"])
 
 
-def load_sentence(measured: Mapping[str, Document]) -> str:
-    """What the load generator takes, so that nobody mistakes it for a gateway."""
-    most = max(document["load_cpu_s_per_1000"]["1 KB"] for document in measured.values())
-    return f"The load generator takes at most {most * 1e3:.0f} µs of CPU for a request of 1 KB"
+def load_sentence(document: Document) -> str:
+    """What the load generator takes beside a gateway, so that nobody mistakes it for one."""
+    for_one_s = document["load_cpu_s_per_1000"]["1 KB"] / 1e3
+    return f"The load generator takes {for_one_s * 1e6:.0f} µs of CPU for a request of 1 KB"
 
 
 def cost_sentence(measured: Mapping[str, Document]) -> str:

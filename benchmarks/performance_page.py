@@ -74,7 +74,8 @@ def stamp(name: str, measured: Measurement) -> str:
     where += [f"Python {machine['python']}"] if "python" in machine else []
     figures = f" ([all figures](measurements/{name}.json))" if measured.figures else ""
     on = ", ".join([measured.date, *where])
-    return f"Measured at {commit}{changed} on {on}: `{measured.command}`{figures}."
+    note = f" {measured.note}" if measured.note else ""
+    return f"Measured at {commit}{changed} on {on}: `{measured.command}`{figures}.{note}"
 
 
 def read_measurements(folder: Path) -> dict[str, Measurement]:

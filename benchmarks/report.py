@@ -49,6 +49,8 @@ class Measurement:
     date: str
     machine: dict[str, str | int]
     command: str
+    note: str = ""
+    """What else is to be known of the run, a sentence."""
     paths: list[str] = field(default_factory=list)
     """Commits that touch these make the figures older; empty: every commit does."""
     sentences: dict[str, str] = field(default_factory=dict)
@@ -86,11 +88,12 @@ def write_measurement(
     sentences: Mapping[str, str] | None = None,
     paths: Sequence[str] = (),
     arguments: Sequence[str] | None = None,
+    note: str = "",
 ) -> Measurement:
     """Write one run's `figures` to `path`, what the page shows of them, and where they come from.
 
     `paths` (of the repository) are what the figures depend on where that is less than everything.
-    `arguments` is the command line, by default this process's.
+    `arguments` is the command line, by default this process's; `note` is a sentence beside the figures.
     """
     commit, changed = _checkout()
     measured = Measurement(
@@ -103,6 +106,7 @@ def write_measurement(
             "system": f"{platform.system()} {platform.machine()}",
         },
         command=command_line(sys.argv if arguments is None else arguments),
+        note=note,
         paths=list(paths),
         sentences=dict(sentences or {}),
         tables=dict(tables),
@@ -125,14 +129,14 @@ def read_measurement(path: Path) -> Measurement:
 
 
 def command_line(arguments: Sequence[str]) -> str:
-    """The command of a run as others would type it: from the checkout, without where the figures went to."""
+    """The command of a run as others would type it, from the checkout and without `--json` and `--note`."""
     script, *options = arguments
     kept: list[str] = []
     values = iter(options)
     for value in values:
-        if value == "--json":
+        if value in ("--json", "--note"):
             next(values, None)
-        elif not value.startswith("--json="):
+        elif not value.startswith(("--json=", "--note=")):
             kept.append(Path(value).name if value.startswith("/") else value)
     return shlex.join(["python", f"benchmarks/{Path(script).name}", *kept])
 

@@ -16,6 +16,7 @@ MEASUREMENT = {
     "date": "2026-11-23",
     "machine": {"cores": 2, "python": "3.11.7"},
     "command": "python benchmarks/gateway.py",
+    "note": "Provisional.",
     "paths": [],
     "sentences": {"worst": "× 1.05 at most"},
     "tables": {"cpu": {"columns": ["gateway", "1 KB"], "rows": [["a|b", 0.3149], ["none", None]]}},
@@ -101,7 +102,7 @@ def test_tables_sentences_and_stamps_are_put_between_their_marks(documentation: 
         "\n"
         f"<!-- measured: gateway.stamp -->Measured at `{documentation.first[:8]}` on 2026-11-23, 2 cores,"
         " Python 3.11.7: `python benchmarks/gateway.py` ([all figures](measurements/gateway.json))."
-        "<!-- end -->\n"
+        " Provisional.<!-- end -->\n"
     )
 
 
@@ -195,7 +196,7 @@ def test_a_measurement_says_where_it_comes_from_and_names_no_folder_of_the_machi
         "from report import MeasuredTable, write_measurement\n"
         "write_measurement(FILE, {'cpu': MeasuredTable(['a'], [[1]])}, {'n': 1}, arguments=[\n"
         "    '/home/me/benchmarks/costs.py', '/data/trace.gz', '--json', FILE, '--rounds', '3',\n"
-        "    '--json=' + FILE])"
+        "    '--json=' + FILE, '--note', 'Two words.'])"
     ).replace("FILE", repr(str(written)))
     environment = {"PYTHONPATH": f"{BENCHMARKS}:{ROOT / 'src'}", "PATH": "/usr/bin:/bin:/usr/local/bin"}
     subprocess.run([sys.executable, "-c", script], env=environment, cwd=tmp_path, check=True)
