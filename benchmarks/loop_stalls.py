@@ -25,9 +25,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from gateway import fake_workers
 from load import Load
 from loop_watch import watched_gateway
+from measured_gateways import fake_workers
 from processes import cpu_seconds, resident_bytes, stop
 from report import print_table, write_json
 from stall_cases import CASES, KvPublisher, Scene, StallCase, publishers, store_batches

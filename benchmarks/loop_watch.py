@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from environments import clean_environment
-from gateway import wait_until_it_answers
+from measured_gateways import wait_until_it_answers
 from processes import free_ports, stop
 
 STALL_S = 0.05
