@@ -28,7 +28,7 @@ from radixway.trajectories.path_owners import PathOwner, PathOwners
 from radixway.trajectories.retrieval import stable_match
 from radixway.trajectories.store import PathHold
 from radixway.trajectories.string_radix_trie import StringRadixTrie
-from radixway.trajectories.token_records import TokenLabel, join_spans
+from radixway.trajectories.token_records import join_spans, shared_label
 from radixway.trajectories.token_segment import TokenSegment
 from radixway.trajectories.tokenizer_adapter import TokenizerAdapter
 from radixway.trajectories.trie_registry import TrajectoryMetrics, TrieRegistry
@@ -85,7 +85,7 @@ class RadixTreeMiddleware:
             recording.drop_recording()
             raise
         if reply.chunks is not None:
-            reader = MultiAnswerReader() if _asks_for_several(request.body) else SingleAnswerReader()
+            reader = SingleAnswerReader() if request.answers == 1 else MultiAnswerReader()
             recorded = RecordedStream(reply.chunks, recording, reader)
             request.open_streams.append(recorded)
             reply.chunks = recorded
@@ -144,13 +144,13 @@ class RadixTreeMiddleware:
             raise ValueError("the text is empty")
         if len(text) > _MAX_TEXT_CHARACTERS:
             raise ValueError("the text is too long for any model")
-        store = trie.store
-        found = store.match_prefix(text, session)
+        store, raw = trie.store, text.encode()
+        found = store.match_prefix(raw, session)
         trie.count_lookup(found)
-        found = stable_match(store, found, encoder, text.encode())
+        found = stable_match(found, encoder, raw)
         hold, known = store.hold_path(found), store.token_ids(found)
         try:
-            raw = text.encode()[found.text :]
+            raw = raw[found.text :]
             rest, first = raw.decode(), not found.tokens
             if len(raw) <= _MAX_INLINE_BYTES:
                 ids = encoder.encode(rest, first=first) if rest else []
@@ -172,11 +172,6 @@ def _client_tokens(ids: list[Any], encoder: TokenizerAdapter) -> RecordedPrompt:
         raise ValueError("input_ids are no token ids")
     pieces = encoder.token_bytes
     return RecordedPrompt(None, array("I"), ids, b"".join([pieces[token] for token in ids]))
-
-
-def _asks_for_several(body: dict[str, Any]) -> bool:
-    sampling = body.get("sampling_params") or {}
-    return not isinstance(sampling, dict) or sampling.get("n") not in (None, 1)
 
 
 class AnswerRecording:
@@ -230,7 +225,7 @@ class AnswerRecording:
             [*prompt.ids, *answer.ids],
             prompt.text + answer.text.encode("utf-8", "surrogatepass"),
             array("f", bytes(4 * new)) + answer.logprobs,
-            join_spans(((new, TokenLabel("prompt", 0)),) if new else (), answer.spans),
+            join_spans(((new, shared_label("prompt", 0)),) if new else (), answer.spans),
             ((new + made, answer.experts),) if answer.experts is not None else (),
         )
         self._trie.make_room(new + made, answer.version)

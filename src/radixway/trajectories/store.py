@@ -114,14 +114,16 @@ class TrajectoryStore:
         """The `limit` recorded stretches used last, `max_levels` deep; each after its parent."""
         return outline(self._tree, limit, max_levels, lambda node: node.payload.clock)
 
-    def match_prefix(self, text: str, session: Hashable = None, *, hidden: bool = False) -> TrajectoryMatch:
-        """The longest beginning of `text` whose tokens are known.
+    def match_prefix(
+        self, text: str | bytes, session: Hashable = None, *, hidden: bool = False
+    ) -> TrajectoryMatch:
+        """The longest beginning of `text`, which may be its UTF-8, whose tokens are known.
 
         Of several records of it that of `session` is taken, as far as it goes, else the latest. `hidden`
         adds the tokens after the text that have none themselves, such as a stop token. Does not count as a
         use.
         """
-        raw = text.encode("utf-8", "surrogatepass")
+        raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
         reached = list(walk_text(self._namespace_root(None), raw, self._pieces))
         own = self.paths.own_position(session, reached)
         if own is not None:
@@ -345,7 +347,8 @@ class TrajectoryStore:
             tree.unlock(node)
         self.tokens += run.tokens
         self._run_bytes += grown.payload.nbytes - before
-        self._pieces.add_edge(grown)
+        if grown is not node:
+            self._pieces.add_edge(grown)
         return grown
 
     def _lock_node(self, where: PrefixMatch[bytes, TokenRun]) -> Place:

@@ -13,7 +13,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import TypeAlias
 
 from radixway.core.radix import PrefixMatch, RadixNode, common_prefix
@@ -84,16 +84,22 @@ class StrideIndex:
         children = node.children
         if len(children) <= _FEW:
             return list(children.values())
-        found = [
-            child
-            for length in (self._lengths.get(text[at], ()) if at < len(text) else ())
-            for child in _children_by_stride(node, self._strides.get(text[at : at + length]))
-        ]
-        found += _children_by_stride(node, self._strides.get(b""))
+        strides_of = self._strides.get
+        found: list[Place] = []
+        for length in self._lengths.get(text[at], ()) if at < len(text) else ():
+            strides = strides_of(text[at : at + length])
+            if strides is None:
+                continue
+            if len(strides) == 1:  # nearly always
+                if (child := children.get(strides[0])) is not None:
+                    found.append(child)
+            else:
+                found += _children_by_stride(node, strides)
+        found += _children_by_stride(node, strides_of(b""))
         found += [child for child in _children_by_stride(node, self._hidden) if child not in found]
         if self._chunks:
-            strides = (chunk_stride(text[at : at + length]) for length in self._chunks)
-            found += [children[stride] for stride in strides if stride in children]
+            begins = (chunk_stride(text[at : at + length]) for length in self._chunks)
+            found += [children[stride] for stride in begins if stride in children]
         return found
 
 
@@ -116,16 +122,19 @@ def walk_text(
     stack = [start]
     while stack:
         here = stack.pop()
+        node, begin = here.node, here.text
         if (ending := here if _is_token_end(here, text) else _last_boundary(here, text)) is not None:
             yield ending
-        for child in pieces.matching_children(here.node, text, here.text):
+        if not node.children:
+            continue
+        for child in pieces.matching_children(node, text, begin):
             if fits is not None and not fits(child, here.tokens):
                 continue
             run = child.payload
             size = strides = len(run.widths)
-            at = here.text + len(run.text)
-            if not text.startswith(run.text, here.text):
-                strides, at = _follow_edge(child, text, here.text)
+            at = begin + len(run.text)
+            if not text.startswith(run.text, begin):
+                strides, at = _follow_edge(child, text, begin)
                 if not strides:
                     continue
             tokens = here.tokens + strides - min(run.chunks, strides)
@@ -166,23 +175,25 @@ def _follow_edge(node: Place, text: bytes, at: int) -> tuple[int, int]:
     text    ▁sat              | \n | <|im_start|> …        goes on behind it
     """
     run = node.payload
-    if not run.labels[0].hidden and not text.startswith(run.text[: run.widths[0]], at):
+    widths = run.widths
+    if not run.labels[0].hidden and not text.startswith(run.text[: widths[0]], at):
         return 0, at
-    ends = list(accumulate(run.widths))
-    done = 0
+    done = begun = 0
     while True:
-        begun = ends[done - 1] if done else 0
         same = _common_bytes(run.text, begun, text, at)
         if begun + same == len(run.text):  # maybe within a character, which goes on below
-            return len(ends), at + same
+            return len(widths), at + same
+        # Only tokens that may end within so many bytes: most of a long edge is not needed.
+        ends = list(accumulate(widths[: begun + same + 1 + widths.count(0)]))
         done = _last_token_end(node, ends, done, begun + same, text, at - begun)
         at += (ends[done - 1] if done else 0) - begun
         after = run.skip_hidden(done)
         if after == done or at >= len(text):
             return done, at
         done = after
-        if done == len(ends):
+        if done == len(widths):
             return done, at
+        begun = sum(widths[:done])
 
 
 def _common_bytes(edge: bytes, begin: int, text: bytes, at: int) -> int:
@@ -202,11 +213,7 @@ def _last_token_end(node: Place, ends: list[int], done: int, limit: int, text: b
         return done
     first = max(bisect_left(ends, ends[last - 1]), done) + 1
     chunks: int = node.payload.chunks
-    candidates: tuple[int, ...] = (
-        *range(first, last + 1),
-        *range(first - 1, max(done, chunks), -1),
-    )
-    for strides in candidates:
+    for strides in chain(range(first, last + 1), range(first - 1, max(done, chunks), -1)):
         if is_boundary(node.key, strides) and not within_character(text, base + ends[strides - 1]):
             return strides
     return done
@@ -323,5 +330,5 @@ def is_mid_answer(reached: TextPosition) -> bool:
     node, strides = reached.node, reached.strides
     if node.parent is None or strides >= node.end:
         return False
-    ((_, label),) = cut_spans(node.payload.spans, strides - node.start, strides - node.start + 1)
+    label = node.payload.label_at(strides - node.start)
     return label.source == "sampled" and not label.hidden
