@@ -26,7 +26,7 @@ from radixway.trajectories.generate_replies import (
 from radixway.trajectories.memory_budget import StoreFullError
 from radixway.trajectories.path_owners import PathOwner, PathOwners
 from radixway.trajectories.retrieval import stable_match
-from radixway.trajectories.store import PathHold
+from radixway.trajectories.store import PathHold, TrajectoryStore
 from radixway.trajectories.string_radix_trie import StringRadixTrie
 from radixway.trajectories.token_records import join_spans, shared_label
 from radixway.trajectories.token_segment import TokenSegment
@@ -48,11 +48,15 @@ class RecordedPrompt:
 
     hold: PathHold | None
     """None where all of `ids` are new."""
-    known: array[int]
     ids: list[int]
     """Token ids after the known ones."""
     text: bytes
     """Text of `ids`."""
+
+    @property
+    def known(self) -> int:
+        """Number of known tokens."""
+        return 0 if self.hold is None else self.hold.tokens
 
 
 class RadixTreeMiddleware:
@@ -113,15 +117,14 @@ class RadixTreeMiddleware:
         try:
             if isinstance(text, str):
                 prompt = await self._tokenize_text(text, trie, trie.encoder, session)
-                self._counts.count_lookup(len(prompt.known), len(prompt.known) + len(prompt.ids))
+                self._counts.count_lookup(prompt.known, prompt.known + len(prompt.ids))
             else:
                 prompt = _client_tokens(ids or [], trie.encoder)
         except ValueError as error:  # for the worker to refuse
             _note_skipped(request, str(error))
             return None
-        sent = [*prompt.known, *prompt.ids]
-        request.edit(input_ids=sent, text=msgspec.UNSET, return_logprob=True)
-        request.journal.add("trajectory", known=len(prompt.known), tokenized=len(prompt.ids))
+        request.edit(input_ids=_encode_prompt(prompt, trie.store), text=msgspec.UNSET, return_logprob=True)
+        request.journal.add("trajectory", known=prompt.known, tokenized=len(prompt.ids))
         request.journal.session = session
         return AnswerRecording(request, trie, prompt, session, self.tries.owners)
 
@@ -148,7 +151,7 @@ class RadixTreeMiddleware:
         found = store.match_prefix(raw, session)
         trie.count_lookup(found)
         found = stable_match(found, encoder, raw)
-        hold, known = store.hold_path(found), store.token_ids(found)
+        hold = store.hold_path(found)
         try:
             raw = raw[found.text :]
             rest, first = raw.decode(), not found.tokens
@@ -159,7 +162,16 @@ class RadixTreeMiddleware:
         except BaseException:
             store.release_hold(hold)
             raise
-        return RecordedPrompt(hold, known, ids, raw)
+        return RecordedPrompt(hold, ids, raw)
+
+
+def _encode_prompt(prompt: RecordedPrompt, store: TrajectoryStore) -> msgspec.Raw:
+    """Return all of its token ids as JSON."""
+    new = msgspec.json.encode(prompt.ids)
+    if prompt.hold is None or not prompt.known:
+        return msgspec.Raw(new)
+    known = store.encode_ids(prompt.hold)
+    return msgspec.Raw(b"[%b,%b" % (known, new[1:]) if prompt.ids else b"[%b]" % known)
 
 
 def _note_skipped(request: Request, reason: str) -> None:
@@ -171,7 +183,7 @@ def _client_tokens(ids: list[Any], encoder: TokenizerAdapter) -> RecordedPrompt:
     if not all(type(token) is int and 0 <= token < 2**32 for token in ids):
         raise ValueError("input_ids are no token ids")
     pieces = encoder.token_bytes
-    return RecordedPrompt(None, array("I"), ids, b"".join([pieces[token] for token in ids]))
+    return RecordedPrompt(None, ids, b"".join([pieces[token] for token in ids]))
 
 
 class AnswerRecording:

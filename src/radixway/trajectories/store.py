@@ -14,6 +14,7 @@ from radixway.trajectories.text_match import (
     Place,
     StrideIndex,
     TextPosition,
+    encode_ids,
     is_ancestor,
     longest_matches,
     read_ids,
@@ -124,7 +125,7 @@ class TrajectoryStore:
         use.
         """
         raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
-        reached = list(walk_text(self._namespace_root(None), raw, self._pieces))
+        reached = walk_text(self._namespace_root(None), raw, self._pieces)
         own = self.paths.own_position(session, reached)
         if own is not None:
             reached = [place for place in reached if is_ancestor(own[0], place)]
@@ -149,6 +150,10 @@ class TrajectoryStore:
     def token_ids(self, of: TrajectoryMatch | PathHold) -> array[int]:
         """The token ids that lead to `of`."""
         return read_ids(_position(of))
+
+    def encode_ids(self, of: TrajectoryMatch | PathHold) -> bytes:
+        """The token ids that lead to `of` as JSON, without the brackets."""
+        return encode_ids(_position(of))
 
     def mark_used(self, found: TrajectoryMatch) -> None:
         """Count a use of what was `found`: it is evicted later."""

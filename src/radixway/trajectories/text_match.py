@@ -13,8 +13,11 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate, chain
 from typing import TypeAlias
+
+import msgspec
 
 from radixway.core.radix import PrefixMatch, RadixNode, common_prefix
 from radixway.trajectories.token_records import TokenLabel, Trajectory, cut_spans
@@ -31,6 +34,9 @@ Place: TypeAlias = RadixNode[bytes, TokenRun]
 
 _FEW = 4
 """Children that are tried one by one instead of looked up."""
+_SHARED_KEY_BYTES = 256 * STRIDE
+_SHARED_KEYS = 64
+"""Keys of that size whose JSON is kept: 12 bytes per token."""
 
 
 @dataclass(slots=True)
@@ -84,28 +90,26 @@ class StrideIndex:
         children = node.children
         if len(children) <= _FEW:
             return list(children.values())
-        strides_of = self._strides.get
         found: list[Place] = []
         for length in self._lengths.get(text[at], ()) if at < len(text) else ():
-            strides = strides_of(text[at : at + length])
+            strides = self._strides.get(text[at : at + length])
             if strides is None:
                 continue
-            if len(strides) == 1:  # nearly always
-                if (child := children.get(strides[0])) is not None:
-                    found.append(child)
-            else:
+            if len(strides) > 1:
                 found += _children_by_stride(node, strides)
-        found += _children_by_stride(node, strides_of(b""))
-        found += [child for child in _children_by_stride(node, self._hidden) if child not in found]
+            elif (child := children.get(strides[0])) is not None:  # nearly always
+                found.append(child)
+        if hollow := self._strides.get(b""):
+            found += _children_by_stride(node, hollow)
+        if self._hidden:
+            found += [child for child in _children_by_stride(node, self._hidden) if child not in found]
         if self._chunks:
             begins = (chunk_stride(text[at : at + length]) for length in self._chunks)
             found += [children[stride] for stride in begins if stride in children]
         return found
 
 
-def _children_by_stride(node: Place, strides: Collection[bytes] | None) -> list[Place]:
-    if not strides:
-        return []
+def _children_by_stride(node: Place, strides: Collection[bytes]) -> list[Place]:
     children = node.children
     if len(strides) <= len(children):
         return [children[stride] for stride in strides if stride in children]
@@ -114,20 +118,19 @@ def _children_by_stride(node: Place, strides: Collection[bytes] | None) -> list[
 
 def walk_text(
     start: TextPosition, text: bytes, pieces: StrideIndex, fits: Fits | None = None
-) -> Iterator[TextPosition]:
+) -> list[TextPosition]:
     """Return every position where an edge ends, or parts from `text`; `start` included, parents before
     children.
 
     A position is behind a whole token and never within a character. With `fits` only ends of whole edges."""
+    found: list[TextPosition] = []
     stack = [start]
     while stack:
         here = stack.pop()
         node, begin = here.node, here.text
         if (ending := here if _is_token_end(here, text) else _last_boundary(here, text)) is not None:
-            yield ending
-        if not node.children:
-            continue
-        for child in pieces.matching_children(node, text, begin):
+            found.append(ending)
+        for child in pieces.matching_children(node, text, begin) if node.children else ():
             if fits is not None and not fits(child, here.tokens):
                 continue
             run = child.payload
@@ -142,7 +145,8 @@ def walk_text(
             if strides == size:
                 stack.append(reached)
             elif fits is None:
-                yield reached
+                found.append(reached)
+    return found
 
 
 def is_ancestor(upper: TextPosition, lower: TextPosition) -> bool:
@@ -265,6 +269,29 @@ def read_ids(place: PrefixMatch[bytes, TokenRun]) -> array[int]:
     """The token ids that lead to `place`."""
     keys = [node.key[node.payload.chunks * STRIDE : strides * STRIDE] for node, strides in _path_edges(place)]
     return array("I", unpack_tokens(b"".join(keys)))
+
+
+def encode_ids(place: PrefixMatch[bytes, TokenRun]) -> bytes:
+    """The token ids that lead to `place` as JSON, without the brackets."""
+    encoded: list[bytes] = []
+    own: list[bytes] = []
+    for node, strides in _path_edges(place):
+        key = node.key[node.payload.chunks * STRIDE : strides * STRIDE]
+        if node.children and len(key) >= _SHARED_KEY_BYTES:
+            encoded += [_encode_key(b"".join(own)), _encode_shared_key(key)]
+            own = []
+        else:
+            own.append(key)
+    encoded.append(_encode_key(b"".join(own)))
+    return b",".join(filter(None, encoded))
+
+
+def _encode_key(key: bytes) -> bytes:
+    return msgspec.json.encode(array("I", unpack_tokens(key)).tolist())[1:-1]
+
+
+_encode_shared_key = lru_cache(_SHARED_KEYS)(_encode_key)
+"""System prompts are on the way to all their conversations, which have one object for a key."""
 
 
 def skip_hidden(

@@ -110,6 +110,11 @@ class TokenSegment:
         spans = self.spans
         if spans is None:
             spans = _spans_of_mask(self.sampled, self.version)
+        if len(hidden) == 1 and hidden[0] == len(self.ids) - 1:  # a stop token: nearly always
+            *shown_before, (end, label) = spans
+            is_alone = end - 1 == (shown_before[-1][0] if shown_before else 0)
+            last = shared_label(label.source, label.mask, label.version, True)
+            return (*shown_before, *(() if is_alone else ((end - 1, label),)), (end, last))
         shown: Spans = ()
         at = 0
         for place in hidden:
