@@ -26,8 +26,9 @@ from radixway.trajectories.generate_replies import (
 from radixway.trajectories.memory_budget import StoreFullError
 from radixway.trajectories.path_owners import PathOwner, PathOwners
 from radixway.trajectories.retrieval import stable_match
-from radixway.trajectories.store import PathHold, TrajectoryStore
+from radixway.trajectories.store import PathHold
 from radixway.trajectories.string_radix_trie import StringRadixTrie
+from radixway.trajectories.text_match import encode_ids
 from radixway.trajectories.token_records import join_spans, shared_label
 from radixway.trajectories.token_segment import TokenSegment
 from radixway.trajectories.tokenizer_adapter import TokenizerAdapter
@@ -123,7 +124,7 @@ class RadixTreeMiddleware:
         except ValueError as error:  # for the worker to refuse
             _note_skipped(request, str(error))
             return None
-        request.edit(input_ids=_encode_prompt(prompt, trie.store), text=msgspec.UNSET, return_logprob=True)
+        request.edit(input_ids=_encode_prompt(prompt), text=msgspec.UNSET, return_logprob=True)
         request.journal.add("trajectory", known=prompt.known, tokenized=len(prompt.ids))
         request.journal.session = session
         return AnswerRecording(request, trie, prompt, session, self.tries.owners)
@@ -148,7 +149,7 @@ class RadixTreeMiddleware:
         if len(text) > _MAX_TEXT_CHARACTERS:
             raise ValueError("the text is too long for any model")
         store, raw = trie.store, text.encode()
-        found = store.match_prefix(raw, session)
+        found = store.match_prefix(text, session)
         trie.count_lookup(found)
         found = stable_match(found, encoder, raw)
         hold = store.hold_path(found)
@@ -165,12 +166,12 @@ class RadixTreeMiddleware:
         return RecordedPrompt(hold, ids, raw)
 
 
-def _encode_prompt(prompt: RecordedPrompt, store: TrajectoryStore) -> msgspec.Raw:
+def _encode_prompt(prompt: RecordedPrompt) -> msgspec.Raw:
     """Return all of its token ids as JSON."""
     new = msgspec.json.encode(prompt.ids)
     if prompt.hold is None or not prompt.known:
         return msgspec.Raw(new)
-    known = store.encode_ids(prompt.hold)
+    known = encode_ids(prompt.hold.node)
     return msgspec.Raw(b"[%b,%b" % (known, new[1:]) if prompt.ids else b"[%b]" % known)
 
 

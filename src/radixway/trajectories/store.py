@@ -14,7 +14,6 @@ from radixway.trajectories.text_match import (
     Place,
     StrideIndex,
     TextPosition,
-    encode_ids,
     is_ancestor,
     longest_matches,
     read_ids,
@@ -115,16 +114,14 @@ class TrajectoryStore:
         """The `limit` recorded stretches used last, `max_levels` deep; each after its parent."""
         return outline(self._tree, limit, max_levels, lambda node: node.payload.clock)
 
-    def match_prefix(
-        self, text: str | bytes, session: Hashable = None, *, hidden: bool = False
-    ) -> TrajectoryMatch:
-        """The longest beginning of `text`, which may be its UTF-8, whose tokens are known.
+    def match_prefix(self, text: str, session: Hashable = None, *, hidden: bool = False) -> TrajectoryMatch:
+        """The longest beginning of `text` whose tokens are known.
 
         Of several records of it that of `session` is taken, as far as it goes, else the latest. `hidden`
         adds the tokens after the text that have none themselves, such as a stop token. Does not count as a
         use.
         """
-        raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+        raw = text.encode("utf-8", "surrogatepass")
         reached = walk_text(self._namespace_root(None), raw, self._pieces)
         own = self.paths.own_position(session, reached)
         if own is not None:
@@ -150,10 +147,6 @@ class TrajectoryStore:
     def token_ids(self, of: TrajectoryMatch | PathHold) -> array[int]:
         """The token ids that lead to `of`."""
         return read_ids(_position(of))
-
-    def encode_ids(self, of: TrajectoryMatch | PathHold) -> bytes:
-        """The token ids that lead to `of` as JSON, without the brackets."""
-        return encode_ids(_position(of))
 
     def mark_used(self, found: TrajectoryMatch) -> None:
         """Count a use of what was `found`: it is evicted later."""
@@ -189,8 +182,8 @@ class TrajectoryStore:
         self._latest = None
         hold = PathHold(self._lock_node(PrefixMatch(known.node, known.strides)), known.tokens)
         rest = given.skip_prefix(known.tokens, known.text)
-        remaining = [end - known.text for end in ends[known.tokens :]]
-        hold = self.extend_path(hold, rest, version, session=session, ends=remaining)
+        ends = [end - known.text for end in ends[known.tokens :]]
+        hold = self.extend_path(hold, rest, version, session=session, ends=ends)
         end = TextPosition(hold.node, hold.node.end, len(given.text), hold.tokens)
         self._latest = namespace, given, end
         return hold

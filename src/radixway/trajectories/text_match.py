@@ -184,13 +184,17 @@ def _follow_edge(node: Place, text: bytes, at: int) -> tuple[int, int]:
         return 0, at
     done = begun = 0
     while True:
-        same = _common_bytes(run.text, begun, text, at)
-        if begun + same == len(run.text):  # maybe within a character, which goes on below
-            return len(widths), at + same
-        # Only tokens that may end within so many bytes: most of a long edge is not needed.
-        ends = list(accumulate(widths[: begun + same + 1 + widths.count(0)]))
-        done = _last_token_end(node, ends, done, begun + same, text, at - begun)
-        at += (ends[done - 1] if done else 0) - begun
+        if (shown := _shown_up_to_hidden(node, done, begun, text, at)) is not None:
+            done, size = shown
+            at += size
+        else:
+            same = _common_bytes(run.text, begun, text, at)
+            if begun + same == len(run.text):  # maybe within a character, which goes on below
+                return len(widths), at + same
+            # Only tokens that may end within so many bytes: most of a long edge is not needed.
+            ends = list(accumulate(widths[: begun + same + 1 + widths.count(0)]))
+            done = _last_token_end(node, ends, done, begun + same, text, at - begun)
+            at += (ends[done - 1] if done else 0) - begun
         after = run.skip_hidden(done)
         if after == done or at >= len(text):
             return done, at
@@ -198,6 +202,24 @@ def _follow_edge(node: Place, text: bytes, at: int) -> tuple[int, int]:
         if done == len(widths):
             return done, at
         begun = sum(widths[:done])
+
+
+def _shown_up_to_hidden(node: Place, done: int, begun: int, text: bytes, at: int) -> tuple[int, int] | None:
+    """The strides before the next hidden token, and their bytes from `begun` on, if `text` shows just these.
+
+    So do nearly all texts that go on from an answer. None leaves it to a search for the last common token.
+    """
+    run = node.payload
+    widths, hidden = run.widths, run.find_hidden(done)
+    if hidden in (done, len(widths)) or not widths[hidden - 1] or not widths[hidden]:
+        return None
+    end = len(run.text) - sum(widths[hidden:])
+    behind = at + end - begun
+    if not text.startswith(run.text[begun:end], at) or not is_boundary(node.key, hidden):
+        return None
+    if text.startswith(run.text[end : end + widths[hidden]], behind) or within_character(text, behind):
+        return None
+    return hidden, end - begun
 
 
 def _common_bytes(edge: bytes, begin: int, text: bytes, at: int) -> int:
@@ -271,12 +293,12 @@ def read_ids(place: PrefixMatch[bytes, TokenRun]) -> array[int]:
     return array("I", unpack_tokens(b"".join(keys)))
 
 
-def encode_ids(place: PrefixMatch[bytes, TokenRun]) -> bytes:
-    """The token ids that lead to `place` as JSON, without the brackets."""
+def encode_ids(end: Place) -> bytes:
+    """Return the token ids that lead to the end of `end` as JSON, without the brackets."""
     encoded: list[bytes] = []
     own: list[bytes] = []
-    for node, strides in _path_edges(place):
-        key = node.key[node.payload.chunks * STRIDE : strides * STRIDE]
+    for node in end.path_from_root():
+        key = node.key[node.payload.chunks * STRIDE :]
         if node.children and len(key) >= _SHARED_KEY_BYTES:
             encoded += [_encode_key(b"".join(own)), _encode_shared_key(key)]
             own = []

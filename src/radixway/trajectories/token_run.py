@@ -175,6 +175,14 @@ class TokenRun:
         at = bisect_right(self._ends, stride)
         return self._ends[at - 1] if at else 0
 
+    def find_hidden(self, strides: int) -> int:
+        """The first hidden stride that is not one of the first `strides`; the end if there is none."""
+        ends = self._ends
+        for at in range(bisect_right(ends, strides), len(ends)):
+            if self.labels[at].hidden:
+                return max(strides, ends[at - 1] if at else 0)
+        return len(self.widths)
+
     def skip_hidden(self, strides: int) -> int:
         """The stride past the hidden tokens that follow the first `strides`."""
         ends = self._ends
