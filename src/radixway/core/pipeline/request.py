@@ -1,5 +1,6 @@
 """A request on its way through the gateway, whatever protocol it came in."""
 
+import re
 from collections.abc import Callable
 from typing import Any, Self, TypeVar
 
@@ -23,6 +24,8 @@ FieldT = TypeVar("FieldT")
 
 ANY_MODEL = "auto"
 """The model name with which a client leaves the choice to the gateway."""
+
+_BEGINS_WITH_A_FIELD = re.compile(rb'\{\s*"')
 
 _encode = msgspec.json.encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
@@ -118,6 +121,14 @@ class Request(msgspec.Struct, eq=False):
         if self._body is None:
             self._body = _decode_body(_decode, self.raw)
         return self._body
+
+    def add_field(self, name: str, value: Any) -> None:
+        """Set the top-level field `name`: in front of the others if it is new, and then none is parsed."""
+        if _BEGINS_WITH_A_FIELD.match(self.raw) is None or b'"%s"' % name.encode() in self.raw:
+            self.edit(**{name: value})
+            return
+        self.raw = _encode({name: value})[:-1] + b"," + self.raw[1:]
+        self._body = None
 
     def edit(self, **fields: Any) -> None:
         """Set top-level fields (`msgspec.UNSET` removes one); others keep their bytes. Raises BadRequest."""
