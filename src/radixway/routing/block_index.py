@@ -321,7 +321,13 @@ class BlockIndex:
                 self._discard_guesses(worker.predicted.drop_older(than), 1 << slot)
 
     def _discard_guesses(self, blocks: Sequence[int], bit: int) -> None:
-        guessed, shared, others = self._guessed, self._sharing(), ~bit
+        if not blocks:
+            return
+        guessed = self._guessed
+        if list(map(guessed.get, blocks)).count(bit) == len(blocks):  # in C: most are one worker's alone
+            deque(map(guessed.__delitem__, blocks), maxlen=0)
+            return
+        shared, others = self._sharing(), ~bit
         for block in blocks:
             mask = guessed[block] & others
             if mask:

@@ -210,8 +210,7 @@ class MeteredChunks(Chunks):
         self._last: deque[bytes] = deque(maxlen=_LAST_CHUNKS)
         self._events = 0
         """Events of all chunks: middle ones are assumed to hold text, since parsing them costs too much."""
-        self._many = 0
-        """Chunks after the first."""
+        self._chunk_count = 0
         self._by_answer: dict[int, bytes] = {}
         """Last event with usage by answer."""
 
@@ -241,10 +240,9 @@ class MeteredChunks(Chunks):
     def _note_chunk(self, chunk: bytes) -> None:
         if self._first is None:
             self._first = chunk
-        else:
-            self._many += 1
+        self._chunk_count += 1
         self._last.append(chunk)
-        self._events += count_events(chunk)
+        self._events += chunk.count(b"\n\n") or count_events(chunk)
         if self._several and b'"index"' in chunk and _NEEDLE in chunk:
             for event in _event_data(chunk):
                 for answer in _decode_answers(event):
@@ -259,7 +257,7 @@ class MeteredChunks(Chunks):
             if (used := _last_reported_usage(chunk)) is not None:
                 return used
         looked_at = [*self._last]
-        if self._first is not None and self._many >= _LAST_CHUNKS:
+        if self._first is not None and self._chunk_count > _LAST_CHUNKS:
             looked_at.append(self._first)
         between = self._events - sum(count_events(chunk) for chunk in looked_at)
         return TokenUsage(0, between + sum(map(count_text_deltas, looked_at)), 0, True)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from itertools import pairwise
+from operator import sub
 from time import perf_counter
 from typing import NamedTuple
 
@@ -138,16 +139,17 @@ class MeasuredStream(MeteredChunks):
         await super().aclose()
 
     def _note_chunk(self, chunk: bytes) -> None:
-        self._times.append(perf_counter())
-        if len(self._times) == _MAX_CHUNK_TIMES:
+        times = self._times
+        times.append(perf_counter())
+        if len(times) == _MAX_CHUNK_TIMES:
             self._count_gaps(_AT_THE_END)
         MeteredChunks._note_chunk(self, chunk)
 
     def _count_gaps(self, but: int) -> None:
         """Count gaps between chunks, except the latest `but`."""
-        times, gaps = self._times, self._over.answers.gaps
-        for before, after in pairwise(times[: len(times) - but]):
-            gaps.observe_value(after - before)
+        times = self._times
+        taken = times[: len(times) - but]
+        self._over.answers.gaps.observe_values(list(map(sub, taken[1:], taken)))
         del times[: max(len(times) - but - 1, 0)]
 
     def _on_usage(self, used: TokenUsage) -> None:

@@ -114,18 +114,15 @@ class WorkerEventStream(Chunks):
 
     def _take_events(self) -> bytes:
         """Return whole events; at the end also a rest that belongs to the answer."""
-        answer = self._answer
-        chunk = answer.take_body()
+        answer, buffer = self._answer, self._buffer
+        taken = buffer.take_events(answer.take_body())
         self._chunks += 1
         if not self._chunks % CHUNKS_PER_BLOCK:
             self._lease.add_output_blocks()
-        taken = self._buffer.take_events(chunk)
         if taken:
             self._end.note(taken)
-        if self._buffer.too_large:
-            answer.fail_response(
-                ResponseTooLargeError(self._buffer.max_event_bytes, "an event of its answer")
-            )
+        elif buffer.too_large:
+            answer.fail_response(ResponseTooLargeError(buffer.max_event_bytes, "an event of its answer"))
         if answer.complete and not self._checked:
             taken += self._finish_events()
         if self._first:

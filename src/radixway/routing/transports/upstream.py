@@ -141,6 +141,7 @@ class UpstreamResponse:
     # What follows is the connection's side.
 
     def append_body(self, part: bytes) -> None:
+        """Add `part`, which has come."""
         self.moved = True
         self._parts.append(part)
         self._size += len(part)

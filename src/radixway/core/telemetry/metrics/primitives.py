@@ -106,6 +106,13 @@ class HistogramBuckets:
         if trace_id is not None:
             self.exemplars[at] = Exemplar({"trace_id": trace_id}, value, time())
 
+    def observe_values(self, values: Sequence[float]) -> None:
+        """Observe `values`, of which none is of a traced request."""
+        bounds, counts = self.bounds, self.counts
+        for value in values:
+            counts[bisect_left(bounds, value)] += 1
+        self.total += sum(values)
+
 
 ChildT = TypeVar("ChildT", CounterValue, HistogramBuckets)
 
