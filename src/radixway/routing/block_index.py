@@ -60,7 +60,8 @@ class PrefixMatches(msgspec.Struct, gc=False):
         return device + host_credit * (host - device) + disk_credit * (self.disk.get(slot, 0) - host)
 
 
-NO_MATCHES = PrefixMatches({}, {}, {})
+_NOTHING_HELD: dict[int, int] = {}
+NO_MATCHES = PrefixMatches(_NOTHING_HELD, _NOTHING_HELD, _NOTHING_HELD)
 
 PrefixEnds = list[tuple[int, int]]
 """Ends of prefixes: `(depth, mask of the workers that end there)`, shortest first."""
@@ -75,6 +76,8 @@ class PrefixLookup(msgspec.Struct, gc=False):
 
     def matches(self, among: int = -1) -> PrefixMatches:
         """Return matches for the workers in the mask `among`; by default for all."""
+        if not (self.device or self.host or self.disk):
+            return NO_MATCHES
         device = _by_slot(self.device, among)
         host = device if self.host is self.device else _by_slot(self.host, among)
         return PrefixMatches(device, host, host if self.disk is self.host else _by_slot(self.disk, among))
@@ -254,19 +257,22 @@ class BlockIndex:
         `known`: a match just made says that it holds so many of them.
         """
         worker, bit = self._workers[slot], 1 << slot
+        assumed = worker.assumed
         if worker.followed and tokenized:
             new = worker.predicted.touch_blocks(blocks[known:], now)
             self._predictions.append((now, slot))
         else:
-            new = worker.assumed.touch_blocks(blocks, now)
-        guessed, shared = self._guessed, self._sharing()
+            new = assumed.touch_blocks(blocks, now)
+        guessed = self._guessed
         if guessed.keys().isdisjoint(new):  # in C: most that is new here is new everywhere
-            guessed.update(dict.fromkeys(new, shared(bit, bit)))
+            guessed.update(dict.fromkeys(new, self._sharing()(bit, bit)))
         else:
+            shared = self._sharing()
             for block in new:
                 mask = guessed.get(block, 0) | bit
                 guessed[block] = shared(mask, mask)
-        self._discard_guesses(worker.assumed.drop_surplus(worker.capacity), bit)
+        if len(assumed) > worker.capacity:
+            self._discard_guesses(assumed.drop_surplus(worker.capacity), bit)
 
     def match_prefix(self, blocks: Sequence[int], now: float) -> PrefixMatches:
         """Return how many of `blocks` each worker holds from the first on. `now`: monotonic seconds."""
@@ -274,7 +280,8 @@ class BlockIndex:
 
     def lookup_prefix(self, blocks: Sequence[int], now: float) -> PrefixLookup:
         """Like `match_prefix`, but leaves sorting by worker, which costs time for each, to the caller."""
-        self._expire_predictions(now - self._predicted_s)
+        if self._predictions:
+            self._expire_predictions(now - self._predicted_s)
         device, host, disk = self._tiers
         layers = [layer for layer in (device, self._guessed) if layer]
         first = _prefix_ends(layers, blocks)
@@ -365,10 +372,14 @@ class BlockIndex:
 def _prefix_ends(layers: Sequence[dict[int, int]], blocks: Sequence[int]) -> PrefixEnds:
     """Return where prefixes of `blocks` end that workers hold in any of `layers`."""
     ends: PrefixEnds = []
-    if not layers or not blocks:
+    alive = 0
+    if blocks:
+        first = blocks[0]
+        for layer in layers:
+            alive |= layer.get(first, 0)
+    if not alive:
         return ends
     lookups = [layer.get for layer in layers]
-    alive = _masks(lookups, blocks[:1])[0]
     for start in range(0, len(blocks), _CHUNK):
         masks = _masks(lookups, blocks[start : start + _CHUNK])
         if masks.count(alive) == len(masks):  # in C: most prompts lose no worker in most chunks

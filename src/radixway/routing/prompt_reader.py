@@ -144,7 +144,10 @@ class PromptReader:
 
     def _is_worth_asking(self, candidates: Sequence[Worker], tokens_matter: bool) -> bool:
         """Return whether tokens are worth a call: a worker can be asked, and KV events speak of tokens."""
-        if not any(worker.info.tokenizes for worker in candidates):
+        for worker in candidates:
+            if worker.info.tokenizes:
+                break
+        else:
             return False
         if tokens_matter or self._config.tokenize.ask_workers == "always":
             return True

@@ -46,7 +46,10 @@ class RecentBlocks:
     def touch_blocks(self, blocks: Sequence[int], now: float) -> list[int]:
         """Note a use; returns the blocks that were not here."""
         stamps = self._stamps
-        new = [block for block in blocks if block not in stamps]
+        if stamps.keys().isdisjoint(blocks):  # in C: most prompts are new
+            new = list(blocks)
+        else:
+            new = [block for block in blocks if block not in stamps]
         self._clock += 1
         stamps.update(dict.fromkeys(blocks, self._clock))
         self._uses.append((self._clock, now, blocks))

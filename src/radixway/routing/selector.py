@@ -144,7 +144,8 @@ class Selector:
     def select_worker(self, request: RoutingRequest, candidates: Sequence[Worker]) -> WorkerChoice:
         """The best of `candidates` (at least one), by the policy of the request's model."""
         choice = self.score_candidates(request, candidates, self.policy_for_model(request.model))
-        self.mark_selected(choice)
+        self._turn += 1
+        choice.worker.picked = self._turn
         return choice
 
     def score_candidates(

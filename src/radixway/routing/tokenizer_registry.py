@@ -115,7 +115,7 @@ class TokenizerRegistry:
         """
         found: PromptTokenizer | None = None
         for worker in candidates:
-            source = self._source_of(model, worker)
+            source = self._source_of(model, worker) if self._given else worker.info.tokenizer_path
             tokenizer = self._get_or_load(source) if source is not None else None
             if model is not None:
                 if tokenizer is not None:

@@ -54,6 +54,8 @@ class ExpectedTime(Policy):
     def _cached_tokens(self, request: RoutingRequest, matches: PrefixMatches) -> dict[int, float]:
         """Return cached tokens by slot; slower tiers count for less."""
         size = request.block_tokens
+        if not matches.disk:
+            return {}
         if matches.disk is matches.device:
             return {slot: blocks * size for slot, blocks in matches.device.items()}
         credit = matches.credit
