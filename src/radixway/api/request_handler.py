@@ -156,9 +156,10 @@ class RequestHandler:
         request.journal.add("end", summarize_request(request, sent.status, sent.first_byte_s))
         self._book.save_journal(request.journal)
         code = None if failure is None else failure.code
-        export_request_trace(
-            self._tracing, request, scope["method"], scope["path"], sent.status, sent.first_byte_s, code
-        )
+        if request.journal.is_traced:
+            export_request_trace(
+                self._tracing, request, scope["method"], scope["path"], sent.status, sent.first_byte_s, code
+            )
         log_request(request, sent.status, sent.first_byte_s, code)
         self._record_metrics(request, sent, failure)
 

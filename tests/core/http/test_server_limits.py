@@ -3,8 +3,10 @@
 import asyncio
 import json
 import logging
+import socket
 
 import pytest
+import uvloop
 
 from radixway.core.config.gateway import ServerLimitsConfig
 from radixway.core.http import ServerLimits
@@ -333,3 +335,17 @@ async def test_an_answer_that_is_still_being_read_is_waited_for():
         await peer.send(head("/large"))
         assert len((await peer.answer())[2]) == LARGE_BYTES
         assert await peer.rest() == b""
+
+
+def test_many_new_connections_are_accepted_within_few_turns_of_the_event_loop():
+    async def accepted_in_turns(turns: int) -> int:
+        async with served() as running:
+            clients = [socket.create_connection((running.host, running.port)) for _ in range(64)]
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            count = len(running.server._server.server_state.connections)
+            for client in clients:
+                client.close()
+            return count
+
+    assert uvloop.run(accepted_in_turns(16)) == 64  # the loop that servers run on: others accept in their way

@@ -242,3 +242,10 @@ def test_levels_formats_and_lines_of_requests_are_configured(stderr) -> None:
     assert flush_logs(60)
     assert "worker w" in stderr()
     assert logging.getLogger("radixway.requests").isEnabledFor(logging.INFO) is False
+
+
+@pytest.mark.parametrize("text", ["plain", 'a "quoted" line\nbreak', "é" * 10, "x" * 5000])
+def test_a_line_of_fields_is_what_the_general_way_makes_of_it(text: str) -> None:
+    given = 1_700_000_000.0625, "info", "radixway.requests", text
+    fields = {"request": text, "worker": None, "status": 200, "total_ms": 1.5}
+    assert setup._render_json_line(*given, fields) == setup.render_json(setup._build_line(*given, fields))

