@@ -58,6 +58,8 @@ MAX_MORE_TASKS = 2
 CONFIGURED_WORKERS = 4
 LIMITS = {"header_timeout_s": 3, "body_timeout_s": 3, "send_timeout_s": 4, "keep_alive_s": 5}
 """Short ones, so that each client that stalls meets its limit often."""
+_ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": str(MIB), "MALLOC_TRIM_THRESHOLD_": str(MIB)}
+"""glibc returns what is freed, large answers among it: by default it keeps twice 16 MiB of them, or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,7 @@ def running_gateway(scratch: Path, fleet: Fleet, options: list[str]) -> Iterator
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
-            env=clean_environment({"RADIXWAY_HOME": str(scratch / "home")}),
+            env=clean_environment({"RADIXWAY_HOME": str(scratch / "home"), **_ALLOCATOR}),
             start_new_session=True,
         )
     try:

@@ -205,8 +205,8 @@ def check_stream(answer: Answer) -> str:
             break
         message = json.loads(data)
         if "error" in message:
-            if not (TEXT.startswith(said) and len(said) < len(TEXT)):
-                raise LostAnswerError(f"a wrong text before an error: {said[:100]!r}")
+            if not TEXT.startswith(said):
+                raise LostAnswerError(f"a wrong text of {len(said)} characters before an error: {said!r}")
             return f"streams cut, {message['error']['code']}"
         said += message["choices"][0]["delta"]["content"]
     else:
