@@ -17,6 +17,7 @@ import asyncio
 import json
 import socket
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -191,8 +192,10 @@ class DecodeLoop:
 class Connection(asyncio.Protocol):
     """One connection: parses requests, looks the answer up, writes it."""
 
-    def __init__(self, decode: DecodeLoop) -> None:
+    def __init__(self, decode: DecodeLoop, keep_alive_s: float = 0.0) -> None:
         self._decode = decode
+        self._keep_alive_s = keep_alive_s
+        self._timer: asyncio.TimerHandle | None = None
         self._parser = httptools.HttpRequestParser(self)
         self._transport: asyncio.Transport | None = None
         self._url = b""
@@ -215,6 +218,8 @@ class Connection(asyncio.Protocol):
             self._close(_BAD_REQUEST)
 
     def on_url(self, url: bytes) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
         self._url = url
         self._body.clear()
 
@@ -234,8 +239,7 @@ class Connection(asyncio.Protocol):
                 self._decode.add(self, [*chunks[:limit], done])
                 return
         self._transport.write(_WHOLE.get(path) or _GET.get(path, _NOT_FOUND))
-        if not self._parser.should_keep_alive():
-            self._transport.close()
+        self._end_answer(self._transport)
 
     def send_chunk(self, chunks: Iterator[bytes]) -> bool:
         """Write the next chunk; False once the stream is over or its client has gone."""
@@ -246,9 +250,15 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
         elif chunk is not None:
             self._transport.write(chunk)
-        elif not self._parser.should_keep_alive():
-            self._transport.close()
+        else:
+            self._end_answer(self._transport)
         return chunk is not None
+
+    def _end_answer(self, transport: asyncio.Transport) -> None:
+        if not self._parser.should_keep_alive():
+            transport.close()
+        elif self._keep_alive_s:
+            self._timer = asyncio.get_running_loop().call_later(self._keep_alive_s, transport.close)
 
     def _close(self, last_words: bytes) -> None:
         if self._transport is not None:
@@ -256,11 +266,12 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
 
-async def serve(ports: list[int], step_s: float, cut_every: int = 0) -> None:
+async def serve(ports: list[int], step_s: float, cut_every: int = 0, keep_alive_s: float = 0.0) -> None:
     """Listen on 127.0.0.1 at each of `ports` until cancelled; prints `ready` once all of them answer."""
     loop = asyncio.get_running_loop()
     decode = DecodeLoop(loop, step_s, cut_every)
-    servers = [await loop.create_server(lambda: Connection(decode), "127.0.0.1", port) for port in ports]
+    create = partial(Connection, decode, keep_alive_s)
+    servers = [await loop.create_server(create, "127.0.0.1", port) for port in ports]
     print("ready", flush=True)
     await asyncio.gather(*(server.serve_forever() for server in servers))
 
@@ -272,11 +283,14 @@ def main() -> None:
     parser.add_argument("--ports", type=int, nargs="+", required=True, help="one worker on each")
     parser.add_argument("--step-ms", type=float, default=4.0, help="pause between two chunks of a stream")
     parser.add_argument("--cut-every", type=int, default=0, metavar="N", help="reset each Nth stream halfway")
+    parser.add_argument(
+        "--keep-alive-s", type=float, default=0.0, help="close idle connections after; 0: never"
+    )
     parser.add_argument("--generated", type=Path, metavar="FILE", help="what /generate is answered with")
     args = parser.parse_args()
     if args.generated:
         _WHOLE[b"/generate"] = _reply("200 OK", args.generated.read_bytes())
-    uvloop.run(serve(args.ports, args.step_ms / 1000, args.cut_every))
+    uvloop.run(serve(args.ports, args.step_ms / 1000, args.cut_every, args.keep_alive_s))
 
 
 if __name__ == "__main__":
