@@ -17,9 +17,10 @@ from radixway.core.telemetry import MetricsRegistry
 from radixway.semantics.cache import CacheRoom, build_semantic_cache
 from radixway.semantics.cache.store import CacheEntry
 from radixway.semantics.cache.warm_up import load_cache_file
-from radixway.trajectories import TokenLabel, TrajectoryStore
+from radixway.trajectories import TokenLabel, TrajectoryStore, text_match
 from radixway.trajectories import path_owners as owners_module
 from radixway.trajectories.path_owners import PathOwner, PathOwners
+from radixway.trajectories.text_match import encode_ids
 from radixway.trajectories.token_segment import TokenSegment
 
 ALICE = Subject("acme", "alice")
@@ -162,6 +163,18 @@ async def test_recorded_paths_go_as_far_as_nobody_else_is_on_them() -> None:
     assert await owners.erase(Subject("acme")) == 1
     assert known("system") == 0
     store.check()
+
+
+async def test_of_an_erased_beginning_no_encoded_ids_are_kept() -> None:
+    store, owners = TrajectoryStore(), PathOwners()
+    for end in ("this", "that"):
+        record(store, owners, PathOwner("acme", "alice", None), "a" * 300 + end)
+    hold = store.hold_path(store.match_prefix("a" * 300 + "that"))
+    encode_ids(hold.node)
+    store.release_hold(hold)
+    assert text_match._encode_shared_key.cache_info().currsize
+    assert await owners.erase(ALICE) == 2
+    assert not text_match._encode_shared_key.cache_info().currsize
 
 
 async def test_of_too_many_sessions_it_is_still_known_whose_they_are(monkeypatch: pytest.MonkeyPatch) -> None:

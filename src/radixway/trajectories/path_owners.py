@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from radixway.core.component import CannotErase, Component, Subject
 from radixway.trajectories.store import TrajectoryStore
-from radixway.trajectories.text_match import Place
+from radixway.trajectories.text_match import Place, forget_encoded_ids
 
 _TIDY_INTERVAL = 1024
 """Records between two removals of stale ones."""
@@ -55,6 +55,7 @@ class PathOwners(Component):
                 if owner.session is not None:
                     store.paths.forget_session(owner.session)
         in_use = remove_paths(ends, others)
+        forget_encoded_ids()
         if in_use:
             raise CannotErase(f"{in_use} records are in use")
         for owner in chosen:

@@ -316,6 +316,11 @@ _encode_shared_key = lru_cache(_SHARED_KEYS)(_encode_key)
 """System prompts are on the way to all their conversations, which have one object for a key."""
 
 
+def forget_encoded_ids() -> None:
+    """Forget the kept JSON: what is removed on request must not stay in it."""
+    _encode_shared_key.cache_clear()
+
+
 def skip_hidden(
     reached: TextPosition, own: tuple[TextPosition, set[Place], int] | None = None
 ) -> tuple[TextPosition, bool]:
