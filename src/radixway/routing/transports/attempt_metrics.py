@@ -15,7 +15,6 @@ from radixway.core.pipeline import (
     TokenUsage,
     WorkerFailedError,
     count_text_deltas,
-    read_usage,
 )
 from radixway.core.telemetry import (
     AttemptSeries,
@@ -68,7 +67,7 @@ class MeasuredAttempt:
             reply.chunks = MeasuredStream(reply.chunks, over, request.routing.prompt_tokens, several=several)
             request.open_streams.append(reply.chunks)
         elif reply.status < 300:
-            reply.used = read_usage(reply.body, generates=request.endpoint.generates)
+            reply.used = reply.reported_usage(generates=request.endpoint.generates)
             over(reply.used, "answered")
         else:
             answers.record_outcome("rejected")
