@@ -4,6 +4,9 @@
 #   make test    all tests that are not marked slow         make test-all   those too
 #   make lint    ruff, mypy, import contracts               make bench      every benchmark, quick
 #   make docs    the documentation's pages, into site/
+#   make performance    measure what docs/performance.md says, all gateways side by side; then write the page
+#   make performance-docs    write docs/performance.md from docs/measurements
+#   make release-check  how many commits ago each figure was measured; fails if one is too old
 #   make figures what the semantic layer is measured by: domain, cache, tools, routing, latency, value (an hour or so)
 # ARGS is passed on: make up ARGS="--port 31000 --model Qwen/Qwen3-0.6B"
 
@@ -27,7 +30,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # What tests want of the system, by Debian's names: a browser for the console, and what the dashboards are asked of.
 TOOLS := chromium prometheus
 
-.PHONY: up demo test test-all tools lint format docs bench figures clean
+.PHONY: up demo test test-all tools lint format docs bench performance performance-docs release-check figures clean
 
 up: $(VENV)/.product
 	@exec $(BIN)/radixway up $(ARGS)
@@ -66,6 +69,17 @@ docs: $(VENV)/.docs
 
 bench: $(VENV)/.test
 	@for script in benchmarks/radix_tree.py benchmarks/engine_speed.py benchmarks/shared_prefix.py benchmarks/engine_overhead.py benchmarks/selector.py benchmarks/radix_attention.py benchmarks/gateway.py; do $(BIN)/python $$script --quick $(ARGS) || exit 1; done
+
+# What depends on the machine is measured in one go, so that all tables are of one commit.
+performance: $(VENV)/.test
+	$(BIN)/python benchmarks/gateway.py --json docs/measurements/gateway.json
+	@$(MAKE) --no-print-directory performance-docs
+
+performance-docs: $(BIN)/python
+	@$(BIN)/python benchmarks/performance_page.py
+
+release-check: $(BIN)/python
+	@$(BIN)/python benchmarks/release_check.py
 
 figures: $(VENV)/.test
 	@$(PIP) install -q -c constraints.txt -e ".[all,test,training]"

@@ -32,8 +32,8 @@ import yaml
 
 from environments import PEERS_DIR, environment
 from fake_worker import MODEL
-from gateway import fake_workers
 from load import Job, Load, Result
+from measured_gateways import fake_workers
 from processes import START_S, cpu_seconds, free_ports, last_words, running_radixway, stop
 from report import print_table, write_json
 

@@ -75,6 +75,11 @@ def chat_events() -> list[bytes]:
     return [*events, b"data: [DONE]\n\n"]
 
 
+def completion_body() -> bytes:
+    """The body of a whole text completion."""
+    return _json(_COMPLETED)
+
+
 def _completion_events() -> list[bytes]:
     events = []
     for i, word in enumerate(WORDS):
@@ -129,7 +134,7 @@ _MODELS = {"object": "list", "data": [{"id": MODEL, "object": "model", "created"
 
 _WHOLE = {
     b"/v1/chat/completions": _reply("200 OK", chat_body()),
-    b"/v1/completions": _reply("200 OK", _json(_COMPLETED)),
+    b"/v1/completions": _reply("200 OK", completion_body()),
     b"/generate": _reply("200 OK", _json(_GENERATED)),
 }
 _STREAMED = {

@@ -31,8 +31,8 @@ from typing import Any
 
 from environments import PEERS_DIR
 from fake_worker import MODEL
-from gateway import fake_workers, running
 from load import Load
+from measured_gateways import fake_workers, running
 from peers import RADIXWAY
 from processes import process_tree, stop
 from radixway.core.config import EncodersConfig

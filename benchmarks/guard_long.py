@@ -23,7 +23,7 @@ from pathlib import Path
 
 import radixway.bundled
 from fake_worker import MODEL
-from gateway import fake_workers
+from measured_gateways import fake_workers
 from processes import cpu_seconds, free_ports, running_radixway
 from report import print_table, write_json
 

@@ -1,14 +1,16 @@
 """A load generator in a process of its own: closed loop, keep-alive, every answer checked.
 
 Reads one JSON job a line from standard input, writes its result into the file that the job names and says
-so; `Load` is its handle in the benchmark's process. The request bytes are built before the clock starts; the
-answers are compared with what the fake worker says, byte for byte first, by meaning where a gateway has
-written the JSON anew.
+so; `Load` is its handle in the benchmark's process. All but a number at the start of each prompt is built
+before the clock starts, and no garbage is collected here while it runs. The answers are compared with what
+the fake worker says, byte for byte first, by meaning where a gateway has written the JSON anew.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gc
+import itertools
 import json
 import random
 import socket
@@ -41,11 +43,17 @@ _WORDS = (
     "of",
     "and",
 )
+_MAX_RIGHT_BODIES = 8
+_NUMBER = "#" * 16
+_TEXTS = 256
+"""Different texts that follow the numbers of a job's prompts."""
+_STEP = 0x9E3779B97F4A7C15
+"""Odd, so that its multiples are different numbers of 64 bits, and no two neighbours look alike."""
 
 
 @dataclass(slots=True)
 class Job:
-    """What to send: `requests` in all over `connections` connections to 127.0.0.1:`port`."""
+    """What to send over `connections` to 127.0.0.1:`port`: so many `requests`, or as many as in `seconds`."""
 
     port: int
     requests: int
@@ -53,6 +61,8 @@ class Job:
     prompt_bytes: int
     stream: bool = False
     chunks: int = CHUNKS
+    seconds: float = 0.0
+    """How long requests are begun; 0: until all `requests` are."""
     seed: int = 0
     deadline_s: float = 120.0
     headers: dict[str, str] = field(default_factory=dict)
@@ -66,26 +76,40 @@ class Job:
 
 @dataclass(slots=True)
 class Result:
-    """What came back. Times are seconds from sending a request to its first body byte."""
+    """What came back, times in seconds from sending a request: to its first body byte, and to its end."""
 
     ok: int
     errors: dict[str, int]
     wall_s: float
     first_byte_s: list[float]
+    latency_s: list[float]
     reads: int
     """How often the kernel handed us data; near 51 a stream when the chunks arrive one by one."""
 
 
-def build_requests(job: Job) -> list[bytes]:
-    """The bytes of every request of a job; each prompt is unique from its first words on."""
+def build_requests(job: Job) -> Iterator[bytes]:
+    """The bytes of a job's requests, without end if it has only `seconds`; all prompts begin differently."""
     if job.bodies_file:
-        return [_request(job, body) for body in Path(job.bodies_file).read_bytes().splitlines()]
-    rng = random.Random(f"{job.seed} {job.prompt_bytes} {job.stream}")
+        return iter([_request(job, body) for body in Path(job.bodies_file).read_bytes().splitlines()])
+    numbered = _numbered_requests(job, _request_halves(job))
+    return itertools.islice(numbered, job.requests) if job.requests else numbered
+
+
+def _numbered_requests(job: Job, halves: list[tuple[bytes, bytes]]) -> Iterator[bytes]:
+    number = random.Random(f"{job.seed} {job.prompt_bytes} {job.stream} {job.connections}").getrandbits(64)
+    for before, after in itertools.cycle(halves):
+        number = (number + _STEP) & 0xFFFFFFFFFFFFFFFF
+        yield b"%b%016x%b" % (before, number, after)
+
+
+def _request_halves(job: Job) -> list[tuple[bytes, bytes]]:
+    """What stands before and after the number of a request's prompt, with one text after the other."""
+    rng = random.Random(f"{job.seed} {job.prompt_bytes}")
     filler = " ".join(rng.choices(_WORDS, k=job.prompt_bytes // 2))
-    requests = []
-    for _ in range(job.requests):
+    halves = []
+    for _ in range(_TEXTS):
         start = rng.randrange(max(1, len(filler) - job.prompt_bytes))
-        prompt = f"{rng.getrandbits(64):016x} {filler[start:]}"[: job.prompt_bytes]
+        prompt = f"{_NUMBER} {filler[start:]}"[: job.prompt_bytes]
         document = {
             "model": MODEL,
             "messages": [
@@ -96,8 +120,9 @@ def build_requests(job: Job) -> list[bytes]:
             "max_tokens": job.chunks,
             "stream": job.stream,
         }
-        requests.append(_request(job, json.dumps(document).encode()))
-    return requests
+        before, after = _request(job, json.dumps(document).encode()).split(_NUMBER.encode())
+        halves.append((before, after))
+    return halves
 
 
 def _request(job: Job, body: bytes) -> bytes:
@@ -142,22 +167,54 @@ class _Run:
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self.pending: Iterator[bytes] = iter(build_requests(job))
-        self.expected = expected_body(job)
-        self.unanswered = job.requests
+        self.right_bodies = {expected_body(job)}
+        self.sending = True
+        self.in_flight = 0
         self.errors: Counter[str] = Counter()
         self.first_byte_s: list[float] = []
+        self.latency_s: list[float] = []
         self.reads = 0
         self.transports: set[asyncio.Transport] = set()
         self.finished = asyncio.get_running_loop().create_future()
+        self._requests = build_requests(job)
+        self._stop_at_s = time.perf_counter() + job.seconds if job.seconds else float("inf")
 
-    def count(self, fault: str | None, first_byte_s: float) -> None:
+    def next_request(self) -> bytes | None:
+        """Return the next request, which is in flight from now on; None once there is none."""
+        if self.sending and time.perf_counter() < self._stop_at_s:
+            request = next(self._requests, None)
+            if request is not None:
+                self.in_flight += 1
+                return request
+        self.stop_sending()
+        return None
+
+    def record_answer(self, fault: str | None, first_byte_s: float, latency_s: float) -> None:
+        """Count the answer to a request in flight, or its `fault`."""
         if fault is None:
             self.first_byte_s.append(first_byte_s)
+            self.latency_s.append(latency_s)
         else:
             self.errors[fault] += 1
-        self.unanswered -= 1
-        if self.unanswered == 0 and not self.finished.done():
+        self.in_flight -= 1
+        self._finish_if_done()
+
+    def fault_in(self, body: bytes) -> str | None:
+        """What is wrong with an answer's body, in words; one that was right once is not read again."""
+        if body in self.right_bodies:
+            return None
+        fault = fault_in(body, self.job)
+        if fault is None and len(self.right_bodies) < _MAX_RIGHT_BODIES:
+            self.right_bodies.add(body)
+        return fault
+
+    def stop_sending(self) -> None:
+        """Begin no more requests; the run ends with the last answer."""
+        self.sending = False
+        self._finish_if_done()
+
+    def _finish_if_done(self) -> None:
+        if not self.sending and not self.in_flight and not self.finished.done():
             self.finished.set_result(None)
 
 
@@ -177,10 +234,10 @@ class _Connection(asyncio.Protocol):
         self._next()
 
     def _next(self) -> None:
-        request = next(self._run.pending, None)
+        request = self._run.next_request() if self._transport is not None else None
         if request is None or self._transport is None:
             return
-        self._busy, self._status, self._first_byte = True, 0, 0.0
+        self._busy, self._first_byte, self._complete = True, 0.0, 0.0
         self._body: list[bytes] = []
         self._sent = time.perf_counter()
         self._transport.write(request)
@@ -200,12 +257,13 @@ class _Connection(asyncio.Protocol):
         self._body.append(body)
 
     def on_message_complete(self) -> None:
+        self._complete = time.perf_counter()
         body = b"".join(self._body)
         status = self._parser.get_status_code()
         if status != 200:
             self._done(f"status {status}: {body[:120]!r}")
         else:
-            self._done(None if body == self._run.expected else fault_in(body, self._run.job))
+            self._done(self._run.fault_in(body))
         if self._parser.should_keep_alive():
             self._next()
         elif self._transport is not None:
@@ -214,14 +272,14 @@ class _Connection(asyncio.Protocol):
     def _done(self, fault: str | None) -> None:
         if self._busy:
             self._busy = False
-            self._run.count(fault, self._first_byte - self._sent)
+            self._run.record_answer(fault, self._first_byte - self._sent, self._complete - self._sent)
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._transport is not None:
             self._run.transports.discard(self._transport)
             self._transport = None
         self._done("the connection was closed before the answer was complete")
-        if self._run.unanswered and not self._run.finished.done():
+        if self._run.sending:
             asyncio.ensure_future(_connect(self._run))  # noqa: RUF006 - the job's end awaits the answers
 
 
@@ -230,23 +288,25 @@ async def _connect(run: _Run) -> None:
     try:
         await loop.create_connection(lambda: _Connection(run), "127.0.0.1", run.job.port)
     except OSError as error:
-        for _ in run.pending:
-            run.count(f"cannot connect: {error}", 0)
+        run.errors[f"cannot connect: {error}"] += 1
+        if not run.transports:
+            run.stop_sending()
 
 
 async def carry_out(job: Job) -> Result:
     """Run one job to its end or its deadline."""
     run = _Run(job)
     begin = time.perf_counter()
-    await asyncio.gather(*(_connect(run) for _ in range(min(job.connections, job.requests))))
+    connections = min(job.connections, job.requests) if job.requests else job.connections
+    await asyncio.gather(*(_connect(run) for _ in range(connections)))
     try:
         await asyncio.wait_for(run.finished, job.deadline_s)
     except TimeoutError:
-        run.errors[f"unanswered after {job.deadline_s:g} s"] += run.unanswered
+        run.errors[f"unanswered after {job.deadline_s:g} s"] += run.in_flight
     wall_s = time.perf_counter() - begin
     for transport in list(run.transports):
         transport.abort()
-    return Result(len(run.first_byte_s), dict(run.errors), wall_s, run.first_byte_s, run.reads)
+    return Result(len(run.latency_s), dict(run.errors), wall_s, run.first_byte_s, run.latency_s, run.reads)
 
 
 class Load:
@@ -277,6 +337,8 @@ class Load:
 def main() -> None:
     for line in sys.stdin:
         job = Job(**json.loads(line))
+        gc.collect()
+        gc.disable()
         Path(job.result_file).write_text(json.dumps(asdict(uvloop.run(carry_out(job)))))
         print("done", flush=True)
 

@@ -30,8 +30,8 @@ from pathlib import Path
 from typing import Any
 
 from environments import clean_environment
-from gateway import fake_workers, wait_until_it_answers
 from load import Job, Load
+from measured_gateways import fake_workers, wait_until_it_answers
 from processes import cpu_seconds, free_ports, resident_bytes, stop
 from report import print_table, write_json
 

@@ -1,4 +1,8 @@
-"""The gateways that are measured, and how each is started. They listen on 127.0.0.1 only."""
+"""The gateways that are measured, and how each is started: their defaults, on 127.0.0.1 only.
+
+Peers log errors alone, which is no default of theirs and spares them a line for each request. The three
+routers choose by `cache_aware`, their own default.
+"""
 
 from __future__ import annotations
 
@@ -55,11 +59,23 @@ def _radixway(ports: Ports, environment: Path, scratch: Path) -> list[str]:
 
 
 def _sglang_router(ports: Ports, environment: Path, scratch: Path) -> list[str]:
-    options = f"--host 127.0.0.1 --port {ports.gateway} --policy cache_aware --log-level error"
-    metrics = f"--prometheus-host 127.0.0.1 --prometheus-port {ports.spare}"
     python = str(environment / "bin" / "python")
-    launch = [python, "-m", "sglang_router.launch_router", "--worker-urls", *ports.worker_urls]
-    return [*launch, *options.split(), *metrics.split()]
+    return [python, "-m", "sglang_router.launch_router", *_router_options(ports)]
+
+
+def _vllm_router(ports: Ports, environment: Path, scratch: Path) -> list[str]:
+    return [str(environment / "bin" / "vllm-router"), *_router_options(ports)]
+
+
+def _smg(ports: Ports, environment: Path, scratch: Path) -> list[str]:
+    return [str(environment / "bin" / "smg"), "launch", *_router_options(ports)]
+
+
+def _router_options(ports: Ports) -> list[str]:
+    """What the three routers have in common, being of one family."""
+    options = f"--host 127.0.0.1 --port {ports.gateway} --log-level error"
+    metrics = f"--prometheus-host 127.0.0.1 --prometheus-port {ports.spare}"
+    return ["--worker-urls", *ports.worker_urls, *options.split(), *metrics.split()]
 
 
 def _litellm(ports: Ports, environment: Path, scratch: Path) -> list[str]:
@@ -79,6 +95,8 @@ def _litellm(ports: Ports, environment: Path, scratch: Path) -> list[str]:
 RADIXWAY = Target("radixway", _radixway)
 PEERS = [
     Target("sglang-router", _sglang_router, "sglang-router==0.3.2"),
+    Target("vllm-router", _vllm_router, "vllm-router==0.1.17"),
+    Target("smg", _smg, "smg==1.13.0"),
     Target(
         "litellm",
         _litellm,

@@ -37,8 +37,8 @@ import yaml
 
 from environments import PEERS_DIR
 from fake_worker import MODEL
-from gateway import Gateway, WrongAnswerError, fake_workers, running
 from load import Job, Load
+from measured_gateways import Gateway, WrongAnswerError, fake_workers, running
 from peers import RADIXWAY
 from processes import cpu_seconds, process_tree, stop
 from radixway.core.config import EncodersConfig

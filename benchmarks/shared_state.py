@@ -28,7 +28,7 @@ import yaml
 
 from chat import valkey
 from fake_worker import MODEL
-from gateway import fake_workers
+from measured_gateways import fake_workers
 from processes import cpu_seconds, free_ports, running_radixway
 from radixway.cluster.session_ownership.ownership_keys import GatewayFleet
 from radixway.core.component import running

@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any
 
 from fake_worker import MODEL
-from gateway import Gateway, Work, fake_workers, measure_rounds, running
 from load import Load
+from measured_gateways import Gateway, Work, fake_workers, measure_rounds, running
 from peers import RADIXWAY, Target
 from processes import stop
 from report import print_table, write_json

@@ -21,8 +21,8 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from gateway import fake_workers
 from load import Job, Load
+from measured_gateways import fake_workers
 from processes import cpu_seconds, free_ports, running_radixway
 from report import print_table, write_json
 

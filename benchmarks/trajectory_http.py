@@ -22,8 +22,8 @@ from pathlib import Path
 
 import radixway.bundled
 from environments import PEERS_DIR
-from gateway import Gateway, WrongAnswerError, fake_workers, running
 from load import Job, Load
+from measured_gateways import Gateway, WrongAnswerError, fake_workers, running
 from peers import RADIXWAY
 from processes import cpu_seconds, stop
 from radixway.core.tokenizer import Tokenizer
