@@ -4,7 +4,8 @@ One process listens on several ports, each of them one worker. It speaks just en
 SGLang surfaces for a gateway to accept it, and it costs so little that the gateway beside it is what a
 benchmark sees. A stream goes out as an engine with continuous batching would send it: the head at once, the
 first chunk in the next turn of the event loop, and then, at every decode step (`--step-ms`), one chunk for
-each running stream, each in a write of its own. `[DONE]` and the end of the body take one more step.
+each running stream, each in a write of its own. `[DONE]` and the end of the body take one more step. With
+`--cut-every N` the connection of each Nth stream is reset in its middle.
 
     python benchmarks/fake_worker.py --ports 9001 9002
 """
@@ -151,6 +152,8 @@ _GET = {
     b"/get_server_info": _reply("200 OK", _json(_INFO)),
     b"/server_info": _reply("200 OK", _json(_INFO)),
 }
+_CUT = b"cut"
+"""Stands for the end of a connection among the chunks of a stream."""
 _NOT_FOUND = _reply("404 Not Found", b'{"error":{"message":"no such path"}}')
 _BAD_REQUEST = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
@@ -158,13 +161,17 @@ _BAD_REQUEST = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: cl
 class DecodeLoop:
     """The clock of a pretended engine: at each step every running stream gets its next chunk."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, step_s: float) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, step_s: float, cut_every: int = 0) -> None:
         self._loop, self._step_s = loop, step_s
+        self._cut_every, self._streams = cut_every, 0
         self._running: list[tuple[Connection, Iterator[bytes]]] = []
         self._ticking = False
 
     def add(self, connection: Connection, chunks: list[bytes]) -> None:
         """Send the first chunk in the next loop turn and the others step by step."""
+        self._streams += 1
+        if self._cut_every and self._streams % self._cut_every == 0:
+            chunks = [*chunks[: len(chunks) // 2], _CUT]
         self._loop.call_soon(self._first, connection, iter(chunks))
 
     def _first(self, connection: Connection, chunks: Iterator[bytes]) -> None:
@@ -235,7 +242,9 @@ class Connection(asyncio.Protocol):
         if self._transport is None:
             return False
         chunk = next(chunks, None)
-        if chunk is not None:
+        if chunk is _CUT:
+            self._transport.abort()
+        elif chunk is not None:
             self._transport.write(chunk)
         elif not self._parser.should_keep_alive():
             self._transport.close()
@@ -247,10 +256,10 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
 
-async def serve(ports: list[int], step_s: float) -> None:
+async def serve(ports: list[int], step_s: float, cut_every: int = 0) -> None:
     """Listen on 127.0.0.1 at each of `ports` until cancelled; prints `ready` once all of them answer."""
     loop = asyncio.get_running_loop()
-    decode = DecodeLoop(loop, step_s)
+    decode = DecodeLoop(loop, step_s, cut_every)
     servers = [await loop.create_server(lambda: Connection(decode), "127.0.0.1", port) for port in ports]
     print("ready", flush=True)
     await asyncio.gather(*(server.serve_forever() for server in servers))
@@ -262,11 +271,12 @@ def main() -> None:
     )
     parser.add_argument("--ports", type=int, nargs="+", required=True, help="one worker on each")
     parser.add_argument("--step-ms", type=float, default=4.0, help="pause between two chunks of a stream")
+    parser.add_argument("--cut-every", type=int, default=0, metavar="N", help="reset each Nth stream halfway")
     parser.add_argument("--generated", type=Path, metavar="FILE", help="what /generate is answered with")
     args = parser.parse_args()
     if args.generated:
         _WHOLE[b"/generate"] = _reply("200 OK", args.generated.read_bytes())
-    uvloop.run(serve(args.ports, args.step_ms / 1000))
+    uvloop.run(serve(args.ports, args.step_ms / 1000, args.cut_every))
 
 
 if __name__ == "__main__":

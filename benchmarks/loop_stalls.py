@@ -1,47 +1,45 @@
-"""How long a gateway's event loop stands still under load, and what of that is garbage collection.
+"""How long a gateway's event loop stands still, and what of that is garbage collection.
 
-32 connections in a closed loop send unique prompts of 1 KB through a gateway to two fake workers. The gateway
-counts inside itself: generation-2 collections, the longest, turns of the loop that took more than 50 ms of
-the loop thread's own CPU time (a machine that is busy with others does not count), and what the collector
-tracks at the end.
+Under load: 32 connections in a closed loop send unique prompts of 1 KB through a gateway to two fake workers,
+which have published KV events of `--blocks` blocks, and the gateway keeps 10,000 journals. The gateway counts
+inside itself: generation-2 collections, the longest, turns of the loop that took more than 50 ms of the loop
+thread's own CPU time (a machine that is busy with others does not count), and what the collector tracks.
 
     python benchmarks/loop_stalls.py
     python benchmarks/loop_stalls.py --before ../old/src     two trees of sources in turn, medians
     python benchmarks/loop_stalls.py --types                 and which types of objects there are at the end
+
+With `--cases`: single things that may hold the loop up, each done to a gateway of its own; the longest turn
+of its loop, in CPU time of its thread and on the wall, the least of `--rounds`.
+
+    python benchmarks/loop_stalls.py --cases                 all of them
+    python benchmarks/loop_stalls.py --cases kv-event,messages --before ../old/src
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import contextlib
-import gc
-import json
-import os
-import signal
 import statistics
-import subprocess
-import sys
 import tempfile
-import time
-from collections import Counter
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from environments import clean_environment
-from load import Job, Load
-from measured_gateways import fake_workers, wait_until_it_answers
-from processes import cpu_seconds, free_ports, resident_bytes, stop
+from load import Load
+from loop_watch import watched_gateway
+from measured_gateways import fake_workers
+from processes import cpu_seconds, resident_bytes, stop
 from report import print_table, write_json
+from stall_cases import CASES, KvPublisher, Scene, StallCase, publishers, store_batches
 
-STALL_S = 0.05
-_LOOK_EVERY_S = 0.005
 _ROWS: tuple[tuple[str, str], ...] = (
     ("collections", "generation-2 collections"),
     ("longest_pause_ms", "longest of them, ms of CPU"),
+    ("full_collection_ms", "a full collection at the end, ms of CPU"),
     ("stalls", "stalls over 50 ms of own CPU"),
     ("longest_turn_ms", "longest turn of the loop, ms of CPU"),
+    ("p50_ms", "latency, p50"),
+    ("p99_ms", "latency, p99"),
     ("tracked", "objects that the collector tracks"),
     ("frozen", "objects that it leaves alone"),
     ("cpu_s_per_1000", "CPU-s per 1,000 requests"),
@@ -49,143 +47,84 @@ _ROWS: tuple[tuple[str, str], ...] = (
 )
 
 
-# ---------------------------------------------------------------- inside of the gateway's process
-
-
-class Watch:
-    """Counts in the process that serves; begins anew with SIGUSR1 and writes what it has with SIGUSR2."""
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-        self._began_s = 0.0
-        self.begin()
-        gc.callbacks.append(self._collected)
-
-    def begin(self) -> None:
-        """Forget what was counted."""
-        self.collections, self.longest_pause_s, self.stalls, self.longest_turn_s = 0, 0.0, 0, 0.0
-
-    def _collected(self, phase: str, info: dict[str, int]) -> None:
-        if info["generation"] == 2:
-            if phase == "start":
-                self._began_s = time.thread_time()
-            else:
-                self.collections += 1
-                self.longest_pause_s = max(self.longest_pause_s, time.thread_time() - self._began_s)
-
-    async def run(self) -> None:
-        """Look at the clock of this thread again and again."""
-        loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGUSR1, self.begin)
-        loop.add_signal_handler(signal.SIGUSR2, self.write)
-        while True:
-            before = time.thread_time()
-            await asyncio.sleep(_LOOK_EVERY_S)
-            took = time.thread_time() - before
-            self.longest_turn_s = max(self.longest_turn_s, took)
-            self.stalls += took > STALL_S
-
-    def write(self) -> None:
-        """Say what was counted."""
-        told: dict[str, Any] = {
-            "collections": self.collections,
-            "longest_pause_ms": self.longest_pause_s * 1e3,
-            "stalls": self.stalls,
-            "longest_turn_ms": self.longest_turn_s * 1e3,
-            "frozen": gc.get_freeze_count(),
-        }
-        objects = gc.get_objects()
-        told["tracked"] = len(objects)
-        counted = Counter(f"{type(each).__module__}.{type(each).__qualname__}" for each in objects)
-        told["types"] = counted.most_common(25)
-        part = self._file.with_suffix(".part")
-        part.write_text(json.dumps(told))
-        part.rename(self._file)
-
-
-def serve(file: Path, arguments: list[str]) -> None:
-    """`radixway serve` with a watch in its loop."""
-    from radixway.__main__ import main as radixway
-    from radixway.core import http
-
-    plain: Callable[..., Any] = http.AppServer.serve
-    watch = Watch(file)
-
-    async def watched(self: Any, *given: Any) -> None:
-        watching = asyncio.create_task(watch.run())
-        try:
-            await plain(self, *given)
-        finally:
-            watching.cancel()
-
-    http.AppServer.serve = watched  # type: ignore[method-assign]
-    sys.argv = ["radixway", "serve", *arguments]
-    radixway()
-
-
-# ---------------------------------------------------------------- outside
-
-
-@contextlib.contextmanager
-def watched_gateway(
-    source: Path | None, workers: list[int]
-) -> Iterator[tuple[subprocess.Popen[Any], int, Path]]:
-    """A gateway of that tree of sources, its port, and the file that it counts into."""
-    (port,) = free_ports(1)
-    with tempfile.TemporaryDirectory(prefix="radixway-bench-") as scratch:
-        file, log = Path(scratch, "counted"), Path(scratch, "log")
-        command = [
-            sys.executable,
-            str(Path(__file__).resolve()),
-            "--serve",
-            str(file),
-            "--",
-            "--port",
-            str(port),
+def scene_config(workers: list[int], made: list[KvPublisher], more: dict[str, Any]) -> dict[str, Any]:
+    """A gateway's configuration: the workers, each with its publisher, and `more`."""
+    return {
+        "workers": [
+            {"url": f"http://127.0.0.1:{port}", "kv_events": publisher.config()}
+            for port, publisher in zip(workers, made, strict=True)
         ]
-        for worker in workers:
-            command += ["--worker", f"http://127.0.0.1:{worker}"]
-        env = clean_environment({"RADIXWAY_HOME": f"{scratch}/home"})
-        if source is not None:
-            env["PYTHONPATH"] = str(source)
-        with log.open("wb") as out:
-            process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=env, start_new_session=True
-            )
-        try:
-            wait_until_it_answers(process, port, 120, log, "radixway")
-            yield process, port, file
-        finally:
-            stop(process)
+    } | more
 
 
-def measure(source: Path | None, workers: list[int], load: Load, args: argparse.Namespace) -> dict[str, Any]:
-    """One gateway from start to end: warmed up, then measured."""
-    with watched_gateway(source, workers) as (process, port, file):
+def measure_load(
+    source: Path | None, workers: list[int], load: Load, args: argparse.Namespace
+) -> dict[str, Any]:
+    """One gateway from start to end: its index and its journals filled, then measured."""
+    with publishers(len(workers)) as made, tempfile.TemporaryDirectory(prefix="radixway-bench-") as home:
+        store_batches(args.blocks)(made)
+        with watched_gateway(source, [], scene_config(workers, made, {}), Path(home)) as gateway:
+            scene = Scene(gateway, made, load, Path(home))
+            scene.wait_for_blocks(args.blocks)
+            scene.send(args.warm_up, -1, args.connections)
+            gateway.begin()
+            before = cpu_seconds(gateway.process.pid)
+            result = scene.send(args.requests, 0, args.connections)
+            spent = cpu_seconds(gateway.process.pid) - before
+            resident = resident_bytes(gateway.process.pid)
+            latencies = sorted(result.first_byte_s)
+            return gateway.read() | {
+                "p50_ms": latencies[len(latencies) // 2] * 1e3,
+                "p99_ms": latencies[len(latencies) * 99 // 100] * 1e3,
+                "cpu_s_per_1000": spent / args.requests * 1e3,
+                "resident_mib": resident / 2**20,
+            }
 
-        def send(requests: int, seed: int) -> None:
-            result = load.run(Job(port, requests, args.connections, 1024, seed=seed, deadline_s=600))
-            if result.errors:
-                raise SystemExit(f"answered wrongly: {result.errors}")
 
-        send(args.warm_up, -1)
-        os.kill(process.pid, signal.SIGUSR1)
-        before = cpu_seconds(process.pid)
-        send(args.requests, 0)
-        spent = cpu_seconds(process.pid) - before
-        resident = resident_bytes(process.pid)
-        os.kill(process.pid, signal.SIGUSR2)
-        while not file.exists():
-            time.sleep(0.05)
-        told: dict[str, Any] = json.loads(file.read_text())
-        return told | {"cpu_s_per_1000": spent / args.requests * 1e3, "resident_mib": resident / 2**20}
+def measure_case(case: StallCase, source: Path | None, workers: list[int], load: Load) -> dict[str, Any]:
+    """One gateway, to which `case` is done."""
+    with publishers(len(workers)) as made, tempfile.TemporaryDirectory(prefix="radixway-bench-") as home:
+        case.before_start(made)
+        config = scene_config(workers, made, case.config)
+        with watched_gateway(source, [], config, Path(home)) as gateway:
+            scene = Scene(gateway, made, load, Path(home))
+            if case.prepare is not None:
+                case.prepare(scene)
+                gateway.begin()
+            case.act(scene)
+            return gateway.read()
+
+
+def run_cases(
+    trees: dict[str, Path | None], workers: list[int], load: Load, args: argparse.Namespace
+) -> None:
+    """Do each case to each tree in turn, and print the longest turns."""
+    names = [case.name for case in CASES] if args.cases == "all" else args.cases.split(",")
+    known = {case.name: case for case in CASES}
+    if unknown := [name for name in names if name not in known]:
+        raise SystemExit(f"unknown case {unknown[0]!r}; there are {', '.join(known)}")
+    rows: list[list[str | int | float | None]] = []
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    for name in names:
+        row: list[str | int | float | None] = [known[name].text]
+        for tree, source in trees.items():
+            rounds = [measure_case(known[name], source, workers, load) for _ in range(args.rounds)]
+            least = {
+                key: min(float(each[key]) for each in rounds)
+                for key in ("longest_turn_ms", "longest_stall_ms", "longest_pause_ms")
+            }
+            found.setdefault(name, {})[tree] = least
+            row += least.values()
+        rows.append(row)
+        print(*(f"{cell:.1f}" if isinstance(cell, float) else cell for cell in row), sep="  ", flush=True)
+    columns = [f"{tree}, {what}" for tree in trees for what in ("CPU ms", "wall ms", "GC ms")]
+    print_table(f"the loop's longest turn, least of {args.rounds}", ["", *columns], rows)
+    if args.json:
+        write_json(args.json, {"cases": found})
 
 
 def main() -> None:
     """Parse, measure in turn, print."""
-    if sys.argv[1:2] == ["--serve"]:
-        serve(Path(sys.argv[2]), sys.argv[4:])
-        return
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -194,32 +133,41 @@ def main() -> None:
     )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--requests", type=int, default=20_000)
-    parser.add_argument("--warm-up", type=int, default=2_000)
+    parser.add_argument("--warm-up", type=int, default=10_000, help="requests before, whose journals stay")
+    parser.add_argument("--blocks", type=int, default=1_000_000, help="KV blocks that are indexed before")
     parser.add_argument("--connections", type=int, default=32)
     parser.add_argument("--types", action="store_true", help="print which types of objects are tracked")
     parser.add_argument("--quick", action="store_true", help="one round of 5,000 requests")
+    parser.add_argument("--cases", nargs="?", const="all", metavar="A,B", help="these cases instead of load")
     parser.add_argument("--json", type=Path, metavar="FILE")
     args = parser.parse_args()
     if args.quick:
         args.rounds, args.requests = 1, 5_000
-    trees: dict[str, Path | None] = (
-        {} if args.before is None else {"before": args.before.resolve_default_model()}
-    )
+    trees: dict[str, Path | None] = {} if args.before is None else {"before": args.before.resolve()}
     trees["now"] = None
-    rounds: dict[str, list[dict[str, Any]]] = {name: [] for name in trees}
     with contextlib.ExitStack() as stack:
         workers = stack.enter_context(fake_workers(2, 4.0))
         load = Load()
         stack.callback(stop, load.process)
-        for number in range(args.rounds):
-            for name in list(trees)[:: -1 if number % 2 else 1]:
-                rounds[name].append(measure(trees[name], workers, load, args))
+        if args.cases:
+            run_cases(trees, workers, load, args)
+        else:
+            run_load(trees, workers, load, args)
+
+
+def run_load(trees: dict[str, Path | None], workers: list[int], load: Load, args: argparse.Namespace) -> None:
+    """Measure each tree in turn under load, and print medians."""
+    rounds: dict[str, list[dict[str, Any]]] = {name: [] for name in trees}
+    for number in range(args.rounds):
+        for name in list(trees)[:: -1 if number % 2 else 1]:
+            rounds[name].append(measure_load(trees[name], workers, load, args))
     rows = [
         [text, *(statistics.median(float(each[key]) for each in rounds[name]) for name in trees)]
         for key, text in _ROWS
     ]
     title = (
-        f"{args.requests:,} requests of 1 KB over {args.connections} connections, medians of {args.rounds}"
+        f"{args.requests:,} requests of 1 KB over {args.connections} connections, {args.blocks:,} blocks, "
+        f"medians of {args.rounds}"
     )
     print_table(title, ["", *trees], rows)
     if args.types:

@@ -98,3 +98,18 @@ async def test_tenants_first_bytes_and_each_steps_own_time_are_measured() -> Non
     own = scrape.total("radixway_middleware_seconds_sum")
     assert 0 < own < scrape.total("radixway_request_seconds_sum"), "what they wait for is not theirs"
     assert scrape.total("radixway_selection_seconds_count", policy="expected_time") == 3
+
+
+async def test_tasks_are_counted_until_they_end() -> None:
+    async def tasks(gateway: RunningGateway) -> float:
+        lines = (await page(gateway)).splitlines()
+        return next(float(line.split()[1]) for line in lines if line.startswith("radixway_event_loop_tasks "))
+
+    async with running_gateway() as gateway:
+        before = await tasks(gateway)
+        over = asyncio.Event()
+        waiting = [asyncio.create_task(over.wait()) for _ in range(20)]
+        assert await tasks(gateway) - before == 20
+        over.set()
+        await asyncio.gather(*waiting)
+        assert await tasks(gateway) == before

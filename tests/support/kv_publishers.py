@@ -12,6 +12,9 @@ from typing import Any
 
 import msgspec
 
+from radixway.core.work_slices import run_at_once
+from radixway.routing.kv_events.event_decoder import KvEventBatch, decode_batch
+
 END = b"\xff" * 8
 encode = msgspec.msgpack.encode
 
@@ -68,6 +71,11 @@ def sglang_array(event: dict[str, Any]) -> list[Any]:
 
 def batch(*events: Any, at_s: float = 1.0, rank: int | None = 0) -> bytes:
     return encode([at_s, list(events)] if rank is None else [at_s, list(events), rank])
+
+
+def decode(payload: bytes) -> KvEventBatch:
+    """The events of a batch, without a pause."""
+    return run_at_once(decode_batch(payload))
 
 
 @dataclass

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import socket
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import aiohttp
 
 from radixway.core.config import load_config
-from radixway.core.http import bind_tcp
+from radixway.core.http import AppServer, bind_tcp
 from radixway.gateway.app import Gateway
 from radixway.routing import Worker, WorkerState
 
@@ -23,6 +24,7 @@ class RunningGateway:
     url: str
     gateway: Gateway
     client: aiohttp.ClientSession
+    server: AppServer
 
     async def post(self, path: str, body: Any, **more: Any) -> tuple[int, Any, Any]:
         """Status, decoded JSON, headers."""
@@ -65,18 +67,22 @@ class RunningGateway:
 
 @asynccontextmanager
 async def running_gateway(
-    *urls: str, wait: bool = True, port: int = 0, **sections: Any
+    *urls: str,
+    wait: bool = True,
+    port: int = 0,
+    make_server: Callable[[Gateway, socket.socket], AppServer] = Gateway.make_server,
+    **sections: Any,
 ) -> AsyncIterator[RunningGateway]:
     """A gateway in front of the workers at `urls`, once they are ready; `sections` as in radixway.yaml."""
     sections.setdefault("routing", {}).setdefault("health", FAST_HEALTH)
     config = load_config(overrides={"workers": [{"url": url} for url in urls], **sections})
     gateway = Gateway(config)
-    server = gateway.make_server(bind_tcp("127.0.0.1", port))
+    server = make_server(gateway, bind_tcp("127.0.0.1", port))
     ready = asyncio.Event()
     serving = asyncio.create_task(server.serve(ready.set))
     await asyncio.wait({serving, asyncio.create_task(ready.wait())}, return_when=asyncio.FIRST_COMPLETED)
     async with gateway.running(), aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=20)) as client:
-        running = RunningGateway(server.url, gateway, client)
+        running = RunningGateway(server.url, gateway, client, server)
         try:
             for url in urls if wait else ():
                 await running.until(url, WorkerState.READY)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from math import isnan
 from typing import Any
 
 import pytest
@@ -21,6 +22,14 @@ def test_an_infinite_log_probability_is_none() -> None:
     raw = reply([5], output_token_logprobs=[[-0.5, 5, None]]).replace(b"-0.5", b"-1e300")
     with pytest.raises(UnusableReplyError, match="infinite"):
         read_sampled_tokens(raw)
+
+
+def test_an_infinite_log_probability_is_found_beside_missing_ones() -> None:
+    raw = reply([5, 6], output_token_logprobs=[[None, 5, None], [-0.5, 6, None]])
+    logprobs = read_sampled_tokens(raw)[0].logprobs
+    assert isnan(logprobs[0]) and logprobs[1] == -0.5
+    with pytest.raises(UnusableReplyError, match="infinite"):
+        read_sampled_tokens(raw.replace(b"-0.5", b"1e300"))
 
 
 def test_a_reply_that_lacks_tokens_is_unusable() -> None:

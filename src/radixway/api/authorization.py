@@ -21,6 +21,9 @@ log = logging.getLogger(__name__)
 _OPEN = frozenset({"/health", "/ready", "/metrics", "/metrics/prometheus"})
 """Open to probes, which have no keys; how much they show depends on the caller (`shows_details`,
 `authorize_scrape`)."""
+_PAGE_HEADERS = (b"origin", b"sec-fetch-site")
+"""Headers that browsers send with what a page asks for."""
+_MAX_OWN_HOSTS = 64
 _ANY_HOST = frozenset({"/health", "/ready"})
 """Served under any Host: probes use all kinds of names, and they reveal nothing."""
 _CONSOLE = "/console"
@@ -51,6 +54,8 @@ class PathAuthorization:
         self._metrics_access = AdminAccess(
             config, self.callers, scopes=("admin", "metrics"), origins=self.origins
         )
+        self._own_hosts: set[bytes | None] = set()
+        """Values of `Host` that no other site can have, as far as they have come."""
         self._names_tenants = self.access.needs_key or tenants is not None
         self._known_networks = (*config.admin_networks, *config.trusted_hops)
         if not self.callers.needs_keys and not is_loopback_host(config.host):
@@ -62,6 +67,15 @@ class PathAuthorization:
 
         Checked for every request and WebSocket before anything else.
         """
+        host: bytes | None = None
+        from_page = False
+        for name, value in scope["headers"]:
+            if name == b"host":
+                host = value if host is None else host
+            elif name in _PAGE_HEADERS:
+                from_page = True
+        if not from_page and host in self._own_hosts:
+            return
         self.origins.check_site(scope)
         path: str = scope["path"]
         if not self.callers.needs_keys and path not in _ANY_HOST and not path.startswith(_CONSOLE):
@@ -74,6 +88,8 @@ class PathAuthorization:
                 ):
                     return
                 raise
+        if len(self._own_hosts) < _MAX_OWN_HOSTS and not self.origins.has_foreign_host(scope):
+            self._own_hosts.add(host)
 
     def __call__(self, request: Request) -> None:
         """Check the key of `request`. Raises UnauthorizedError, ForbiddenError, HttpError (429)."""

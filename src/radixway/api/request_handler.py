@@ -1,4 +1,4 @@
-"""The handler of one HTTP request on the hot path: bytes in, the pipeline, bytes out. Raw ASGI."""
+"""The handler of one HTTP request on the hot path: bytes in, the pipeline, bytes out."""
 
 from __future__ import annotations
 
@@ -13,19 +13,22 @@ from radixway.api.authentication import CallerAuthenticator
 from radixway.api.request_headers import apply_gateway_headers, read_headers
 from radixway.api.request_log import export_request_trace, log_request, summarize_request
 from radixway.core.http import (
+    AsgiExchange,
     ClientDisconnectedError,
     ClientWatch,
     HttpError,
+    HttpExchange,
     LoopGuard,
     MethodNotAllowedError,
     Receive,
+    RequestDeadlines,
     Scope,
     Send,
     ServerStoppingError,
     is_server_stopping,
-    read_body,
 )
 from radixway.core.http.asgi import FORWARDER
+from radixway.core.http.exchange import Headers
 from radixway.core.pipeline import (
     DeadlineExceededError,
     Endpoint,
@@ -59,7 +62,7 @@ _SEND_ERROR_TIMEOUT_S = 5.0
 
 
 class RequestHandler:
-    """An ASGI application that takes requests of one endpoint through the pipeline."""
+    """Takes requests of one endpoint through the pipeline; also an ASGI application."""
 
     def __init__(
         self,
@@ -86,9 +89,14 @@ class RequestHandler:
         self._default_model = default_model
         self._tracing = tracing
         self._max_body_bytes = max_body_bytes
-        self._timeout_s = timeout_s
+        self._deadlines = RequestDeadlines(timeout_s)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.answer(AsgiExchange(scope, receive, send))
+
+    async def answer(self, exchange: HttpExchange) -> None:
+        """Answer the request of `exchange`."""
+        scope = exchange.scope
         request_id, headers, own = read_headers(scope["headers"])
         caller = None
         if self._tracing is not None:
@@ -105,12 +113,12 @@ class RequestHandler:
             caller = scope.get(CALLER_SPAN) or caller
             believed = CALLER_SPAN in scope or not self._callers.any
             request.journal.trace = self._tracing.start_trace(caller, believed=believed)
-        sent = _ResponseSender(send, request.journal)
-        watch = ClientWatch(self._timeout_s)
+        sent = _ResponseSender(exchange, request.journal)
+        watch = ClientWatch(self._deadlines, exchange.task)
         failure: HttpError | None = None
         try:
             if (
-                await self._read_request(request, scope, receive)
+                await self._read_request(request, exchange)
                 and caller is not None
                 and self._tracing is not None
             ):
@@ -118,7 +126,7 @@ class RequestHandler:
             if own:
                 apply_gateway_headers(request, own)
             self._in_flight.add_request(request)
-            watch.watch(receive)
+            exchange.watch_client(watch)
             await sent.send_reply(await self._chain(request))
         except ClientDisconnectedError:
             self._note_client_left(request)
@@ -132,7 +140,7 @@ class RequestHandler:
             if watch.ended_by is None:
                 failure = ServerStoppingError()
             elif watch.ended_by == "deadline":
-                failure = DeadlineExceededError(f"no answer within {self._timeout_s:g} s")
+                failure = DeadlineExceededError(f"no answer within {self._deadlines.timeout_s:g} s")
             elif not sent.ended:
                 self._note_client_left(request)
         except Exception as error:  # an unexpected error must not take the connection down
@@ -154,19 +162,20 @@ class RequestHandler:
         log_request(request, sent.status, sent.first_byte_s, code)
         self._record_metrics(request, sent, failure)
 
-    async def _read_request(self, request: Request, scope: Scope, receive: Receive) -> bool:
+    async def _read_request(self, request: Request, exchange: HttpExchange) -> bool:
         """Fill in the caller and the fields of the body; return whether routing headers are trusted.
 
         The caller is known from the head: without a required key the body is not read. Raises HttpError,
         ClientDisconnectedError.
         """
+        scope = exchange.scope
         if scope["method"] not in self._endpoint.methods:
             allowed = ", ".join(self._endpoint.methods)
             raise MethodNotAllowedError(scope["path"], scope["method"], allowed)
         self._via.check_loop(scope)
         trusted = self._callers.any and self._callers.authenticate(request, scope)
         request.journal.tenant, request.journal.user = request.caller.tenant, request.caller.user
-        raw = await read_body(scope, receive, self._max_body_bytes)
+        raw = await exchange.read_body(self._max_body_bytes)
         parsed = self._endpoint.read(raw)
         model, stream, priority, ttft_slo_ms = parsed[:4]
         request.raw, request.model, request.stream, request.rids = raw, model, stream, parsed.rids
@@ -236,10 +245,10 @@ class RequestHandler:
 class _ResponseSender:
     """Sends the answer and knows what was sent."""
 
-    __slots__ = ("_journal", "_send", "ended", "first_byte_s", "started", "status")
+    __slots__ = ("_exchange", "_journal", "ended", "first_byte_s", "started", "status")
 
-    def __init__(self, send: Send, journal: Journal) -> None:
-        self._send = send
+    def __init__(self, exchange: HttpExchange, journal: Journal) -> None:
+        self._exchange = exchange
         self._journal = journal
         self.started = False
         self.ended = False
@@ -248,40 +257,37 @@ class _ResponseSender:
         self.first_byte_s: float | None = None
 
     async def send_reply(self, reply: Reply) -> None:
+        """Send `reply`. Raises what its stream raises."""
         headers = reply.headers
         headers.append((b"x-radixway-worker", reply.worker.encode("latin-1")))
         if reply.chunks is None:
             await self._send_complete(reply.status, headers, reply.body)
             return
-        await self._send_start(reply.status, headers)
-        await reply.chunks.pass_on(self._send_chunk)
-        await self._send_end(b"")
+        self._note_start(reply.status, headers)
+        await self._exchange.send_start(reply.status, headers)
+        await reply.chunks.pass_on(self._exchange.send_chunk)
+        self.ended = True
+        await self._exchange.send_end(b"")
 
     async def send_error(self, error: HttpError) -> None:
         """Send an error as the whole answer, or as the last event of a stream that has begun."""
         if not self.started:
             await self._send_complete(error.status, error.headers(), error.body())
         elif not self.ended:
-            await self._send_end(error.event())
+            self.ended = True
+            await self._exchange.send_end(error.event())
 
-    async def _send_chunk(self, chunk: bytes) -> None:
-        await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
-
-    async def _send_complete(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
+    async def _send_complete(self, status: int, headers: Headers, body: bytes) -> None:
         headers.append((b"content-length", b"%d" % len(body)))
-        await self._send_start(status, headers)
-        await self._send_end(body)
+        self._note_start(status, headers)
+        self.ended = True
+        await self._exchange.send_complete(status, headers, body)
 
-    async def _send_start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+    def _note_start(self, status: int, headers: Headers) -> None:
         self.started = True
         self.status = status
         self.first_byte_s = self._journal.elapsed_s()
         headers.append((b"x-request-id", self._journal.request_id.encode("ascii")))
-        await self._send({"type": "http.response.start", "status": status, "headers": headers})
-
-    async def _send_end(self, body: bytes) -> None:
-        self.ended = True
-        await self._send({"type": "http.response.body", "body": body, "more_body": False})
 
 
 def _path_with_query(scope: Scope) -> str:

@@ -2,7 +2,9 @@
 
 import logging
 from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
+
+import msgspec
 
 from radixway.core.http import HttpError
 from radixway.core.pipeline import Chunks, Next, Reply, Request, TokenUsage
@@ -15,7 +17,7 @@ from radixway.core.telemetry.tracing import (
 )
 
 
-class RequestSummary(NamedTuple):
+class RequestSummary(msgspec.Struct, gc=False):
     """The last entry of a journal."""
 
     status: int

@@ -12,10 +12,10 @@ from fastapi import Request as HttpRequest
 from starlette.middleware.cors import CORSMiddleware
 
 from radixway._version import __version__
-from radixway.api import describe_raw_paths
+from radixway.api import RequestHandler, describe_raw_paths
 from radixway.api.admin_access import AdminAuditMiddleware
 from radixway.api.asgi_middlewares import SlimeRouter, wrap_application
-from radixway.api.authorization import whoami_routes
+from radixway.api.authorization import PathAuthorization, whoami_routes
 from radixway.api.chats import is_chat_path
 from radixway.api.console import ConsoleProxy
 from radixway.api.error_handlers import add_error_handlers
@@ -36,6 +36,7 @@ from radixway.core.http import (
     send_error,
 )
 from radixway.core.http.asgi import FORWARDER
+from radixway.core.http.direct_exchange import DirectHandlers
 from radixway.core.pipeline import ENDPOINTS
 from radixway.gateway.components import GatewayParts
 from radixway.gateway.routes import gateway_routes
@@ -47,6 +48,24 @@ if TYPE_CHECKING:
 
 _EXPOSED_HEADERS = ("retry-after", "x-radixway-worker", "x-request-id")
 """Response headers readable by pages at `gateway.cors_origins`."""
+
+
+class CheckedHandler:
+    """A handler of an endpoint behind the check of where a request comes from."""
+
+    __slots__ = ("_authorization", "answer")
+
+    def __init__(self, handler: RequestHandler, authorization: PathAuthorization) -> None:
+        self.answer = handler.answer
+        self._authorization = authorization
+
+    def may_answer(self, scope: Scope) -> bool:
+        """Return False for a request of another site, which is refused over ASGI."""
+        try:
+            self._authorization.check_origin(scope)
+        except HttpError:
+            return False
+        return True
 
 
 class Gateway(GatewayParts):
@@ -87,6 +106,8 @@ class Gateway(GatewayParts):
         )
         """Forwards requests that another gateway owns; None without peers."""
         self._entry_app = self._with_cors(self._forwarding or app)
+        self._is_bare = self._entry_app == self._handle_request
+        """Nothing stands around the handlers."""
         self.ext_proc_server = self._build_ext_proc_server() if config.ext_proc.enabled else None
         self.console = self._build_console() if config.console.enabled else None
         self.components += self._in_order()
@@ -157,7 +178,17 @@ class Gateway(GatewayParts):
             websockets=True,
             limits=ServerLimits(**self.config.limits.server.model_dump()),
             counts=self._server_counts,
+            handlers=self._direct_handlers(),
         )
+
+    def _direct_handlers(self) -> DirectHandlers:
+        """Return the handlers of declared endpoints by path; none where something stands around them."""
+        if not self._is_bare:
+            return {}
+        return {
+            path.encode("ascii"): CheckedHandler(handler, self.authorization)
+            for path, handler in self.inference.by_path.items()
+        }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         # Envoy checks origins itself; the gateway that forwarded a request has checked it.

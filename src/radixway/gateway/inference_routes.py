@@ -71,7 +71,8 @@ class InferenceRoutes:
             endpoint: RequestHandler(endpoint, self.pipeline, **common)
             for endpoint in dict.fromkeys(direct.values())
         }
-        self._by_path = {path: handlers[endpoint] for path, endpoint in direct.items()}
+        self.by_path = {path: handlers[endpoint] for path, endpoint in direct.items()}
+        """The handlers of all paths but sessions'."""
         # Sessions keep their own record, and their answers are always resumed.
         others = [middleware for middleware in middlewares if middleware is not recorder]
         to_workers = Pipeline(
@@ -94,4 +95,4 @@ class InferenceRoutes:
 
     def find_handler(self, scope: Scope) -> RequestHandler | None:
         """Return the handler of the request in `scope`; None where its path is not a declared endpoint."""
-        return self._by_path.get(scope["path"]) or self._sessions.find_handler(scope)
+        return self.by_path.get(scope["path"]) or self._sessions.find_handler(scope)

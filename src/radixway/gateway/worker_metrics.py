@@ -1,5 +1,6 @@
 """The metrics of workers and of the server at `/metrics`: read at each scrape, never counted along."""
 
+import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -30,6 +31,11 @@ def publish_gateway(
         "radixway_journal_bytes",
         "Bytes of the journals of the latest requests",
         lambda: journals.size_bytes,
+    )
+    gauge(
+        "radixway_event_loop_tasks",
+        "Tasks of the event loop that have not ended",
+        lambda: len(asyncio.all_tasks()),
     )
     counters(
         "radixway_server_limit_hits",

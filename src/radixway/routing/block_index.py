@@ -17,12 +17,17 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from itertools import repeat
+from itertools import count, repeat
 from operator import or_
 
+import msgspec
+
+from radixway.core.work_slices import WorkSlices, run_at_once, split_items
 from radixway.routing.recent_blocks import RecentBlocks
 
 _CHUNK = 64
+_SLICE_BLOCKS = 1024
+"""Blocks that are let go of in a slice: half a millisecond."""
 _MAX_MASKS = 2**14
 
 
@@ -34,8 +39,7 @@ class StorageTier(IntEnum):
     DISK = 2
 
 
-@dataclass(slots=True)
-class PrefixMatches:
+class PrefixMatches(msgspec.Struct, gc=False):
     """Blocks of a prompt that each worker holds, counted from its start, by the worker's slot.
 
     device  [0, device)    in device memory
@@ -62,8 +66,7 @@ PrefixEnds = list[tuple[int, int]]
 """Ends of prefixes: `(depth, mask of the workers that end there)`, shortest first."""
 
 
-@dataclass(slots=True)
-class PrefixLookup:
+class PrefixLookup(msgspec.Struct, gc=False):
     """The result of `BlockIndex.lookup_prefix`; `matches` sorts it by worker."""
 
     device: PrefixEnds
@@ -95,10 +98,20 @@ class _IndexedWorker:
     """The index follows all of its KV events."""
     assumed: RecentBlocks = field(default_factory=RecentBlocks)
     predicted: RecentBlocks = field(default_factory=RecentBlocks)
+    outdated: list[RecentBlocks] = field(default_factory=list)
+    """Guesses that are being dropped."""
+
+    def is_guessed(self, block: int) -> bool:
+        """Return whether it is assumed or predicted to hold `block`."""
+        return block in self.assumed or block in self.predicted
 
 
 class BlockIndex:
-    """Maps blocks to the workers that hold them. For one thread; no I/O; the caller has the clock."""
+    """Maps blocks to the workers that hold them. For one thread; no I/O; the caller has the clock.
+
+    What lets go of many blocks is passed to `defer`; until it is done some of them are still found. Copies
+    are counted, so the order in which blocks come and go does not matter.
+    """
 
     def __init__(self, *, assumed_blocks: int = 2**16, predicted_s: float = 5.0) -> None:
         """`assumed_blocks`: the capacity of a worker that does not report one."""
@@ -110,11 +123,14 @@ class BlockIndex:
         self._guessed: dict[int, int] = {}
         self._predictions: deque[tuple[float, int]] = deque()
         self._workers: dict[int, _IndexedWorker] = {}
+        self._new_slots = count()
         self._free_slots: list[int] = []
+        self.defer: Callable[[WorkSlices[None]], None] = run_at_once
+        """Does such work: at once, or in slices of an event loop."""
+        self._deferred: dict[int, int] = {}
+        """Such work that is not done, by slot: none is reused before."""
         self._masks: dict[int, int] = {}
-        """One shared object per set of workers. Cleared when it has grown: a
-        hundred workers make more sets than fit in memory.
-        """
+        """One shared object per set of workers; cleared when it has grown."""
 
     def __len__(self) -> int:
         """Blocks known exactly, counted once per tier."""
@@ -122,7 +138,7 @@ class BlockIndex:
 
     def add_slot(self) -> int:
         """Return a slot for a new worker."""
-        slot = self._free_slots.pop() if self._free_slots else len(self._workers)
+        slot = self._free_slots.pop() if self._free_slots else next(self._new_slots)
         self._workers[slot] = _IndexedWorker(self._assumed_blocks)
         return slot
 
@@ -130,19 +146,22 @@ class BlockIndex:
         """Forget the worker at `slot`; the slot is reused."""
         self.clear_slot(slot)
         del self._workers[slot]
-        self._free_slots.append(slot)
+        if slot not in self._deferred:
+            self._free_slots.append(slot)
 
     def set_followed(self, slot: int, followed: bool) -> None:
-        """Set whether events describe the worker at `slot`. A change drops what was known of it before."""
+        """Set whether events describe the worker at `slot`. A change drops what was guessed of it before."""
         worker = self._workers[slot]
         if worker.followed != followed:
-            self.clear_slot(slot)
+            self.drop_guesses(slot)
             worker.followed = followed
 
     def set_capacity(self, slot: int, capacity: int | None) -> None:
         """Assume at most `capacity` blocks at `slot`, the size of its cache; None: the default size."""
-        worker = self._workers[slot]
-        worker.capacity = max(1, capacity or self._assumed_blocks)
+        worker, blocks = self._workers[slot], max(1, capacity or self._assumed_blocks)
+        if blocks == worker.capacity:
+            return
+        worker.capacity = blocks
         self._discard_guesses(worker.assumed.drop_surplus(worker.capacity), 1 << slot)
 
     def assumed(self, slot: int) -> int:
@@ -150,8 +169,7 @@ class BlockIndex:
         return len(self._workers[slot].assumed)
 
     def assumed_uses(self, slot: int) -> Iterator[list[int]]:
-        """Return those blocks by their latest uses, oldest first: replayed in this order, they are the
-        same."""
+        """Return those blocks by their latest uses, oldest first; replaying them restores the state."""
         return self._workers[slot].assumed.iter_uses()
 
     def add_blocks(self, slot: int, blocks: Iterable[int], tier: StorageTier = StorageTier.DEVICE) -> None:
@@ -181,14 +199,51 @@ class BlockIndex:
             else:
                 self._clear_bit(layer, block, mask & ~bit)
 
+    def discard_blocks(self, slot: int, pieces: Iterable[tuple[StorageTier, Iterable[int]]]) -> None:
+        """Defer `remove_blocks` of `pieces`, blocks of a tier each, which must not change."""
+
+        def discard() -> WorkSlices[None]:
+            for tier, blocks in pieces:
+                self.remove_blocks(slot, blocks, tier)
+                yield
+
+        self._defer(slot, discard())
+
+    def drop_guesses(self, slot: int) -> None:
+        """Drop what is guessed of the worker at `slot` now, but not what is guessed of it from now on."""
+        worker = self._workers[slot]
+
+        def drop(recent: RecentBlocks) -> WorkSlices[None]:
+            bit, guessed = 1 << slot, self._guessed
+            for blocks in split_items(recent.block_set(), _SLICE_BLOCKS):
+                for block in blocks:
+                    if (mask := guessed.get(block, 0)) & bit and not worker.is_guessed(block):
+                        self._clear_bit(guessed, block, mask & ~bit)
+                yield
+            worker.outdated.remove(recent)
+
+        old = [recent for recent in (worker.assumed, worker.predicted) if len(recent)]
+        worker.assumed, worker.predicted = RecentBlocks(), RecentBlocks()
+        worker.outdated += old
+        for recent in old:
+            self._defer(slot, drop(recent))
+
     def clear_slot(self, slot: int) -> None:
-        """Forget all blocks of the worker at `slot`."""
+        """Forget all blocks of the worker at `slot`, of which no events may come until that is done."""
+
+        def clear(tier: StorageTier, blocks: Sequence[int]) -> WorkSlices[None]:
+            layer, bit = self._tiers[tier], 1 << slot
+            for start in range(0, len(blocks), _SLICE_BLOCKS):
+                for block in blocks[start : start + _SLICE_BLOCKS]:
+                    if (mask := layer.get(block, 0)) & bit:
+                        self._clear_bit(layer, block, mask & ~bit)
+                yield
+
         for tier, layer in zip(StorageTier, self._tiers, strict=True):
             self._more.pop((slot, tier), None)
-            self._clear_slot(layer, slot)
-        self._clear_slot(self._guessed, slot)
-        worker = self._workers[slot]
-        worker.assumed, worker.predicted = RecentBlocks(), RecentBlocks()
+            if layer:
+                self._defer(slot, clear(tier, list(layer)))
+        self.drop_guesses(slot)
 
     def predict_blocks(
         self, slot: int, blocks: Sequence[int], now: float, *, tokenized: bool, known: int = 0
@@ -241,7 +296,7 @@ class BlockIndex:
 
     def check(self) -> None:
         """Recompute all counts. Raises AssertionError with the difference."""
-        enrolled = sum(1 << slot for slot in self._workers)
+        enrolled = sum(1 << slot for slot in {*self._workers, *self._deferred})
         for layer in (*self._tiers, self._guessed):
             for mask in layer.values():
                 assert mask, "a block without a holder is in the index"
@@ -251,7 +306,8 @@ class BlockIndex:
             for recent in (worker.assumed, worker.predicted):
                 recent.check()
             guesses = worker.assumed.block_set() | worker.predicted.block_set()
-            assert supposed == guesses, "a worker's guesses are not those in the index"
+            outdated = {block for recent in worker.outdated for block in recent.block_set()}
+            assert guesses <= supposed <= guesses | outdated, "a worker's guesses are not those in the index"
             assert len(worker.assumed) <= worker.capacity, "more is assumed than the worker can hold"
         for (slot, tier), more in self._more.items():
             assert more.keys() <= self.blocks_in_tier(slot, tier), "a second copy of a block that is not held"
@@ -285,10 +341,19 @@ class BlockIndex:
         else:
             del layer[block]
 
-    def _clear_slot(self, layer: dict[int, int], slot: int) -> None:
-        bit = 1 << slot
-        for block in [block for block, mask in layer.items() if mask & bit]:
-            self._clear_bit(layer, block, layer[block] & ~bit)
+    def _defer(self, slot: int, work: WorkSlices[None]) -> None:
+        """Do `work` later; until it is done no new worker gets `slot`."""
+
+        def do() -> WorkSlices[None]:
+            yield from work
+            self._deferred[slot] -= 1
+            if not self._deferred[slot]:
+                del self._deferred[slot]
+                if slot not in self._workers:
+                    self._free_slots.append(slot)
+
+        self._deferred[slot] = self._deferred.get(slot, 0) + 1
+        self.defer(do())
 
 
 def _prefix_ends(layers: Sequence[dict[int, int]], blocks: Sequence[int]) -> PrefixEnds:

@@ -5,8 +5,10 @@ index, and no policy ever scores workers of both roles in one list.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from radixway.core.config import DisaggregationConfig
 from radixway.routing.load_ledger import WorkerLease
@@ -39,6 +41,11 @@ class PairChoice:
     weighed: PairCosts
     considered: WorkerChoice | None = None
     """The best prefill elsewhere, where there was one, taken or not."""
+
+    def compact(self) -> int:
+        """The request is over: see `RoutingRequest.compact`."""
+        choices = (self.answers, self.prefills, self.considered)
+        return sum(choice.compact() for choice in choices if choice is not None)
 
     def explain(self) -> dict[str, Any]:
         """Return the journal's fields: both lists of candidates with their costs, and what decided."""
@@ -127,7 +134,7 @@ class PairSelector:
         if answers.worker.answers_alone:  # the others keep no prefixes
             self._selector.assume_cached(answers)
         # Its answer comes when the prefill is over, so it tells of it as a stream does.
-        telling = replace(request, stream=True)
+        telling = msgspec.structs.replace(request, stream=True)
         uncached = request.tokens - prefills.cached_tokens
         prefill = ledger.reserve(prefills.worker, telling, uncached, count_blocks=False)
         return ledger.reserve(answers.worker, request, prefills=False), prefill

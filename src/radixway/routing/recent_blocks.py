@@ -24,6 +24,9 @@ class RecentBlocks:
     def __len__(self) -> int:
         return len(self._stamps)
 
+    def __contains__(self, block: int) -> bool:
+        return block in self._stamps
+
     @property
     def entry_count(self) -> int:
         """Blocks written down, those of uses that later ones have replaced too."""

@@ -1,18 +1,17 @@
 """A request as the selector sees it: prompt length, block names, session."""
 
+from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Literal
 
-from radixway.core.telemetry import NOT_PACKED
+import msgspec
 
 TokenSource = Literal["ids", "tokenizer", "worker", "text", "size"]
 """How a prompt's length and blocks are known: ids in the request, the model's tokenizer, a worker's
 `/tokenize`, the prompt's JSON text, or its size alone, where there was nothing to choose."""
 
 
-@dataclass(slots=True)
-class RoutingRequest:
+class RoutingRequest(msgspec.Struct, gc=False):
     """A request as the selector sees it. Nothing here is text that a journal would show."""
 
     tokens: int = 0
@@ -30,8 +29,15 @@ class RoutingRequest:
     model: str | None = None
     session: str | None = None
     """Whatever requests of one conversation have in common, for the policy `session`."""
-    text: str = field(default="", metadata=NOT_PACKED)
+    text: str = ""
+    """The prompt's, for policies that read it, until the request is over."""
     stream: bool = False
+
+    def compact(self) -> int:
+        """The request is over: drop the text, and pack the blocks. Return about how many bytes stay."""
+        self.text = ""
+        self.blocks = array("Q", self.blocks)
+        return 8 * len(self.blocks)
 
     def explain(self) -> dict[str, int | str]:
         """Describe the prompt for the journal."""

@@ -3,9 +3,10 @@
 import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import exp, inf, isfinite
 from typing import Any
+
+import msgspec
 
 from radixway.core.config import RoutingConfig
 from radixway.routing.block_index import NO_MATCHES, BlockIndex, PrefixLookup, PrefixMatches
@@ -20,8 +21,7 @@ _ASSUMED_TOKENS = 2**20
 """Assumed cache size of a worker that does not report one."""
 
 
-@dataclass(slots=True)
-class WorkerChoice:
+class WorkerChoice(msgspec.Struct, gc=False):
     """A worker, and what stood against it."""
 
     worker: Worker
@@ -39,6 +39,10 @@ class WorkerChoice:
         """
         size, last = self.request.block_tokens, max(0, self.request.tokens - 1)
         return min(self.matches.disk.get(self.worker.slot, 0), last // size) * size
+
+    def compact(self) -> int:
+        """The request is over: see `RoutingRequest.compact`."""
+        return self.request.compact()
 
     def explain(self) -> dict[str, Any]:
         """Return the fields for the journal. A candidate that the policy left out costs None."""

@@ -6,9 +6,8 @@ client ◄─ one answer of 200 tokens ◄──────┘
 """
 
 import asyncio
-import re
-import uuid
 from dataclasses import replace
+from random import getrandbits
 from typing import Any
 
 import msgspec
@@ -26,32 +25,9 @@ from radixway.trajectories.resumption import (
 
 _ABORT_MARKER = b'"abort"'
 """Replies without it need no parsing."""
-_HAS_N = re.compile(rb'"n"\s*:\s*(?!\s|1\s*[,}]|null)')
 
 _encode = msgspec.json.encode
 _decode = msgspec.json.Decoder().decode
-
-
-class _RequestGlance(msgspec.Struct):
-    """What is read of every body, without building its tokens."""
-
-    rid: str | list[str] | None = None
-    text: msgspec.Raw = msgspec.Raw(b"")
-    input_ids: msgspec.Raw = msgspec.Raw(b"")
-    sampling_params: msgspec.Raw = msgspec.Raw(b"")
-
-    @property
-    def several(self) -> bool:
-        ids = bytes(memoryview(self.input_ids)[:16])
-        return (
-            bytes(self.text)[:1] == b"["
-            or ids[:1] + ids[1:].lstrip()[:1] == b"[["
-            or bytes(self.sampling_params)[:1] == b"["
-            or _HAS_N.search(bytes(self.sampling_params)) is not None
-        )
-
-
-_glance = msgspec.json.Decoder(_RequestGlance).decode
 
 
 class ResumeAborted:
@@ -72,8 +48,7 @@ class ResumeAborted:
 
     async def __call__(self, request: Request, call_next: Next) -> Reply:
         """Answer `request` whole or as a stream; see the class."""
-        several, rids = _request_ids(request)
-        running = self._aborts.register_request(rids, request.id)
+        running = self._aborts.register_request(_worker_rids(request), request.id)
         attempts = AnswerAttempts(request, running, call_next, self._section, self._aborts, self._workers)
         stream: ResumedEvents | None = None
         try:
@@ -81,7 +56,7 @@ class ResumeAborted:
                 return await self._retry(attempts)
             reply = await call_next(request)
             if reply.chunks is not None:
-                resumable = not several and self._section.policy != "partial"
+                resumable = request.answers == 1 and self._section.policy != "partial"
                 stream = ResumedEvents(attempts, reply, resumable=resumable)
                 request.open_streams.append(stream)
                 reply.chunks = stream
@@ -156,22 +131,13 @@ class ResumeAborted:
         return reply
 
 
-def _request_ids(request: Request) -> tuple[bool, list[str]]:
-    """Return whether it asks for several answers, and its ids at workers: ours if it has none."""
-    try:
-        glance = _glance(request.raw)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return True, []  # for the worker to refuse
-    several = glance.several
-    if isinstance(glance.rid, list):
-        return several, glance.rid
-    rid = glance.rid
-    if not rid:
-        if several:
-            return True, []  # workers differ in how they take one id for several answers
-        rid = f"{request.id}-{uuid.uuid4().hex[:8]}"  # two requests may bear one x-request-id
-        request.edit(rid=rid)
-    return several, [rid]
+def _worker_rids(request: Request) -> tuple[str, ...]:
+    """Return the request's ids at workers: ours if it has none."""
+    if any(request.rids) or request.answers != 1:  # workers take one id for several answers each their way
+        return request.rids
+    rid = f"{request.id}-{getrandbits(32):08x}"  # two requests may bear one x-request-id
+    request.add_field("rid", rid)
+    return (rid,)
 
 
 def _count_prompts(body: dict[str, Any]) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from base64 import b64decode
 from dataclasses import dataclass
-from math import isinf, nan
+from math import isfinite, isinf, nan
 from typing import Any
 
 import msgspec
@@ -186,7 +186,7 @@ def _ordered_logprobs(ids: list[int], rows: list[_Row] | None) -> array[float]:
     if [row.token for row in rows] != ids:
         raise UnusableReplyError("its log-probabilities are of other tokens than its output_ids")
     logprobs = array("f", [nan if row.logprob is None else row.logprob for row in rows])
-    if any(map(isinf, logprobs)):
+    if not isfinite(sum(logprobs)) and any(map(isinf, logprobs)):
         raise UnusableReplyError("a log-probability is infinite")
     return logprobs
 

@@ -3,11 +3,10 @@
 Also what of them is in the tree already.
 """
 
-from bisect import bisect_right
 from codecs import getincrementaldecoder
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, takewhile
+from itertools import takewhile
 from typing import Protocol
 
 from radixway.core.radix import common_prefix
@@ -54,31 +53,39 @@ def align_tokens(
     if first and pieces and pieces[0].startswith(b" ") and not text.startswith(b" "):
         pieces[0] = pieces[0][1:]
     spelt = b"".join(pieces)
-    if spelt == text:
-        return _aligned_text(pieces, [])
     if spelt.startswith(text):
-        return _align_truncated(text, pieces)
+        return _align_truncated(text, pieces, spelt)
     special_ids = decoder.special_ids
     aligned = _align_with_gaps(text, ids, [*pieces], special_ids)
     return aligned or _align_with_replacements(text, ids, pieces, special_ids)
 
 
 def _aligned_text(pieces: list[bytes], hidden: list[int]) -> AlignedText | None:
+    widths = _piece_widths(pieces)
+    return None if widths is None else AlignedText(b"".join(pieces), widths, hidden)
+
+
+def _piece_widths(pieces: list[bytes]) -> bytes | None:
     try:
-        return AlignedText(b"".join(pieces), bytes(map(len, pieces)), hidden)
+        return bytes(map(len, pieces))
     except ValueError:  # a token has more bytes than a byte can say
         return None
 
 
-def _align_truncated(text: bytes, pieces: list[bytes]) -> AlignedText | None:
-    """Align a text that ends before its tokens: within the token at `place`, or behind all before it."""
-    ends = [0, *accumulate(map(len, pieces))]
-    place = bisect_right(ends, len(text)) - 1
+def _align_truncated(text: bytes, pieces: list[bytes], spelt: bytes) -> AlignedText | None:
+    """Align a text that `spelt`, the text of all `pieces`, begins with: it ends within the token at `place`,
+    or behind all before it."""
+    place, end = len(pieces), len(spelt)
+    while end > len(text):
+        place -= 1
+        end -= len(pieces[place])
     hidden = list(range(place, len(pieces)))
-    if ends[place] < len(text):
-        pieces[place] = text[ends[place] :]
+    if end < len(text):
+        spelt = text + spelt[end + len(pieces[place]) :]
+        pieces[place] = text[end:]
         del hidden[0]
-    return _aligned_text(pieces, hidden)
+    widths = _piece_widths(pieces)
+    return None if widths is None else AlignedText(spelt, widths, hidden)
 
 
 def _align_with_gaps(

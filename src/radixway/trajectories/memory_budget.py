@@ -1,7 +1,7 @@
 """A bound in bytes that several stores keep together."""
 
 from typing import Protocol
-from weakref import WeakSet
+from weakref import ref
 
 
 class StoreFullError(Exception):
@@ -30,23 +30,25 @@ class MemoryBudget:
         self.max_bytes = max_bytes
         self.claimed = 0
         """Bytes stored besides the tries that count as well."""
-        self._stores: WeakSet[MemoryUser] = WeakSet()
+        self._stores: list[ref[MemoryUser]] = []
+        """A list, which is read with every insertion: a WeakSet takes ten times as long."""
 
     @property
     def nbytes(self) -> int:
         """Bytes used."""
-        return self.claimed + sum(store.nbytes for store in self._stores)
+        return self.claimed + sum([store.nbytes for each in self._stores if (store := each()) is not None])
 
     def register_store(self, store: MemoryUser) -> None:
         """Count `store` from now on, until it is garbage-collected."""
-        self._stores.add(store)
+        self._stores.append(ref(store, self._stores.remove))
 
     def make_room(self, size: int) -> None:
         """Evict until `size` bytes more fit. Raises StoreFullError if what is held leaves no room."""
         if self.max_bytes is None:
             return
         while (over := self.nbytes + size - self.max_bytes) > 0:
-            giver = max(self._stores, key=lambda store: store.evictable)
+            stores = [store for each in self._stores if (store := each()) is not None]
+            giver = max(stores, key=lambda store: store.evictable)
             if not giver.evictable:
                 raise StoreFullError("all that is stored is held: collect sessions, or give more room")
             giver.evict(over // _MIN_BYTES_PER_STRIDE + 1)

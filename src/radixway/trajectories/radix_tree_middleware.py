@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from array import array
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
 import msgspec
 
-from radixway.core.pipeline import Chunks, Endpoint, Next, Reply, Request, Services
+from radixway.core.pipeline import Chunks, Endpoint, Next, Reply, Request, SendChunk, Services
 from radixway.trajectories.generate_replies import (
     MultiAnswerReader,
     SampledTokens,
@@ -28,7 +28,8 @@ from radixway.trajectories.path_owners import PathOwner, PathOwners
 from radixway.trajectories.retrieval import stable_match
 from radixway.trajectories.store import PathHold
 from radixway.trajectories.string_radix_trie import StringRadixTrie
-from radixway.trajectories.token_records import TokenLabel, join_spans
+from radixway.trajectories.text_match import encode_ids
+from radixway.trajectories.token_records import join_spans, shared_label
 from radixway.trajectories.token_segment import TokenSegment
 from radixway.trajectories.tokenizer_adapter import TokenizerAdapter
 from radixway.trajectories.trie_registry import TrajectoryMetrics, TrieRegistry
@@ -48,11 +49,15 @@ class RecordedPrompt:
 
     hold: PathHold | None
     """None where all of `ids` are new."""
-    known: array[int]
     ids: list[int]
     """Token ids after the known ones."""
     text: bytes
     """Text of `ids`."""
+
+    @property
+    def known(self) -> int:
+        """Number of known tokens."""
+        return 0 if self.hold is None else self.hold.tokens
 
 
 class RadixTreeMiddleware:
@@ -85,7 +90,7 @@ class RadixTreeMiddleware:
             recording.drop_recording()
             raise
         if reply.chunks is not None:
-            reader = MultiAnswerReader() if _asks_for_several(request.body) else SingleAnswerReader()
+            reader = SingleAnswerReader() if request.answers == 1 else MultiAnswerReader()
             recorded = RecordedStream(reply.chunks, recording, reader)
             request.open_streams.append(recorded)
             reply.chunks = recorded
@@ -113,15 +118,14 @@ class RadixTreeMiddleware:
         try:
             if isinstance(text, str):
                 prompt = await self._tokenize_text(text, trie, trie.encoder, session)
-                self._counts.count_lookup(len(prompt.known), len(prompt.known) + len(prompt.ids))
+                self._counts.count_lookup(prompt.known, prompt.known + len(prompt.ids))
             else:
                 prompt = _client_tokens(ids or [], trie.encoder)
         except ValueError as error:  # for the worker to refuse
             _note_skipped(request, str(error))
             return None
-        sent = [*prompt.known, *prompt.ids]
-        request.edit(input_ids=sent, text=msgspec.UNSET, return_logprob=True)
-        request.journal.add("trajectory", known=len(prompt.known), tokenized=len(prompt.ids))
+        request.edit(input_ids=_encode_prompt(prompt), text=msgspec.UNSET, return_logprob=True)
+        request.journal.add("trajectory", known=prompt.known, tokenized=len(prompt.ids))
         request.journal.session = session
         return AnswerRecording(request, trie, prompt, session, self.tries.owners)
 
@@ -144,13 +148,13 @@ class RadixTreeMiddleware:
             raise ValueError("the text is empty")
         if len(text) > _MAX_TEXT_CHARACTERS:
             raise ValueError("the text is too long for any model")
-        store = trie.store
+        store, raw = trie.store, text.encode()
         found = store.match_prefix(text, session)
         trie.count_lookup(found)
-        found = stable_match(store, found, encoder, text.encode())
-        hold, known = store.hold_path(found), store.token_ids(found)
+        found = stable_match(found, encoder, raw)
+        hold = store.hold_path(found)
         try:
-            raw = text.encode()[found.text :]
+            raw = raw[found.text :]
             rest, first = raw.decode(), not found.tokens
             if len(raw) <= _MAX_INLINE_BYTES:
                 ids = encoder.encode(rest, first=first) if rest else []
@@ -159,7 +163,16 @@ class RadixTreeMiddleware:
         except BaseException:
             store.release_hold(hold)
             raise
-        return RecordedPrompt(hold, known, ids, raw)
+        return RecordedPrompt(hold, ids, raw)
+
+
+def _encode_prompt(prompt: RecordedPrompt) -> msgspec.Raw:
+    """Return all of its token ids as JSON."""
+    new = msgspec.json.encode(prompt.ids)
+    if prompt.hold is None or not prompt.known:
+        return msgspec.Raw(new)
+    known = encode_ids(prompt.hold.node)
+    return msgspec.Raw(b"[%b,%b" % (known, new[1:]) if prompt.ids else b"[%b]" % known)
 
 
 def _note_skipped(request: Request, reason: str) -> None:
@@ -171,12 +184,7 @@ def _client_tokens(ids: list[Any], encoder: TokenizerAdapter) -> RecordedPrompt:
     if not all(type(token) is int and 0 <= token < 2**32 for token in ids):
         raise ValueError("input_ids are no token ids")
     pieces = encoder.token_bytes
-    return RecordedPrompt(None, array("I"), ids, b"".join([pieces[token] for token in ids]))
-
-
-def _asks_for_several(body: dict[str, Any]) -> bool:
-    sampling = body.get("sampling_params") or {}
-    return not isinstance(sampling, dict) or sampling.get("n") not in (None, 1)
+    return RecordedPrompt(None, ids, b"".join([pieces[token] for token in ids]))
 
 
 class AnswerRecording:
@@ -230,7 +238,7 @@ class AnswerRecording:
             [*prompt.ids, *answer.ids],
             prompt.text + answer.text.encode("utf-8", "surrogatepass"),
             array("f", bytes(4 * new)) + answer.logprobs,
-            join_spans(((new, TokenLabel("prompt", 0)),) if new else (), answer.spans),
+            join_spans(((new, shared_label("prompt", 0)),) if new else (), answer.spans),
             ((new + made, answer.experts),) if answer.experts is not None else (),
         )
         self._trie.make_room(new + made, answer.version)
@@ -275,7 +283,7 @@ class RecordedStream:
         self._read_chunk(chunk)
         return chunk
 
-    async def pass_on(self, send: Callable[[bytes], Coroutine[Any, Any, None]]) -> None:
+    async def pass_on(self, send: SendChunk) -> None:
         """Await `send` for every chunk."""
 
         async def read_and_send(chunk: bytes) -> None:

@@ -6,14 +6,14 @@ a later attempt is rewritten to begin with what the earlier ones gave, or, in a 
 new, to go on from there.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
-from typing import Any, Self
+from typing import Self
 
 import msgspec
 
 from radixway.core.http.server_sent_events import DONE_DATA, DONE_EVENT, event_data, split_events, write_event
-from radixway.core.pipeline import Chunks, Reply
+from radixway.core.pipeline import Chunks, Reply, SendChunk
 from radixway.trajectories.partial_answer import Json, PartialAnswer, is_aborted
 from radixway.trajectories.resumption import AnswerAttempts, RequestResumption
 
@@ -161,7 +161,7 @@ class ResumedEvents(Chunks):
     async def __anext__(self) -> bytes:
         return await anext(self._events)
 
-    async def pass_on(self, send: Callable[[bytes], Coroutine[Any, Any, None]]) -> None:
+    async def pass_on(self, send: SendChunk) -> None:
         async def relay(chunk: bytes) -> None:
             if passed := self._inspect_chunk(chunk):
                 await send(passed)

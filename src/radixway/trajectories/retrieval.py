@@ -6,13 +6,19 @@ of a prompt were made from text, and with more text behind them they may come ou
 answer. So does an answer that the text leaves in the middle.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import zip_longest
 from math import isfinite
 
 from radixway.trajectories.store import TrajectoryMatch, TrajectoryStore
-from radixway.trajectories.text_match import is_mid_answer, truncate_position, within_character
-from radixway.trajectories.token_records import Spans, TokenLabel, Trajectory, join_spans
+from radixway.trajectories.text_match import (
+    TextPosition,
+    is_mid_answer,
+    truncate_position,
+    within_character,
+)
+from radixway.trajectories.token_records import TokenLabel, Trajectory, join_spans
+from radixway.trajectories.token_run import last_token_in
 from radixway.trajectories.tokenizer_adapter import TokenizerAdapter
 
 
@@ -51,7 +57,7 @@ class TokenRetrieval:
         if found.text < len(raw):
             if encoder is None:
                 raise ValueError("part of this text was never seen, and there is no tokenizer for it")
-            found = stable_match(store, found, encoder, raw)
+            found = stable_match(found, encoder, raw)
         self._known = store.trajectory(found)
         self._rest = raw[found.text :].decode("utf-8", "surrogatepass")
         self._encoder = encoder
@@ -72,25 +78,32 @@ class TokenRetrieval:
         return RetrievedTokens(known, count)
 
 
-def stable_match(
-    store: TrajectoryStore, found: TrajectoryMatch, encoder: TokenizerAdapter, text: bytes
-) -> TrajectoryMatch:
+def stable_match(found: TrajectoryMatch, encoder: TokenizerAdapter, text: bytes) -> TrajectoryMatch:
     """The part of what was found of `text` whose tokens do not depend on the text that follows."""
-    known = store.trajectory(found)
-    special, ids = encoder.special_ids, known.ids
-    for end in _answer_ends(known.spans, is_complete=not is_mid_answer(found.place)):
-        stays = next((at for at in range(len(ids), end, -1) if ids[at - 1] in special), end)
-        place = truncate_position(found.place, stays)
+    for tokens in _stable_ends(found.place, encoder.special_ids):
+        place = truncate_position(found.place, tokens)
         if not within_character(text, place.text):
             break
     return TrajectoryMatch(place, found.ambiguous)
 
 
-def _answer_ends(spans: Spans, *, is_complete: bool) -> list[int]:
-    """Return where answers end, last first, and 0; not the last token's end unless `is_complete`."""
-    ends = [0]
-    for (upto, label), after in zip_longest(spans, spans[1:]):
-        goes_on = after is not None and after[1].source == "sampled"
-        if label.source == "sampled" and not goes_on and (is_complete or after is not None):
-            ends.append(upto)
-    return ends[::-1]
+def _stable_ends(place: TextPosition, special_ids: frozenset[int]) -> Iterator[int]:
+    """Yield the numbers of tokens that may stay, the most first: up to where an answer ends, or a special
+    token, which is the last one. Reads no more of the path than is asked for."""
+    goes_on = is_mid_answer(place)
+    node, end, before = place.node, place.strides, place.tokens
+    while (parent := node.parent) is not None:
+        run, strides, chunks = node.payload, end - parent.end, node.payload.chunks
+        before -= max(strides - chunks, 0)
+        while strides > chunks:
+            label, begin = run.label_at(strides - 1), max(run.label_start(strides - 1), chunks)
+            is_sampled = label.source == "sampled"
+            if is_sampled and not goes_on:
+                yield before + strides - chunks
+            goes_on = is_sampled
+            if special := last_token_in(node.key, begin, strides, special_ids):
+                yield before + special - chunks
+                return
+            strides = begin
+        node, end = parent, parent.end
+    yield 0

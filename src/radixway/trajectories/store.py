@@ -122,7 +122,7 @@ class TrajectoryStore:
         use.
         """
         raw = text.encode("utf-8", "surrogatepass")
-        reached = list(walk_text(self._namespace_root(None), raw, self._pieces))
+        reached = walk_text(self._namespace_root(None), raw, self._pieces)
         own = self.paths.own_position(session, reached)
         if own is not None:
             reached = [place for place in reached if is_ancestor(own[0], place)]
@@ -182,8 +182,8 @@ class TrajectoryStore:
         self._latest = None
         hold = PathHold(self._lock_node(PrefixMatch(known.node, known.strides)), known.tokens)
         rest = given.skip_prefix(known.tokens, known.text)
-        remaining = [end - known.text for end in ends[known.tokens :]]
-        hold = self.extend_path(hold, rest, version, session=session, ends=remaining)
+        ends = [end - known.text for end in ends[known.tokens :]]
+        hold = self.extend_path(hold, rest, version, session=session, ends=ends)
         end = TextPosition(hold.node, hold.node.end, len(given.text), hold.tokens)
         self._latest = namespace, given, end
         return hold
@@ -345,7 +345,8 @@ class TrajectoryStore:
             tree.unlock(node)
         self.tokens += run.tokens
         self._run_bytes += grown.payload.nbytes - before
-        self._pieces.add_edge(grown)
+        if grown is not node:
+            self._pieces.add_edge(grown)
         return grown
 
     def _lock_node(self, where: PrefixMatch[bytes, TokenRun]) -> Place:

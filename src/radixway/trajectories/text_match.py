@@ -13,8 +13,11 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import accumulate
+from functools import lru_cache
+from itertools import accumulate, chain
 from typing import TypeAlias
+
+import msgspec
 
 from radixway.core.radix import PrefixMatch, RadixNode, common_prefix
 from radixway.trajectories.token_records import TokenLabel, Trajectory, cut_spans
@@ -31,6 +34,9 @@ Place: TypeAlias = RadixNode[bytes, TokenRun]
 
 _FEW = 4
 """Children that are tried one by one instead of looked up."""
+_SHARED_KEY_BYTES = 256 * STRIDE
+_SHARED_KEYS = 64
+"""Keys of that size whose JSON is kept: 12 bytes per token."""
 
 
 @dataclass(slots=True)
@@ -84,22 +90,26 @@ class StrideIndex:
         children = node.children
         if len(children) <= _FEW:
             return list(children.values())
-        found = [
-            child
-            for length in (self._lengths.get(text[at], ()) if at < len(text) else ())
-            for child in _children_by_stride(node, self._strides.get(text[at : at + length]))
-        ]
-        found += _children_by_stride(node, self._strides.get(b""))
-        found += [child for child in _children_by_stride(node, self._hidden) if child not in found]
+        found: list[Place] = []
+        for length in self._lengths.get(text[at], ()) if at < len(text) else ():
+            strides = self._strides.get(text[at : at + length])
+            if strides is None:
+                continue
+            if len(strides) > 1:
+                found += _children_by_stride(node, strides)
+            elif (child := children.get(strides[0])) is not None:  # nearly always
+                found.append(child)
+        if hollow := self._strides.get(b""):
+            found += _children_by_stride(node, hollow)
+        if self._hidden:
+            found += [child for child in _children_by_stride(node, self._hidden) if child not in found]
         if self._chunks:
-            strides = (chunk_stride(text[at : at + length]) for length in self._chunks)
-            found += [children[stride] for stride in strides if stride in children]
+            begins = (chunk_stride(text[at : at + length]) for length in self._chunks)
+            found += [children[stride] for stride in begins if stride in children]
         return found
 
 
-def _children_by_stride(node: Place, strides: Collection[bytes] | None) -> list[Place]:
-    if not strides:
-        return []
+def _children_by_stride(node: Place, strides: Collection[bytes]) -> list[Place]:
     children = node.children
     if len(strides) <= len(children):
         return [children[stride] for stride in strides if stride in children]
@@ -108,24 +118,26 @@ def _children_by_stride(node: Place, strides: Collection[bytes] | None) -> list[
 
 def walk_text(
     start: TextPosition, text: bytes, pieces: StrideIndex, fits: Fits | None = None
-) -> Iterator[TextPosition]:
+) -> list[TextPosition]:
     """Return every position where an edge ends, or parts from `text`; `start` included, parents before
     children.
 
     A position is behind a whole token and never within a character. With `fits` only ends of whole edges."""
+    found: list[TextPosition] = []
     stack = [start]
     while stack:
         here = stack.pop()
+        node, begin = here.node, here.text
         if (ending := here if _is_token_end(here, text) else _last_boundary(here, text)) is not None:
-            yield ending
-        for child in pieces.matching_children(here.node, text, here.text):
+            found.append(ending)
+        for child in pieces.matching_children(node, text, begin) if node.children else ():
             if fits is not None and not fits(child, here.tokens):
                 continue
             run = child.payload
             size = strides = len(run.widths)
-            at = here.text + len(run.text)
-            if not text.startswith(run.text, here.text):
-                strides, at = _follow_edge(child, text, here.text)
+            at = begin + len(run.text)
+            if not text.startswith(run.text, begin):
+                strides, at = _follow_edge(child, text, begin)
                 if not strides:
                     continue
             tokens = here.tokens + strides - min(run.chunks, strides)
@@ -133,7 +145,8 @@ def walk_text(
             if strides == size:
                 stack.append(reached)
             elif fits is None:
-                yield reached
+                found.append(reached)
+    return found
 
 
 def is_ancestor(upper: TextPosition, lower: TextPosition) -> bool:
@@ -166,23 +179,47 @@ def _follow_edge(node: Place, text: bytes, at: int) -> tuple[int, int]:
     text    ▁sat              | \n | <|im_start|> …        goes on behind it
     """
     run = node.payload
-    if not run.labels[0].hidden and not text.startswith(run.text[: run.widths[0]], at):
+    widths = run.widths
+    if not run.labels[0].hidden and not text.startswith(run.text[: widths[0]], at):
         return 0, at
-    ends = list(accumulate(run.widths))
-    done = 0
+    done = begun = 0
     while True:
-        begun = ends[done - 1] if done else 0
-        same = _common_bytes(run.text, begun, text, at)
-        if begun + same == len(run.text):  # maybe within a character, which goes on below
-            return len(ends), at + same
-        done = _last_token_end(node, ends, done, begun + same, text, at - begun)
-        at += (ends[done - 1] if done else 0) - begun
+        if (shown := _shown_up_to_hidden(node, done, begun, text, at)) is not None:
+            done, size = shown
+            at += size
+        else:
+            same = _common_bytes(run.text, begun, text, at)
+            if begun + same == len(run.text):  # maybe within a character, which goes on below
+                return len(widths), at + same
+            # Only tokens that may end within so many bytes: most of a long edge is not needed.
+            ends = list(accumulate(widths[: begun + same + 1 + widths.count(0)]))
+            done = _last_token_end(node, ends, done, begun + same, text, at - begun)
+            at += (ends[done - 1] if done else 0) - begun
         after = run.skip_hidden(done)
         if after == done or at >= len(text):
             return done, at
         done = after
-        if done == len(ends):
+        if done == len(widths):
             return done, at
+        begun = sum(widths[:done])
+
+
+def _shown_up_to_hidden(node: Place, done: int, begun: int, text: bytes, at: int) -> tuple[int, int] | None:
+    """The strides before the next hidden token, and their bytes from `begun` on, if `text` shows just these.
+
+    So do nearly all texts that go on from an answer. None leaves it to a search for the last common token.
+    """
+    run = node.payload
+    widths, hidden = run.widths, run.find_hidden(done)
+    if hidden in (done, len(widths)) or not widths[hidden - 1] or not widths[hidden]:
+        return None
+    end = len(run.text) - sum(widths[hidden:])
+    behind = at + end - begun
+    if not text.startswith(run.text[begun:end], at) or not is_boundary(node.key, hidden):
+        return None
+    if text.startswith(run.text[end : end + widths[hidden]], behind) or within_character(text, behind):
+        return None
+    return hidden, end - begun
 
 
 def _common_bytes(edge: bytes, begin: int, text: bytes, at: int) -> int:
@@ -202,11 +239,7 @@ def _last_token_end(node: Place, ends: list[int], done: int, limit: int, text: b
         return done
     first = max(bisect_left(ends, ends[last - 1]), done) + 1
     chunks: int = node.payload.chunks
-    candidates: tuple[int, ...] = (
-        *range(first, last + 1),
-        *range(first - 1, max(done, chunks), -1),
-    )
-    for strides in candidates:
+    for strides in chain(range(first, last + 1), range(first - 1, max(done, chunks), -1)):
         if is_boundary(node.key, strides) and not within_character(text, base + ends[strides - 1]):
             return strides
     return done
@@ -258,6 +291,29 @@ def read_ids(place: PrefixMatch[bytes, TokenRun]) -> array[int]:
     """The token ids that lead to `place`."""
     keys = [node.key[node.payload.chunks * STRIDE : strides * STRIDE] for node, strides in _path_edges(place)]
     return array("I", unpack_tokens(b"".join(keys)))
+
+
+def encode_ids(end: Place) -> bytes:
+    """Return the token ids that lead to the end of `end` as JSON, without the brackets."""
+    encoded: list[bytes] = []
+    own: list[bytes] = []
+    for node in end.path_from_root():
+        key = node.key[node.payload.chunks * STRIDE :]
+        if node.children and len(key) >= _SHARED_KEY_BYTES:
+            encoded += [_encode_key(b"".join(own)), _encode_shared_key(key)]
+            own = []
+        else:
+            own.append(key)
+    encoded.append(_encode_key(b"".join(own)))
+    return b",".join(filter(None, encoded))
+
+
+def _encode_key(key: bytes) -> bytes:
+    return msgspec.json.encode(array("I", unpack_tokens(key)).tolist())[1:-1]
+
+
+_encode_shared_key = lru_cache(_SHARED_KEYS)(_encode_key)
+"""System prompts are on the way to all their conversations, which have one object for a key."""
 
 
 def skip_hidden(
@@ -323,5 +379,5 @@ def is_mid_answer(reached: TextPosition) -> bool:
     node, strides = reached.node, reached.strides
     if node.parent is None or strides >= node.end:
         return False
-    ((_, label),) = cut_spans(node.payload.spans, strides - node.start, strides - node.start + 1)
+    label = node.payload.label_at(strides - node.start)
     return label.source == "sampled" and not label.hidden

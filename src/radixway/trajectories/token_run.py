@@ -28,6 +28,8 @@ CHUNK = 32
 MAX_VARIANTS = 2**14
 
 _INSIDE, _CHUNK = 0x40, 0x80
+_SEARCHED_AT_ONCE = 32
+"""Tokens unpacked for a search: most end after a few."""
 
 
 def to_token_ids(ids: Sequence[int]) -> array[int]:
@@ -64,6 +66,18 @@ def unpack_tokens(key: bytes) -> bytes:
     for place in range(4):
         raw[place::4] = key[place::STRIDE]
     return bytes(raw)
+
+
+def last_token_in(key: bytes, begin: int, end: int, wanted: frozenset[int]) -> int:
+    """Return the stride after the last token of [begin, end) that is one of `wanted`; 0 without one."""
+    while begin < end:
+        low = max(begin, end - _SEARCHED_AT_ONCE)
+        ids = array("I", unpack_tokens(key[low * STRIDE : end * STRIDE]))
+        for at in range(end, low, -1):
+            if ids[at - low - 1] in wanted:
+                return at
+        end = low
+    return 0
 
 
 def chunk_stride(text: bytes) -> bytes:
@@ -151,6 +165,23 @@ class TokenRun:
     @property
     def _ends(self) -> memoryview:
         return memoryview(self.ends).cast("I")
+
+    def label_at(self, stride: int) -> TokenLabel:
+        """The label of one stride."""
+        return self.labels[bisect_right(self._ends, stride)]
+
+    def label_start(self, stride: int) -> int:
+        """The first stride that has its label together with `stride`."""
+        at = bisect_right(self._ends, stride)
+        return self._ends[at - 1] if at else 0
+
+    def find_hidden(self, strides: int) -> int:
+        """The first hidden stride that is not one of the first `strides`; the end if there is none."""
+        ends = self._ends
+        for at in range(bisect_right(ends, strides), len(ends)):
+            if self.labels[at].hidden:
+                return max(strides, ends[at - 1] if at else 0)
+        return len(self.widths)
 
     def skip_hidden(self, strides: int) -> int:
         """The stride past the hidden tokens that follow the first `strides`."""

@@ -6,11 +6,17 @@ import struct
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from radixway.core.radix import common_prefix
 from radixway.trajectories.text_match import Place
-from radixway.trajectories.token_records import Spans, TokenLabel, Version, cut_spans, join_spans
+from radixway.trajectories.token_records import (
+    Spans,
+    TokenLabel,
+    Version,
+    cut_spans,
+    join_spans,
+    shared_label,
+)
 from radixway.trajectories.token_run import STRIDE, TokenRun, pack_tokens, to_token_ids, unpack_tokens
 
 
@@ -104,12 +110,17 @@ class TokenSegment:
         spans = self.spans
         if spans is None:
             spans = _spans_of_mask(self.sampled, self.version)
+        if len(hidden) == 1 and hidden[0] == len(self.ids) - 1:  # a stop token: nearly always
+            *shown_before, (end, label) = spans
+            is_alone = end - 1 == (shown_before[-1][0] if shown_before else 0)
+            last = shared_label(label.source, label.mask, label.version, True)
+            return (*shown_before, *(() if is_alone else ((end - 1, label),)), (end, last))
         shown: Spans = ()
         at = 0
         for place in hidden:
             ((_, label),) = cut_spans(spans, place, place + 1)
             shown = join_spans(shown, cut_spans(spans, at, place))
-            shown = join_spans(shown, ((1, label._replace(hidden=True)),))
+            shown = join_spans(shown, ((1, shared_label(label.source, label.mask, label.version, True)),))
             at = place + 1
         return join_spans(shown, cut_spans(spans, at, len(self.ids))) if hidden else spans
 
@@ -173,7 +184,7 @@ class PackedIds:
 
 
 def _spans_of_mask(mask: bytes, version: Version | None) -> Spans:
-    labels = _labels_of_mask(version)
+    labels = shared_label("prompt", 0), shared_label("sampled", 1, version)
     spans, end = [], 0
     while end < len(mask):
         one = mask[end]
@@ -181,12 +192,6 @@ def _spans_of_mask(mask: bytes, version: Version | None) -> Spans:
         end = change if change >= 0 else len(mask)
         spans.append((end, labels[one]))
     return tuple(spans)
-
-
-@lru_cache(maxsize=256, typed=True)
-def _labels_of_mask(version: Version | None) -> tuple[TokenLabel, TokenLabel]:
-    """Return shared labels for 0 and 1: an edge has hundreds of tokens, and a label 90 bytes."""
-    return TokenLabel("prompt", 0), TokenLabel("sampled", 1, version)
 
 
 def _packed_logprobs(logprobs: Sequence[float] | None, count: int) -> bytes:

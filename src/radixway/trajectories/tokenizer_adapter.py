@@ -1,9 +1,17 @@
 """Adapts any tokenizer that a user brings to the interface of the store."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from radixway.trajectories.insertion import TokenDecoder
+
+if TYPE_CHECKING:
+    from radixway.core.tokenizer import Tokenizer, WordEncoder
+
+_MAX_CHARACTERS_BY_WORDS = 4096
+"""Longer texts are left to the library, which lets other threads run meanwhile."""
 
 
 class TokenizerAdapter(TokenDecoder, Protocol):
@@ -19,25 +27,28 @@ def adapt_tokenizer(tokenizer: Any) -> TokenizerAdapter:
 
     Raises TypeError for what has no `encode` and `decode`.
     """
-    from radixway.core.tokenizer import Tokenizer
+    from radixway.core.tokenizer import Tokenizer, WordEncoder
 
-    if isinstance(tokenizer, Tokenizer):
-        return _RadixwayTokenizer(tokenizer)
     backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
     if type(backend).__module__.partition(".")[0] == "tokenizers":
-        return _RadixwayTokenizer(Tokenizer(backend))
+        tokenizer = Tokenizer(backend)
+    if isinstance(tokenizer, Tokenizer):
+        return _RadixwayTokenizer(tokenizer, WordEncoder.for_tokenizer(tokenizer))
     if not callable(getattr(tokenizer, "encode", None)) or not callable(getattr(tokenizer, "decode", None)):
         raise TypeError(f"a tokenizer needs encode and decode; {type(tokenizer).__name__} has not both")
     return _DuckTypedTokenizer(tokenizer)
 
 
 class _RadixwayTokenizer:
-    def __init__(self, tokenizer: Any) -> None:
+    def __init__(self, tokenizer: Tokenizer, words: WordEncoder | None) -> None:
         self._tokenizer = tokenizer
+        self._words = words
         self.token_bytes: Mapping[int, bytes] = tokenizer.token_bytes
         self.special_ids: frozenset[int] = tokenizer.special_ids
 
     def encode(self, text: str, *, first: bool) -> list[int]:
+        if self._words is not None and not first and len(text) <= _MAX_CHARACTERS_BY_WORDS:
+            return self._words.encode(text)
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=first)
         if first or not self._tokenizer.token_bytes.strips_first_space or text.startswith(" "):
             return ids

@@ -17,7 +17,7 @@ from radixway.chat.service import ChatService
 from radixway.chat.token_log import TokenLog
 from radixway.core.config import ChatConfig
 from radixway.core.http import ServerCounts, ServerLimits
-from radixway.core.http.connections import ConnectionState, mark_scope
+from radixway.core.http.connections import STATE, ConnectionState
 
 _NONE = dict.fromkeys(Message.__slots__)
 ANSWER = Message(
@@ -83,7 +83,7 @@ async def test_a_server_that_ends_ends_the_stream_and_not_the_answer(room: ChatS
     log.append_events("a", 1, [published_shapes.encode_token("w")])
     state = ConnectionState(ServerLimits(), ServerCounts())
     scope: dict[str, Any] = {"type": "http"}
-    mark_scope(scope, state)
+    scope[STATE] = state
     stream = ChatEventStream(room, ANSWER, log.follow_log("a"))
     taking = asyncio.create_task(stream(scope, client.receive, client.sent.put))
     async with asyncio.timeout(10):

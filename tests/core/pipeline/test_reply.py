@@ -142,3 +142,8 @@ def test_a_reply_reports_the_usage_of_the_body_that_it_has_now():
     assert reply.reported_usage() == TokenUsage(5, 7)
     reply.body = b""
     assert reply.reported_usage() is None
+    reply.body = body(9)
+    reply.note_usage(TokenUsage(5, 9))
+    assert reply.reported_usage() == TokenUsage(5, 9)
+    reply.body = body(3)
+    assert reply.reported_usage() == TokenUsage(5, 3)

@@ -6,6 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from radixway.core.work_slices import run_at_once
 from radixway.routing import BlockIndex, KvEventsState
 from radixway.routing.block_hash import hash_token_blocks, pack_tokens
 from radixway.routing.block_index import StorageTier
@@ -69,8 +70,8 @@ class Worker:
         if first is CONNECTED:
             self.follower.on_connected()
         else:
-            self.follower.on_live_batch(*first)
-        self.following.sync_index()
+            run_at_once(self.follower.on_live_batch(*first))
+        run_at_once(self.following.sync_index())
 
     def answer(self, rng):
         """One replay, whole; `rng` shuffles it and makes some of it come twice."""
@@ -79,10 +80,10 @@ class Worker:
             answers = answers + rng.sample(answers, len(answers) // 2)
             rng.shuffle(answers)
         for number, payload in answers:
-            self.follower.on_replayed_batch(attempt, number, payload)
-            self.following.sync_index()
-        self.follower.on_replay_ended(attempt)
-        self.following.sync_index()
+            run_at_once(self.follower.on_replayed_batch(attempt, number, payload))
+            run_at_once(self.following.sync_index())
+        run_at_once(self.follower.on_replay_ended(attempt))
+        run_at_once(self.following.sync_index())
 
     def truth(self, medium):
         """Names of the index blocks that the engine blocks it holds complete."""
@@ -171,7 +172,7 @@ class Agreement(RuleBasedStateMachine):
             if worker.follower.state is KvEventsState.CONNECTING:
                 worker.follower.on_connected()
             worker.catch_up()
-            assert worker.following.sync_index().state is KvEventsState.FOLLOWING
+            assert run_at_once(worker.following.sync_index()).state is KvEventsState.FOLLOWING
             for medium, tier in MEDIA.items():
                 assert self.index.blocks_in_tier(worker.slot, tier) == worker.truth(medium)
 

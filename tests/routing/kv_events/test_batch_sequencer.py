@@ -1,13 +1,16 @@
 """One publisher's batches: gaps, replays, restarts, late joins, and when nothing is certain any more."""
 
+import asyncio
+
 import pytest
 
+from radixway.core.work_slices import run_at_once, run_in_slices
 from radixway.routing import BlockIndex, KvEventsState
 from radixway.routing.block_hash import hash_token_blocks, pack_tokens
 from radixway.routing.block_index import StorageTier
 from radixway.routing.kv_events import KvEventCounts
 from radixway.routing.kv_events.service import WorkerKvFeed
-from support.kv_publishers import CLEARED, CachingEngine, batch, stored
+from support.kv_publishers import CLEARED, CachingEngine, batch, removed, stored
 
 SIZE = 4
 
@@ -37,11 +40,11 @@ class Hearing:
         return sent
 
     def live(self, number, payload):
-        self.follower.on_live_batch(number, payload)
+        run_at_once(self.follower.on_live_batch(number, payload))
         self.settle()
 
     def settle(self):
-        status = self.following.sync_index()
+        status = run_at_once(self.following.sync_index())
         self.index.check()
         for follower in self.following.sequencers:
             follower.blocks.check()
@@ -56,11 +59,11 @@ class Hearing:
         while (start := self.follower.replay_from) is not None:
             attempt = self.follower.attempt
             for number, payload in self.engine.replay(start):
-                self.follower.on_replayed_batch(attempt, number, payload)
+                run_at_once(self.follower.on_replayed_batch(attempt, number, payload))
                 self.settle()
             if not end:
                 return
-            self.follower.on_replay_ended(attempt)
+            run_at_once(self.follower.on_replay_ended(attempt))
             self.settle()
             if once:
                 return
@@ -240,8 +243,8 @@ def test_a_restart_in_the_middle_of_a_replay_begins_another():
     late = hearing.follower.attempt
     hearing.restart()
     hearing.compute()
-    hearing.follower.on_replayed_batch(late, 3, batch(stored([1], [1, 2, 3, 4])))
-    hearing.follower.on_replay_ended(late)
+    run_at_once(hearing.follower.on_replayed_batch(late, 3, batch(stored([1], [1, 2, 3, 4]))))
+    run_at_once(hearing.follower.on_replay_ended(late))
     assert following(hearing)
 
 
@@ -393,14 +396,14 @@ def test_one_rank_in_doubt_puts_the_worker_in_doubt_and_the_others_are_not_forgo
     first, second = hearing.following.sequencers
     for follower, token in ((first, 1), (second, 2)):
         follower.on_connected()
-        follower.on_replayed_batch(follower.attempt, 0, batch(stored([token], [token] * SIZE)))
+        run_at_once(follower.on_replayed_batch(follower.attempt, 0, batch(stored([token], [token] * SIZE))))
         assert hearing.state is not KvEventsState.FOLLOWING
-        follower.on_replay_ended(follower.attempt)
+        run_at_once(follower.on_replay_ended(follower.attempt))
     both = {hash_token_blocks(pack_tokens([token] * SIZE), SIZE)[0] for token in (1, 2)}
     assert hearing.state is KvEventsState.FOLLOWING and hearing.index.blocks_in_tier(hearing.slot) == both
     second.on_disconnected("away")
     assert hearing.state is KvEventsState.DEGRADED and not hearing.index.blocks_in_tier(hearing.slot)
-    second.on_live_batch(1, batch(CLEARED, stored([2], [2] * SIZE)))
+    run_at_once(second.on_live_batch(1, batch(CLEARED, stored([2], [2] * SIZE))))
     assert hearing.state is KvEventsState.FOLLOWING and hearing.index.blocks_in_tier(hearing.slot) == both
 
 
@@ -408,19 +411,21 @@ def test_what_one_rank_drops_another_may_still_hold():
     hearing = Hearing(ranks=3)
     same = batch(stored([1], [1] * SIZE), stored([2], [2] * SIZE, medium="CPU"))
     for follower in hearing.following.sequencers:
-        follower.on_live_batch(0, same)
+        run_at_once(follower.on_live_batch(0, same))
     assert hearing.state is KvEventsState.FOLLOWING
     first, second, third = hearing.following.sequencers
-    first.on_live_batch(1, batch(CLEARED))
+    run_at_once(first.on_live_batch(1, batch(CLEARED)))
     hearing.settle()
-    second.on_live_batch(1, batch({"type": "BlockRemoved", "block_hashes": [1], "medium": "GPU"}))
+    run_at_once(
+        second.on_live_batch(1, batch({"type": "BlockRemoved", "block_hashes": [1], "medium": "GPU"}))
+    )
     hearing.settle()
     assert (
         len(hearing.index.blocks_in_tier(hearing.slot))
         == len(hearing.index.blocks_in_tier(hearing.slot, StorageTier.HOST))
         == 1
     )
-    third.on_live_batch(1, batch(CLEARED))
+    run_at_once(third.on_live_batch(1, batch(CLEARED)))
     hearing.settle()
     assert not hearing.index.blocks_in_tier(hearing.slot) and hearing.index.blocks_in_tier(
         hearing.slot, StorageTier.HOST
@@ -442,3 +447,77 @@ def test_stopping_leaves_nothing_behind():
     assert following(hearing)
     hearing.following.stop_feed()
     assert not hearing.index.blocks_in_tier(hearing.slot)
+
+
+def long_event(blocks, first=1, **more):
+    """A sequence of `blocks` blocks as one event."""
+    return stored(list(range(first, first + blocks)), list(range(first, first + blocks * SIZE)), **more)
+
+
+def test_a_long_event_comes_into_the_index_in_slices_that_grow_its_prefix():
+    hearing = Hearing()
+    hearing.connect()
+    hearing.answer()
+    names = hash_token_blocks(pack_tokens(range(1, 1 + 20_000 * SIZE)), SIZE)
+    held = [0]
+    for _ in hearing.follower.on_live_batch(0, batch(long_event(20_000))):
+        held.append(hearing.index.match_prefix(names, 0.0).device.get(hearing.slot, 0))
+        assert held[-1] == len(hearing.index) and held[-1] - held[-2] <= 512
+    hearing.settle()
+    assert held[-1] == 20_000 and hearing.counts.stored == 1
+
+
+def test_a_long_history_is_removed_and_cleared_in_slices():
+    hearing = Hearing()
+    hearing.connect()
+    hearing.answer()
+    hearing.live(0, batch(long_event(20_000)))
+    left = [20_000]
+    for _ in hearing.follower.on_live_batch(1, batch(removed(list(range(1, 10_001))))):
+        left.append(len(hearing.index))
+        assert left[-2] - left[-1] <= 512
+    assert left[-1] == 10_000 and hearing.counts.removed == 1
+    waiting = []
+    hearing.index.defer = waiting.append
+    hearing.live(2, batch(CLEARED, long_event(3, medium="CPU")))
+    assert len(hearing.follower.blocks) == 3
+    hearing.live(3, batch(long_event(1_000, first=50_000)))  # what comes back meanwhile stays
+    sizes = [len(hearing.index)]
+    for work in waiting:
+        for _ in work:
+            sizes.append(len(hearing.index))
+            assert sizes[-2] - sizes[-1] <= 1024
+    assert len(hearing.index) == 1_003
+    hearing.index.check()
+
+
+def test_a_worker_that_leaves_amid_a_batch_leaves_nothing():
+    hearing = Hearing()
+    hearing.connect()
+    hearing.answer()
+    applying = hearing.follower.on_live_batch(0, batch(long_event(5_000)))
+    while not len(hearing.index):
+        next(applying)
+    hearing.following.stop_feed()
+    run_at_once(applying)
+    assert not len(hearing.index)
+    hearing.index.remove_slot(hearing.slot)
+    hearing.index.check()
+
+
+async def test_the_event_loop_turns_while_a_batch_is_applied():
+    hearing = Hearing()
+    hearing.connect()
+    hearing.answer()
+    turns = 0
+
+    async def count_turns():
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(count_turns())
+    await run_in_slices(hearing.follower.on_live_batch(0, batch(long_event(20_000))), slice_s=0)
+    counting.cancel()
+    assert turns > 20_000 // 512

@@ -5,14 +5,14 @@ import tracemalloc
 
 import pytest
 
+from radixway.core.work_slices import run_at_once
 from radixway.routing import BlockIndex
 from radixway.routing.block_hash import hash_token_blocks, namespace_seed, pack_tokens
 from radixway.routing.block_index import StorageTier
 from radixway.routing.kv_events import KvEventCounts
 from radixway.routing.kv_events import engine_blocks as blocks_module
 from radixway.routing.kv_events.engine_blocks import EngineBlockTracker
-from radixway.routing.kv_events.event_decoder import decode_batch
-from support.kv_publishers import batch, removed, stored
+from support.kv_publishers import batch, decode, removed, stored
 
 SIZE = 4
 TOKENS = list(range(100, 132))
@@ -30,14 +30,17 @@ class Engine:
         self.slot = self.index.add_slot()
         self.index.set_followed(self.slot, True)
         self.counts = KvEventCounts()
-        self.blocks = EngineBlockTracker(self.index, self.slot, SIZE, self.counts, lambda _: None)
+        self.blocks = EngineBlockTracker(self.index, self.slot, SIZE, self.counts)
         self.blocks.updates_index = True
 
-    def hear(self, *events):
-        decoded = decode_batch(batch(*events))
+    def apply(self, *events):
+        decoded = decode(batch(*events))
         assert not decoded.unreadable
         for event in decoded.events:
-            self.blocks.apply_event(event)
+            run_at_once(self.blocks.apply_event(event))
+
+    def hear(self, *events):
+        self.apply(*events)
         self.blocks.check()
         self.index.check()
         for tier in StorageTier:
@@ -92,11 +95,7 @@ def test_orphans_that_went_away_before_their_parent_came_stay_away(engine):
 def test_a_long_chain_of_orphans_is_attached(engine):
     tokens = list(range(20_000))
     for number in range(4999, 0, -1):
-        engine.blocks.apply_event(
-            decode_batch(
-                batch(stored([number], tokens[4 * number : 4 * number + 4], number - 1 or 10**6))
-            ).events[0]
-        )
+        engine.apply(stored([number], tokens[4 * number : 4 * number + 4], number - 1 or 10**6))
     engine.hear(stored([10**6], tokens[:4]))
     assert len(engine.held()) == 5000
 
@@ -181,12 +180,9 @@ def test_only_the_first_main_attention_group_counts(engine):
 
 def test_what_was_learnt_untold_is_told_together(engine):
     engine.blocks.updates_index = False
-    for event in decode_batch(
-        batch(stored([1, 2], TOKENS[:8]), stored([1], TOKENS[:4], medium="CPU"))
-    ).events:
-        engine.blocks.apply_event(event)
+    engine.apply(stored([1, 2], TOKENS[:8]), stored([1], TOKENS[:4], medium="CPU"))
     assert not engine.held()
-    engine.blocks.index_all()
+    run_at_once(engine.blocks.index_all())
     assert (engine.held(), engine.held(StorageTier.HOST)) == (set(names(TOKENS[:8])), set(names(TOKENS[:4])))
 
 
@@ -196,7 +192,7 @@ def test_a_million_blocks_would_fit_in_300_mb(engine):
     for _ in range(count // 100):
         tokens = [rng.randrange(150_000) for _ in range(100 * SIZE)]
         event = stored([rng.getrandbits(64) for _ in range(100)], tokens)
-        engine.blocks.apply_event(decode_batch(batch(event)).events[0])
+        engine.apply(event)
     taken, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert len(engine.index) == count and taken < 300 * count

@@ -125,13 +125,14 @@ class SessionDispatcher:
         sampling = {"max_new_tokens": None, **ask.sampling}
         if call.codec.hides_markers(call.codec.answer_format(ask, call.prompt)):
             sampling["skip_special_tokens"] = False
+        rid = f"{request.id}-{call.metadata.id}"
         body = {name: value for name, value in ask.extra.items() if name not in _OURS}
         body |= {
             "input_ids": call.metadata.prompt_ids,
             "sampling_params": sampling,
             "return_logprob": True,
             "stream": ask.stream,
-            "rid": f"{request.id}-{call.metadata.id}",
+            "rid": rid,
         }
         if ask.top_logprobs:
             body["top_logprobs_num"] = ask.top_logprobs
@@ -143,6 +144,7 @@ class SessionDispatcher:
             raw=msgspec.json.encode(body),
             model=call.codec.model or None,
             stream=ask.stream,
+            rids=(rid,),
             headers=(*headers, (self._session_header, name)),
             _body=None,
         )

@@ -7,7 +7,7 @@ State, and the file that owns it:
 - `connections.py`: a server's connections and the bytes of bodies being read; released on every way out
 """
 
-from radixway.core.http.asgi import App, ClientWatch, Message, Receive, Scope, Send, choose_request_id
+from radixway.core.http.asgi import App, Message, Receive, Scope, Send, choose_request_id
 from radixway.core.http.attempt_limiter import AttemptLimiter
 from radixway.core.http.connections import (
     ServerCounts,
@@ -25,6 +25,7 @@ from radixway.core.http.errors import (
     ReshapedError,
     send_error,
 )
+from radixway.core.http.exchange import SENT, AsgiExchange, ClientWatch, HttpExchange, RequestDeadlines
 from radixway.core.http.head_limit import HeadLimit
 from radixway.core.http.request_body import (
     ClientDisconnectedError,
@@ -47,8 +48,10 @@ from radixway.core.http.serving import (
 )
 
 __all__ = [
+    "SENT",
     "App",
     "AppServer",
+    "AsgiExchange",
     "AttemptLimiter",
     "BadBodyError",
     "CannotListenError",
@@ -56,12 +59,14 @@ __all__ = [
     "ClientWatch",
     "HeadLimit",
     "HttpError",
+    "HttpExchange",
     "LoopDetectedError",
     "LoopGuard",
     "Message",
     "MethodNotAllowedError",
     "OriginCheck",
     "Receive",
+    "RequestDeadlines",
     "ReshapedError",
     "Scope",
     "Send",

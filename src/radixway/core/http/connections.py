@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import resource
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
@@ -76,8 +76,8 @@ def raise_file_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-_STATE = "radixway.connections"
-"""Scope key of the server's connection state."""
+STATE = "radixway.connections"
+"""Scope key of the server's `ConnectionState`."""
 _LOG_EVERY_S = 10.0
 _MAX_REFUSALS = 32
 """Refused clients that get time to read the reason; others are cut off."""
@@ -102,6 +102,9 @@ class IdleConnection(Protocol):
     def close_idle(self) -> None:
         """Close it now, even if its last answer has not been read."""
 
+    def end_keep_alive(self) -> None:
+        """Close it once its last answer has been read."""
+
 
 class ConnectionState:
     """The connections of one server, in its event loop. They enter and leave it themselves."""
@@ -118,6 +121,11 @@ class ConnectionState:
         """Bytes of bodies being read, beyond the first `FREE_BODY_BYTES` of each."""
         self.is_ending = False
         """The time for finishing requests is over; tasks cancelled now are cancelled for that."""
+        self._kept_since: dict[IdleConnection, float] = {}
+        """When each connection that is kept alive became idle, the first in front."""
+        self._keep_alive_timer: asyncio.TimerHandle | None = None
+        self._default_headers: Sequence[tuple[bytes, bytes]] = ()
+        self._default_lines = b""
         self._warned_at = -_LOG_EVERY_S
 
     def admit_connection(self, connections: int) -> bool:
@@ -138,6 +146,45 @@ class ConnectionState:
     def may_send_refusal(self) -> bool:
         """Return whether another refused client may be given time to read why."""
         return self.refused < _MAX_REFUSALS
+
+    def keep_alive(self, connection: IdleConnection) -> None:
+        """`connection` is idle after a reply: close it when it has been so for `keep_alive_s`.
+
+        One timer serves all of them.
+        """
+        self.idle[connection] = None
+        self._kept_since[connection] = monotonic()
+        if self._keep_alive_timer is None:
+            self._start_keep_alive_timer(self.limits.keep_alive_s)
+
+    def end_idleness(self, connection: IdleConnection) -> None:
+        """Something has come over `connection`, or it has ended. May be called again."""
+        self._kept_since.pop(connection, None)
+
+    def forget_connection(self, connection: IdleConnection) -> None:
+        """`connection` answers a request, or has ended. May be called again."""
+        self.idle.pop(connection, None)
+        self._kept_since.pop(connection, None)
+
+    def _start_keep_alive_timer(self, seconds: float) -> None:
+        self._keep_alive_timer = asyncio.get_running_loop().call_later(seconds, self._close_unused)
+
+    def _close_unused(self) -> None:
+        self._keep_alive_timer = None
+        now = monotonic()
+        for connection, since in list(self._kept_since.items()):
+            if (left_s := since + self.limits.keep_alive_s - now) > 0:
+                self._start_keep_alive_timer(left_s)
+                return
+            self.forget_connection(connection)
+            connection.end_keep_alive()
+
+    def render_default_headers(self, headers: Sequence[tuple[bytes, bytes]]) -> bytes:
+        """Return the lines of `headers`, which uvicorn makes anew once a second."""
+        if headers is not self._default_headers:
+            self._default_headers = headers
+            self._default_lines = b"".join([b"%b: %b\r\n" % header for header in headers])
+        return self._default_lines
 
     def hold_body(self, size: int) -> None:
         """Count `size` bytes of a body being read. Raises HttpError (503), and counts nothing then."""
@@ -179,14 +226,9 @@ class ConnectionState:
         return True
 
 
-def mark_scope(scope: MutableMapping[str, Any], state: ConnectionState) -> None:
-    """Note on `scope` the `state` of the server that the request came to."""
-    scope[_STATE] = state
-
-
 def is_server_stopping(scope: MutableMapping[str, Any]) -> bool:
     """Return whether the request's server ends what is under way: why its task was cancelled."""
-    state: ConnectionState | None = scope.get(_STATE)
+    state: ConnectionState | None = scope.get(STATE)
     return state is not None and state.is_ending
 
 

@@ -2,16 +2,20 @@
 
 import asyncio
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import httptools
+from starlette.requests import ClientDisconnect
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from radixway.core.http.asgi import App, Receive, Scope, Send
-from radixway.core.http.connections import ConnectionState, ServerStoppingError, mark_scope, uncancel_at_end
+from radixway.core.http.connections import STATE, ConnectionState, ServerStoppingError, uncancel_at_end
+from radixway.core.http.direct_exchange import DirectExchange, DirectHandlers
 from radixway.core.http.errors import HttpError, send_error
+from radixway.core.http.exchange import send_exchange_error
 from radixway.core.http.head_limit import HeadLimit, HeadTooLargeError
 from radixway.core.http.request_body import IncomingBody
+from radixway.core.http.write_batch import write_batch_of
 
 _MAX_PIPELINED = 16
 _MAX_PIPELINED_BODY_BYTES = 64 * 2**10
@@ -21,6 +25,8 @@ _DRAIN_S = 2.0
 """Input that is read and discarded after an answer, and for how long: closing at once would reset the
 connection, and some clients would never read the answer.
 """
+_UNREAD_BYTES = 16 * 2**10
+"""A reply of at most this much fits into the buffers of a connection on which nothing else is unread."""
 _FLUSH_S = 10.0
 """Time for a client to read the rest of its answer then."""
 
@@ -37,13 +43,20 @@ class HttpProtocol(HttpToolsProtocol):
       the body of such a request, and curl and some proxies offer HTTP/2 with each.
     """
 
-    def __init__(self, *args: Any, state: ConnectionState, **more: Any) -> None:
+    def __init__(
+        self, *args: Any, state: ConnectionState, handlers: DirectHandlers | None = None, **more: Any
+    ) -> None:
+        """`handlers`: what is answered without ASGI."""
         super().__init__(*args, **more)
         self._state = state
+        self._handlers = handlers or {}
+        self._batch = write_batch_of(self.loop)
+        self._arriving: DirectExchange | None = None
+        """A request for one of `handlers`, until its body is there."""
         self._head = HeadLimit(state.limits.max_header_bytes, state.limits.max_header_count)
         self._in_head = False
         """A request's head has begun and not ended."""
-        self._running: RequestResponseCycle | None = None
+        self._running: RequestResponseCycle | DirectExchange | None = None
         """The request being answered; later ones are in `pipeline`, and `cycle` is the last of all."""
         self._unfinished: IncomingBody | None = None
         """Its body, if it was not complete at the start."""
@@ -81,7 +94,8 @@ class HttpProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell all whose request is not answered; uvicorn tells the last of them."""
-        self._state.idle.pop(self, None)
+        self._state.forget_connection(self)
+        self._arriving = None
         self._cancel_timer()
         self._cancel_send_timer()
         if self._is_refused:
@@ -93,15 +107,20 @@ class HttpProtocol(HttpToolsProtocol):
                 cycle.message_event.set()
         self.pipeline.clear()
         super().connection_lost(exc)
-        self._unset_keepalive_if_required()
 
     def close_idle(self) -> None:
         """Close the connection unless a request is in flight, even if an answer is unread."""
         self._discards_input = True
+        self._batch.flush()
         if self.transport.get_write_buffer_size():
             self.transport.abort()
         else:
             self.transport.close()
+
+    def end_keep_alive(self) -> None:
+        """Close the connection, idle for `keep_alive_s`, once its last answer has been read."""
+        self._batch.flush()
+        self.transport.close()
 
     def pause_writing(self) -> None:
         """Implement `asyncio.Protocol`: the client reads more slowly than it is answered, or not at all."""
@@ -116,7 +135,8 @@ class HttpProtocol(HttpToolsProtocol):
         if self._discards_input:
             self._discard_bytes(len(data))
             return
-        self._unset_keepalive_if_required()
+        if self._running is None:
+            self._state.end_idleness(self)
         try:
             self._head.feed_parser(self.parser, data)
         except httptools.HttpParserUpgrade as offer:
@@ -125,7 +145,10 @@ class HttpProtocol(HttpToolsProtocol):
                 return
             self._restart_parser(data[offer.args[0] :])
         except httptools.HttpParserError:
+            self._arriving = None
             self._refuse_input()
+        if self._arriving is not None:
+            self._answer_by_asgi(self._arriving)
         if self._running is None and self._timer is None:
             self._start_head_timer()
 
@@ -133,24 +156,44 @@ class HttpProtocol(HttpToolsProtocol):
         """The connection is another protocol's from here on."""
         self._cancel_timer()
         self._cancel_send_timer()
-        self._state.idle.pop(self, None)
+        self._state.forget_connection(self)
         super().handle_websocket_upgrade()
+
+    def shutdown(self) -> None:
+        self._batch.flush()
+        super().shutdown()
 
     # What the parser tells.
 
     def on_message_begin(self) -> None:
         self._head.begin_message()
         self._in_head = True
-        super().on_message_begin()
+        self.url = b""
+        self.expect_100_continue = False
+        self.headers = []
+        self.scope = {
+            "type": "http",
+            "asgi": {"version": self.asgi_version, "spec_version": "2.3"},
+            "http_version": "1.1",
+            "server": self.server,
+            "client": self.client,
+            "scheme": self.scheme,
+            "root_path": "",
+            "headers": self.headers,
+            "state": {},
+            STATE: self._state,  # type: ignore[misc]
+        }
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header, or a trailer, of which nothing is kept: by then the headers have been acted on."""
         if not self._in_head:
             self._head.add_header(name, value)
+            if name.lower() == b"connection" and self.cycle is not None and not self._discards_input:
+                self.cycle.keep_alive = False  # the parser has taken it for a header
             return
         name = name.lower()
         if name == b"expect" and value.lower() == b"100-continue":
-            self.expect_100_continue = True
+            self.expect_100_continue = self.parser.get_http_version() != "1.0"
         self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
@@ -163,12 +206,32 @@ class HttpProtocol(HttpToolsProtocol):
             self._stop_reading_requests()
         if self._discards_input:
             return
+        handler = self._handlers.get(self.url)
+        if handler is not None and self._running is None and self._is_plain_post():
+            path = self.url.decode("ascii")
+            self.scope |= {"method": "POST", "path": path, "raw_path": self.url, "query_string": b""}
+            scope = cast(Scope, self.scope)
+            if handler.may_answer(scope):
+                self._arriving = DirectExchange(
+                    handler,
+                    scope,
+                    self.transport,
+                    self._batch,
+                    self.flow,
+                    self._state.render_default_headers(self.server_state.default_headers),
+                    self._on_direct_response,
+                    keep_alive=self.parser.should_keep_alive(),
+                )
+                return
         super().on_headers_complete()
         if self.pipeline:
             self.flow.resume_reading()  # else a client that leaves would go unnoticed
 
     def on_body(self, body: bytes) -> None:
         self._head.mark_progress()
+        if self._arriving is not None:
+            self._arriving.parts.append(body)
+            return
         if self._discards_input:
             return
         super().on_body(body)
@@ -177,19 +240,80 @@ class HttpProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         self._head.mark_progress()
-        if not self._discards_input and not self.parser.should_upgrade():
+        if self._arriving is not None:
+            self._answer_directly(self._arriving)
+        elif not self._discards_input and not self.parser.should_upgrade():
             super().on_message_complete()
 
     # Requests and their answers.
 
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: App) -> None:  # type: ignore[override]
+    def _is_plain_post(self) -> bool:
+        """Return whether the request is the kind that nearly all are."""
+        return (
+            self.parser.get_method() == b"POST"
+            and not (self.expect_100_continue or self.parser.should_upgrade())
+            and self.parser.get_http_version() == "1.1"
+        )
+
+    def _answer_directly(self, exchange: DirectExchange) -> None:
+        """Answer a request whose body is complete."""
+        self._arriving = None
+        self.cycle = exchange  # type: ignore[assignment]
+        self._begin_answer(exchange)
+        exchange.task = self.loop.create_task(self._run_handler(exchange))
+        self.tasks.add(exchange.task)
+
+    def _answer_by_asgi(self, exchange: DirectExchange) -> None:
+        """The rest of the body has not come yet: that is watched where bodies are received in pieces."""
+        self._arriving = None
+        super().on_headers_complete()
+        for part in exchange.parts:
+            super().on_body(part)
+
+    def _begin_answer(self, cycle: RequestResponseCycle | DirectExchange) -> None:
         self._running = cycle
-        self._state.idle.pop(self, None)
+        self._state.forget_connection(self)
         if self._timer is not None:
             self._cancel_timer()
         if self._reading_timer is not None and not self.flow.write_paused:
             self._cancel_send_timer()
-        mark_scope(cycle.scope, self._state)  # type: ignore[arg-type]
+
+    async def _run_handler(self, exchange: DirectExchange) -> None:
+        """Run the handler; answer with an exception that is meant for the client."""
+        try:
+            await exchange.handler.answer(exchange)
+        except (Exception, asyncio.CancelledError) as error:
+            is_ending = self._state.is_ending
+            if isinstance(error, asyncio.CancelledError):
+                uncancel_at_end(exchange.scope)
+            if not isinstance(error, HttpError) and not is_ending:
+                self.logger.error("a handler failed", exc_info=error)
+                error = HttpError("internal error")
+            if not exchange.response_started:
+                await send_exchange_error(
+                    exchange, error if isinstance(error, HttpError) else ServerStoppingError()
+                )
+            elif not exchange.response_complete:
+                self._batch.flush()
+                self.transport.close()
+                exchange.disconnected = True
+        finally:
+            self.tasks.discard(cast(asyncio.Task[None], exchange.task))
+            exchange.task = None
+
+    def _on_direct_response(self, size: int) -> None:
+        self.on_response_complete()
+        if size > _UNREAD_BYTES and self._reading_timer is None:
+            self.loop.call_soon(self._watch_unread)
+
+    def _watch_unread(self) -> None:
+        """After the batch has been written: cut off a client that never reads the rest."""
+        unread = not self.transport.is_closing() and self.transport.get_write_buffer_size()
+        if unread and self._reading_timer is None:
+            self._start_send_timer()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: App) -> None:  # type: ignore[override]
+        self._begin_answer(cycle)
         super()._start_asgi_task(cycle, partial(self._run_application, cycle, app))
 
     async def _run_application(
@@ -202,6 +326,9 @@ class HttpProtocol(HttpToolsProtocol):
             receive, send = body.receive, body.send
         try:
             await app(scope, receive, send)
+        except ClientDisconnect:  # in the middle of its body
+            if not cycle.disconnected:
+                raise
         except (Exception, asyncio.CancelledError) as error:
             is_ending = self._state.is_ending
             if isinstance(error, asyncio.CancelledError):
@@ -230,11 +357,14 @@ class HttpProtocol(HttpToolsProtocol):
             self.server_state.total_requests += 1
             self._close_when_read()
             return
-        super().on_response_complete()
-        if self._running is not None:
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
             return
-        if not self.transport.is_closing():
-            self._state.idle[self] = None
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())  # type: ignore[arg-type]
+            return
+        self._state.keep_alive(self)
         if self._reading_timer is None and self.transport.get_write_buffer_size():
             self._start_send_timer()
 
@@ -318,9 +448,10 @@ class HttpProtocol(HttpToolsProtocol):
     def _close_when_read(self) -> None:
         """Send EOF and close when the client has read it or had time to."""
         self._discards_input = True
-        self._state.idle.pop(self, None)
+        self._state.forget_connection(self)
         self._cancel_timer()
         self.flow.resume_reading()
+        self._batch.flush()
         if self.transport.can_write_eof():
             self.transport.write_eof()
         self._timer = self.loop.call_later(_DRAIN_S, self._close_transport)
@@ -333,6 +464,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _close_transport(self) -> None:
         self._cancel_timer()
+        self._batch.flush()
         self.transport.close()
         self._timer = self.loop.call_later(_FLUSH_S, self.transport.abort)
 
@@ -344,8 +476,8 @@ class HttpProtocol(HttpToolsProtocol):
     # Offers to upgrade.
 
     def _opens_websocket(self) -> bool:
-        """Return whether the request opens a WebSocket: a GET without a body."""
-        return self.parser.get_method() == b"GET" and bool(self._should_upgrade())
+        """Return whether the request opens a WebSocket: a GET that is not behind an unanswered request."""
+        return self._running is None and self.parser.get_method() == b"GET" and bool(self._should_upgrade())
 
     def _restart_parser(self, rest: bytes) -> None:
         """Give a new parser the request without its upgrade offer: the old one stopped before the body."""
@@ -353,9 +485,16 @@ class HttpProtocol(HttpToolsProtocol):
         if method == b"CONNECT":
             self._reply_and_close(HttpError("this server is no proxy", status=400, code="invalid_request"))
             return
-        head = b"%b %b HTTP/1.1\r\n" % (method, self.url)
+        head = b"%b %b HTTP/%b\r\n" % (method, self.url, self.parser.get_http_version().encode())
         for name, value in self.headers:
-            if name not in (b"upgrade", b"connection", b"http2-settings"):
+            if name == b"connection" and b"close" in _options(value):
+                head += b"connection: close\r\n"
+            elif name not in (b"upgrade", b"connection", b"http2-settings"):
                 head += b"%b: %b\r\n" % (name, value)
         self.parser = httptools.HttpRequestParser(self)
         self.data_received(b"%b\r\n%b" % (head, rest))
+
+
+def _options(value: bytes) -> list[bytes]:
+    """Return the options of a `Connection` header, in lower case."""
+    return [option.strip() for option in value.lower().split(b",")]

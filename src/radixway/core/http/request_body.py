@@ -44,7 +44,7 @@ def limit_body(receive: Receive, limit: int) -> Receive:
         message = await receive()
         size += len(message.get("body", b""))
         if size > limit:
-            raise _body_too_large_error(limit)
+            raise body_too_large_error(limit)
         return message
 
     return receive_limited
@@ -56,7 +56,7 @@ async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
     size = 0
     more = True
     if _is_body_skipped(scope, limit):
-        raise _body_too_large_error(limit)
+        raise body_too_large_error(limit)
     while more and size <= limit * _MAX_DRAIN_FACTOR:
         message = await receive()
         if message["type"] == "http.disconnect":
@@ -69,7 +69,7 @@ async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
             parts.clear()
         more = message.get("more_body", False)
     if size > limit:
-        raise _body_too_large_error(limit)
+        raise body_too_large_error(limit)
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
@@ -120,7 +120,8 @@ def _is_body_skipped(scope: Scope, limit: int) -> bool:
     return declared > limit * (1 if waits else _MAX_DRAIN_FACTOR)
 
 
-def _body_too_large_error(limit: int) -> BadBodyError:
+def body_too_large_error(limit: int) -> BadBodyError:
+    """Return the error (413) for a body of more than `limit` bytes."""
     return BadBodyError(
         f"the body has more than the {limit} bytes allowed", status=413, code="body_too_large"
     )

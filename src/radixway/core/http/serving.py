@@ -21,6 +21,7 @@ import uvloop
 
 from radixway.core.http.asgi import App
 from radixway.core.http.connections import ConnectionState, ServerCounts, ServerLimits
+from radixway.core.http.direct_exchange import DirectHandlers
 from radixway.core.http.http_protocol import HttpProtocol
 
 log = logging.getLogger(__name__)
@@ -135,11 +136,13 @@ class AppServer:
         websockets: bool = False,
         limits: ServerLimits | None = None,
         counts: ServerCounts | None = None,
+        handlers: DirectHandlers | None = None,
     ) -> None:
         """`on_stop` is called when it is asked to stop, before requests are given time to finish.
 
         `websockets`: whether they are spoken, where the package is installed. `limits`: what clients may
-        send. `counts`: where it is counted how often a limit was met.
+        send. `counts`: where it is counted how often a limit was met. `handlers`: of requests that are
+        answered without ASGI; `app` answers those that they decline, or that come in pieces.
         """
         self._on_stop = on_stop
         self._drain_s = drain_s
@@ -152,7 +155,7 @@ class AppServer:
             uvicorn.Config(
                 app,
                 interface="asgi3",
-                http=partial(HttpProtocol, state=state),  # type: ignore[arg-type]
+                http=partial(HttpProtocol, state=state, handlers=handlers),  # type: ignore[arg-type]
                 loop="uvloop",
                 ws=_create_websocket if websockets and find_spec("websockets") else "none",  # type: ignore[arg-type]
                 ws_per_message_deflate=False,

@@ -63,8 +63,10 @@ from radixway.core.pipeline.reply import (
     Chunks,
     MeteredChunks,
     Reply,
+    SendChunk,
     TokenUsage,
     count_text_deltas,
+    read_complete_reply,
     read_usage,
 )
 from radixway.core.pipeline.request import ANY_MODEL, Request
@@ -113,6 +115,7 @@ __all__ = [
     "RoutingContext",
     "RunningRequest",
     "SemanticContext",
+    "SendChunk",
     "Services",
     "StreamBrokenError",
     "StreamEndDetector",
@@ -128,6 +131,7 @@ __all__ = [
     "import_class",
     "is_asgi_middleware",
     "load_middlewares",
+    "read_complete_reply",
     "read_usage",
     "resolve_slime_path",
     "trace_step",

@@ -8,6 +8,8 @@ from fnmatch import translate
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
+import msgspec
+
 from radixway.core.telemetry import SharedObject
 
 _MAX_MATCHED_MODELS = 256
@@ -120,17 +122,16 @@ class DataPlane(ABC):
         that (the rest of an aborted answer) goes over the gateway's own connections."""
 
 
-@dataclass(slots=True, eq=False)
-class RoutingContext:
+class RoutingContext(msgspec.Struct, eq=False):
     """The workers and models that routing tried for one request."""
 
     data_plane: DataPlane | None = None
     """Carries the request to its worker in place of the gateway's own connections."""
-    active_workers: list[str] = field(default_factory=list)
+    active_workers: list[str] = msgspec.field(default_factory=list)
     """Names of the workers that are answering it now."""
-    failed_workers: list[str] = field(default_factory=list)
+    failed_workers: list[str] = msgspec.field(default_factory=list)
     """Names of the workers that failed it already; routing prefers others."""
-    attempted_workers: list[str] = field(default_factory=list)
+    attempted_workers: list[str] = msgspec.field(default_factory=list)
     """Names of the workers it was sent to, in that order."""
     metrics_model: str = "unknown"
     """The model as metrics may name it: as asked for, once it is known that a worker serves it."""

@@ -1,7 +1,7 @@
 """Requests under way by their ids, and which of them were asked to abort."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 
 from radixway.core.pipeline.request import Request
@@ -84,12 +84,12 @@ class InFlightRequests:
 
     def add_request(self, request: Request) -> None:
         """Add `request` under its id and its rids."""
-        for name in {request.id, *request.rids}:
+        for name in _names_of(request):
             self._requests.setdefault(name, []).append(request)
 
     def remove_request(self, request: Request) -> None:
         """Remove `request`, whose answer has ended. May be called for one that never began."""
-        for name in {request.id, *request.rids}:
+        for name in _names_of(request):
             found = self._requests.get(name, [])
             if request in found:
                 found.remove(request)
@@ -103,3 +103,7 @@ class InFlightRequests:
     def match_requests(self, name: str) -> list[Request]:
         """Return those whose `rid` or request id begins with `name`, as SGLang finds what to abort."""
         return [request for own, found in self._requests.items() if own.startswith(name) for request in found]
+
+
+def _names_of(request: Request) -> Collection[str]:
+    return {request.id, *request.rids} if request.rids else (request.id,)

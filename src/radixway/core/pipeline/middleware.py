@@ -142,7 +142,8 @@ class Middleware(Protocol):
 
     A middleware may have `applies_to(endpoint) -> bool`, asked once per endpoint: it is then in the chains of
     those alone whose capabilities it wants. It never goes by names, of which it would not know the next one.
-    Metrics and spans call it by its class's name, or by its class attribute `step_name`.
+    Metrics and spans call it by its class's name, or by its class attribute `step_name`. One with the class
+    attribute `is_timed = False` is not in `radixway_middleware_seconds`: it costs less than to be measured.
     A class named in `pipeline.middlewares` is called once, with the gateway's `Services`, to build it."""
 
     async def __call__(self, request: Request, call_next: Next) -> Reply: ...
@@ -190,15 +191,15 @@ class Pipeline:
         return chain
 
     def _compose(self, endpoint: Endpoint, *, is_traced: bool = False) -> Next:
-        steps = self._steps
-        chain: Next = self._dispatch if steps is None else TimedDispatch(self._dispatch)
-        for middleware in reversed(self._middlewares):
-            if _applies_to(middleware, endpoint):
-                chain = partial(middleware, call_next=chain)
-                if is_traced:
-                    chain = trace_step(f"middleware {step_name_of(middleware)}", chain)
-                if steps is not None:
-                    chain = TimedStep(chain, steps.middleware_buckets(middleware))
+        applied = [each for each in reversed(self._middlewares) if _applies_to(each, endpoint)]
+        timed = [each for each in applied if self._steps is not None and getattr(each, "is_timed", True)]
+        chain: Next = TimedDispatch(self._dispatch) if timed else self._dispatch
+        for middleware in applied:
+            chain = partial(middleware, call_next=chain)
+            if is_traced:
+                chain = trace_step(f"middleware {step_name_of(middleware)}", chain)
+            if self._steps is not None and middleware in timed:
+                chain = TimedStep(chain, self._steps.middleware_buckets(middleware))
         return chain
 
 

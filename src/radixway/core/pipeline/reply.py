@@ -2,13 +2,16 @@
 
 import re
 from collections import deque
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Protocol, Self
 
 import msgspec
 
 from radixway.core.http.server_sent_events import count_events, iterate_data
+from radixway.core.pipeline.completeness import check_complete_reply
+
+SendChunk = Callable[[bytes], Awaitable[None]]
+"""Writes a piece of a stream; what it returns waits for a slow client, or is `core.http.SENT`."""
 
 
 class Chunks(Protocol):
@@ -19,7 +22,7 @@ class Chunks(Protocol):
     async def __anext__(self) -> bytes:
         """Return the next whole server-sent events. Raises StreamBrokenError if the worker breaks off."""
 
-    async def pass_on(self, send: Callable[[bytes], Coroutine[Any, Any, None]]) -> None:
+    async def pass_on(self, send: SendChunk) -> None:
         """Await `send` for every chunk; a stream may know a faster way. Raises StreamBrokenError."""
         async for chunk in self:
             await send(chunk)
@@ -28,8 +31,7 @@ class Chunks(Protocol):
         """Release the worker: stops its work if unfinished, frees its slot. May be called again."""
 
 
-@dataclass(slots=True)
-class TokenUsage:
+class TokenUsage(msgspec.Struct, eq=False, gc=False):
     """Tokens of one request."""
 
     prompt_tokens: int = 0
@@ -38,13 +40,22 @@ class TokenUsage:
     """Prompt tokens that the worker had cached."""
     estimated: bool = False
     """The worker reported no figures, or not all."""
-    tells_cached: bool = field(default=False, compare=False)
+    tells_cached: bool = False
     """The worker says how many were cached, none perhaps."""
 
     @property
     def total_tokens(self) -> int:
         """Prompt and answer."""
         return self.prompt_tokens + self.completion_tokens
+
+    def __eq__(self, other: object) -> bool:
+        """Compare figures: `tells_cached` says only how they are known."""
+        return isinstance(other, TokenUsage) and self._figures() == other._figures()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _figures(self) -> tuple[int, int, int, bool]:
+        return self.prompt_tokens, self.completion_tokens, self.cached_tokens, self.estimated
 
     def explain(self) -> dict[str, Any]:
         fields: dict[str, Any] = {
@@ -65,8 +76,7 @@ class TokenUsage:
         )
 
 
-@dataclass(slots=True, eq=False)
-class Reply:
+class Reply(msgspec.Struct, eq=False):
     """An answer: `body` when it is whole, `chunks` when it streams (its first chunk has arrived by then)."""
 
     status: int
@@ -85,8 +95,12 @@ class Reply:
     def reported_usage(self, *, generates: bool = True) -> TokenUsage | None:
         """Return the usage that `body` reports, or None; see `read_usage`. The same body is read once."""
         if self._read_body is not self.body:
-            self._read_body, self._reported = self.body, read_usage(self.body, generates=generates)
+            self.note_usage(read_usage(self.body, generates=generates))
         return self._reported
+
+    def note_usage(self, used: TokenUsage | None) -> None:
+        """Note that `body` reports `used`: it was read already."""
+        self._read_body, self._reported = self.body, used
 
 
 _Count = Annotated[int, msgspec.Meta(ge=0, le=10**12)] | None
@@ -135,12 +149,31 @@ def read_usage(body: bytes, *, generates: bool = True) -> TokenUsage | None:
     """Return the usage that a whole reply reports, or None. `generates`: False where the prompt is all."""
     if not generates:
         return _used_by_prompt(body)
-    found = _decode_answers(body)
+    return _sum_usage(_decode_answers(body))
+
+
+def _sum_usage(found: list[_UsageAnswer]) -> TokenUsage | None:
     if len(found) == 1:
         return _usage_of_answer(found[0])
     counted = [_usage_of_answer(answer) for answer in found]
     known = [count for count in counted if count is not None]
     return sum(known, TokenUsage()) if known and len(known) == len(counted) else None
+
+
+def read_complete_reply(body: bytes, *, generates: bool = True) -> TokenUsage | None:
+    """Return the usage that a whole reply reports, as `read_usage`, in one pass over `body`.
+
+    Raises IncompleteReplyError unless it is JSON to its last byte.
+    """
+    if generates:
+        try:
+            found = _read(body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            check_complete_reply(body)
+            return None
+        return _usage_of_answer(found) if isinstance(found, _UsageAnswer) else _sum_usage(found)
+    check_complete_reply(body)
+    return _used_by_prompt(body)
 
 
 def _decode_answers(body: bytes) -> list[_UsageAnswer]:
@@ -206,10 +239,10 @@ class MeteredChunks(Chunks):
         self._note_chunk(chunk)
         return chunk
 
-    async def pass_on(self, send: Callable[[bytes], Coroutine[Any, Any, None]]) -> None:
+    async def pass_on(self, send: SendChunk) -> None:
         note = self._note_chunk
 
-        def noted(chunk: bytes) -> Coroutine[Any, Any, None]:
+        def noted(chunk: bytes) -> Awaitable[None]:
             note(chunk)
             return send(chunk)
 

@@ -1,7 +1,7 @@
 """A request on its way through the gateway, whatever protocol it came in."""
 
+import re
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from typing import Any, Self, TypeVar
 
 import msgspec
@@ -25,13 +25,14 @@ FieldT = TypeVar("FieldT")
 ANY_MODEL = "auto"
 """The model name with which a client leaves the choice to the gateway."""
 
+_BEGINS_WITH_A_FIELD = re.compile(rb'\{\s*"')
+
 _encode = msgspec.json.encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 _split = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
-@dataclass(slots=True, eq=False)
-class Request:
+class Request(msgspec.Struct, eq=False):
     """The wire facts of a request, and one context per layer for what that layer adds.
 
     The body travels as the bytes that came. A middleware that edits it changes the fields it names; all
@@ -75,11 +76,11 @@ class Request:
     is_dry_run: bool = False
     """No client waits for an answer. Decisions are not counted, and the guard's findings are no incident."""
     caller: Caller = ANONYMOUS
-    routing: RoutingContext = field(default_factory=RoutingContext)
+    routing: RoutingContext = msgspec.field(default_factory=RoutingContext)
     semantics: SemanticContext = UNCLASSIFIED
     clearance: GuardClearance | None = None
     """The guard's check of models that may see the request; None: it found nothing to hide."""
-    open_streams: list[Chunks] = field(default_factory=list)
+    open_streams: list[Chunks] = msgspec.field(default_factory=list)
     """Streams opened for this request. Its creator closes them in any case."""
     inner_steps_s: float = 0.0
     """The pipeline's own clock: what the middleware that runs now has spent in those after it."""
@@ -109,10 +110,10 @@ class Request:
         It has the journal, the open streams and the lists of workers in common with this one, but a model of
         its own. `forget_failures`: workers that failed may be asked again.
         """
-        routing = replace(self.routing)
+        routing = msgspec.structs.replace(self.routing)
         if forget_failures:
             routing.failed_workers = []
-        return replace(self, routing=routing, **changes)
+        return msgspec.structs.replace(self, routing=routing, **changes)
 
     @property
     def body(self) -> dict[str, Any]:
@@ -120,6 +121,14 @@ class Request:
         if self._body is None:
             self._body = _decode_body(_decode, self.raw)
         return self._body
+
+    def add_field(self, name: str, value: Any) -> None:
+        """Set the top-level field `name`: in front of the others if it is new, and then none is parsed."""
+        if _BEGINS_WITH_A_FIELD.match(self.raw) is None or b'"%s"' % name.encode() in self.raw:
+            self.edit(**{name: value})
+            return
+        self.raw = _encode({name: value})[:-1] + b"," + self.raw[1:]
+        self._body = None
 
     def edit(self, **fields: Any) -> None:
         """Set top-level fields (`msgspec.UNSET` removes one); others keep their bytes. Raises BadRequest."""

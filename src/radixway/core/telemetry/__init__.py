@@ -17,7 +17,7 @@ State, and the file that owns it:
 
 from radixway.core.telemetry.heap_freezer import HeapFreezer
 from radixway.core.telemetry.journal import Journal, JournalStore
-from radixway.core.telemetry.journal_pages import NOT_PACKED, SharedObject
+from radixway.core.telemetry.journal_pages import SharedObject
 from radixway.core.telemetry.logs import configure_logging, flush_logs, log_fields
 from radixway.core.telemetry.metrics.attempt_metrics import (
     AttemptSeries,
@@ -41,7 +41,6 @@ from radixway.core.telemetry.scrapes import (
 from radixway.core.telemetry.terminal import ServerConsole
 
 __all__ = [
-    "NOT_PACKED",
     "AttemptSeries",
     "AttemptUsage",
     "GatewayStats",

@@ -1,4 +1,4 @@
-"""Finished journals as bytes: hundreds of objects that the garbage collector would look at again and again.
+"""Journals as bytes, where they hold objects that the garbage collector would look at again and again.
 
 A page is a pickle that never leaves the process. What a request shares with others is not copied into it but
 referred to: workers, rules, configuration, functions.
@@ -6,7 +6,7 @@ referred to: workers, rules, configuration, functions.
 
 import pickle
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from enum import Enum, auto
 from io import BytesIO
@@ -14,6 +14,7 @@ from operator import attrgetter
 from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType
 from typing import Any
 
+import msgspec
 from pydantic import BaseModel
 
 
@@ -27,9 +28,7 @@ _SHARED = (
     *(SharedObject, BaseModel, re.Pattern, MappingProxyType),
     *(FunctionType, BuiltinFunctionType, MethodType),
 )
-NOT_PACKED = {"packed": False}
-"""Metadata of a dataclass's field that no journal tells of: a page leaves it at its default."""
-_KNOWN_PACKAGES = ("builtins", "collections", "datetime", "radixway")
+_KNOWN_PACKAGES = ("array", "builtins", "collections", "datetime", "radixway")
 """Packages whose classes are known to survive packing."""
 _Values = Callable[[Any], tuple[Any, ...]]
 
@@ -50,21 +49,23 @@ _known: dict[type, _Values | _Treatment] = {}
 
 
 class JournalPage:
-    """Objects packed into bytes; `unpack` makes equal ones of them, as often as it is called."""
+    """An object packed into bytes; `unpack` makes an equal one of them, as often as it is called."""
 
     __slots__ = ("_packed", "_shared")
 
-    def __init__(self, content: Sequence[Any]) -> None:
-        """Pack `content`. What cannot be pickled of it is kept as it is, each of `content` by itself."""
+    def __init__(self, content: Any) -> None:
+        """Pack `content`. Raises PackingError if something in it would not be the same afterwards."""
+        file = BytesIO()
+        pickler = _Pickler(file)
         try:
-            self._packed, self._shared = _pack_content(content, frozenset())
-        except _NOT_PICKLED:
-            unfit = frozenset(id(item) for item in content if not _is_picklable(item))
-            self._packed, self._shared = _pack_content(content, unfit)
+            pickler.dump(content)
+        except (pickle.PicklingError, TypeError, AttributeError, ValueError, RecursionError) as error:
+            raise PackingError(str(error)) from None
+        self._packed, self._shared = file.getvalue(), tuple(pickler.shared)
 
-    def unpack(self) -> list[Any]:
+    def unpack(self) -> Any:
         """The content. In any thread."""
-        return list(_Unpickler(BytesIO(self._packed), self._shared).load())
+        return _Unpickler(BytesIO(self._packed), self._shared).load()
 
     @property
     def size_bytes(self) -> int:
@@ -72,38 +73,23 @@ class JournalPage:
         return len(self._packed)
 
 
-_NOT_PICKLED = (pickle.PicklingError, TypeError, AttributeError, ValueError, RecursionError)
-
-
-def _pack_content(content: Sequence[Any], unfit: frozenset[int]) -> tuple[bytes, tuple[Any, ...]]:
-    file = BytesIO()
-    pickler = _Pickler(file, unfit)
-    pickler.dump(list(content))
-    return file.getvalue(), tuple(pickler.shared)
-
-
-def _is_picklable(content: Any) -> bool:
-    try:
-        _pack_content([content], frozenset())
-    except _NOT_PICKLED:
-        return False
-    return True
+class PackingError(Exception):
+    """Something cannot be packed."""
 
 
 class _Pickler(pickle.Pickler):
-    def __init__(self, file: BytesIO, unfit: frozenset[int]) -> None:
+    def __init__(self, file: BytesIO) -> None:
         super().__init__(file, 5)
         self.shared: list[Any] = []
-        self._unfit = unfit
 
     def reducer_override(self, thing: Any) -> Any:
         """Implement `pickle.Pickler`: called for whatever is not of a built-in type."""
         kind = type(thing)
+        if isinstance(thing, type):
+            return NotImplemented  # by its name
         if kind not in _known:
             _known[kind] = _treatment_of(kind)
         treatment = _known[kind]
-        if id(thing) in self._unfit:
-            treatment = _Treatment.REFER
         if not isinstance(treatment, _Treatment):
             return kind, treatment(thing)
         if treatment is _Treatment.REFER:
@@ -133,6 +119,8 @@ def _treatment_of(kind: type) -> _Values | _Treatment:
     """What reads the values that make an object of this type again, or what becomes of it instead."""
     if issubclass(kind, _SHARED):
         return _Treatment.REFER
+    if issubclass(kind, msgspec.Struct):
+        return attrgetter(*kind.__struct_fields__)
     own = vars(kind).get("__dataclass_params__")  # not its base's
     if not is_dataclass(kind) or own is None or not own.init or hasattr(kind, "__post_init__"):
         is_known = kind.__module__.partition(".")[0] in _KNOWN_PACKAGES
@@ -142,14 +130,4 @@ def _treatment_of(kind: type) -> _Values | _Treatment:
     if not names or any(not field.init or field.kw_only for field in every):
         return _Treatment.PICKLE
     read = attrgetter(*names)  # a third cheaper than what pickle does with slots by itself
-    left_out = [(at, one.default) for at, one in enumerate(every) if not one.metadata.get("packed", True)]
-    if not left_out:
-        return read if len(names) > 1 else lambda thing: (read(thing),)
-
-    def read_all_but(thing: Any) -> tuple[Any, ...]:
-        values = list(read(thing))
-        for at, default in left_out:
-            values[at] = default
-        return tuple(values)
-
-    return read_all_but
+    return read if len(names) > 1 else lambda thing: (read(thing),)

@@ -29,7 +29,9 @@ class PriceList:
     def cost_of(self, model: str, prompt_tokens: int, completion_tokens: int) -> TokenCost:
         """Return the cost of `prompt_tokens` and `completion_tokens` of `model`."""
         pricing = self._pricing.get(model)
-        if pricing is None:
+        if pricing is None and not self._pricing:
+            pricing = self._fallback(model)
+        elif pricing is None:
             fitting = (pricing for pattern, pricing in self._pricing.items() if fnmatchcase(model, pattern))
             pricing = next(fitting, None) or self._fallback(model)
         if pricing is None:

@@ -9,6 +9,7 @@ from radixway.core.tokenizer.piecewise import PartialEncoding, PiecewiseEncoder
 from radixway.core.tokenizer.template_probe import CannotContinueError
 from radixway.core.tokenizer.tokenizer import Tokenizer, TokenizerError
 from radixway.core.tokenizer.turn_renderer import TurnRenderer
+from radixway.core.tokenizer.word_encoder import WordEncoder
 
 __all__ = [
     "CannotContinueError",
@@ -20,6 +21,7 @@ __all__ = [
     "Tokenizer",
     "TokenizerError",
     "TurnRenderer",
+    "WordEncoder",
     "count_common_messages",
     "render_chat",
 ]

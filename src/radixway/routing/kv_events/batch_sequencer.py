@@ -13,6 +13,9 @@ the same run of the publisher. A replay is requested on every connect, because a
 earlier batches again.
 """
 
+from xxhash import xxh3_64_intdigest as _fingerprint
+
+from radixway.core.work_slices import WorkSlices
 from radixway.routing.kv_events.engine_blocks import EngineBlockTracker
 from radixway.routing.kv_events.event_decoder import (
     KvEventCounts,
@@ -27,7 +30,10 @@ MAX_BUFFERED_BATCHES = 20_000
 
 
 class BatchSequencer:
-    """Synchronous and free of I/O: the caller passes batches in and requests a replay of `replay_from`."""
+    """Free of I/O: the caller passes batches in and requests a replay of `replay_from`.
+
+    What applies batches is done in slices; the caller passes in nothing more before it is done.
+    """
 
     def __init__(self, blocks: EngineBlockTracker, counts: KvEventCounts, *, can_replay: bool) -> None:
         self.blocks = blocks
@@ -84,9 +90,11 @@ class BatchSequencer:
         """The publisher is disconnected."""
         self._mark_degraded(reason)
 
-    def on_live_batch(self, number: int, payload: bytes) -> None:
+    def on_live_batch(self, number: int, payload: bytes) -> WorkSlices[None]:
         """A batch from the subscription. They come in order, but not all of them may come."""
-        if number <= self._last_live or (number <= self.last and self._prints.get(number) != hash(payload)):
+        if number <= self._last_live or (
+            number <= self.last and self._prints.get(number) != _fingerprint(payload)
+        ):
             self._restart()
         elif number <= self.last:  # the replay was faster
             self._last_live = number
@@ -95,26 +103,26 @@ class BatchSequencer:
         if self.replay_from is not None:
             self._buffer_batch(number, payload)
         elif number == self.last + 1:
-            if self._apply_batch(number, payload):
+            if (yield from self._apply_batch(number, payload)):
                 self._mark_following()
         elif self.exact:
             self._counts.gaps += 1
             missed = f"batches {self.last + 1} to {number - 1} were missed"
             self._request_missed(number, payload, f"{missed}, and there is no replay")
-        elif may_contain_clear(payload) and self._apply_after_clear(number, payload):
+        elif may_contain_clear(payload) and (yield from self._apply_after_clear(number, payload)):
             self._mark_following()
         elif self.state is not KvEventsState.DEGRADED:
             late = f"it was joined at batch {number}, and there is no replay of what came before"
             self._request_missed(number, payload, late)
 
-    def on_replayed_batch(self, attempt: int, number: int, payload: bytes) -> None:
+    def on_replayed_batch(self, attempt: int, number: int, payload: bytes) -> WorkSlices[None]:
         """A batch from a replay. They may come twice, in any order, and from another run than before."""
         if attempt != self.attempt or self.replay_from is None:
             return
         self._replayed_to = max(self._replayed_to, number)
         known = self._buffered.get(number)
         if number <= self.last:
-            another = number in self._prints and self._prints[number] != hash(payload)
+            another = number in self._prints and self._prints[number] != _fingerprint(payload)
             self._joined = self._joined or (number == self.last and not another)
         else:
             another = known is not None and known != payload
@@ -124,9 +132,9 @@ class BatchSequencer:
         elif number > self.last and known is None:
             self._buffer_batch(number, payload)
         if self._joined:
-            self._apply_buffered()
+            yield from self._apply_buffered()
 
-    def on_replay_ended(self, attempt: int) -> None:
+    def on_replay_ended(self, attempt: int) -> WorkSlices[None]:
         """The publisher has sent all that it had."""
         if attempt != self.attempt or self.replay_from is None:
             return
@@ -136,14 +144,14 @@ class BatchSequencer:
             self._restart()
             self._request_replay(must=True)
             return
-        self._apply_buffered()
+        yield from self._apply_buffered()
         if self.state is KvEventsState.DEGRADED:
             return
         first = min(self._buffered, default=None)
         if first is None:
             self._mark_following()
         elif first <= self._replayed_to:  # its history itself begins too late
-            if self._resume_at_clear():
+            if (yield from self._resume_at_clear()):
                 self._mark_following()
             else:
                 self._mark_degraded(f"batches {self.last + 1} to {first - 1} are gone from its history")
@@ -188,15 +196,15 @@ class BatchSequencer:
         if len(self._buffered) < MAX_BUFFERED_BATCHES:
             self._buffered[number] = payload
 
-    def _apply_buffered(self) -> None:
+    def _apply_buffered(self) -> WorkSlices[None]:
         while (payload := self._buffered.pop(self.last + 1, None)) is not None:
-            if not self._apply_batch(self.last + 1, payload):
+            if not (yield from self._apply_batch(self.last + 1, payload)):
                 return
 
-    def _apply_batch(self, number: int, payload: bytes) -> bool:
+    def _apply_batch(self, number: int, payload: bytes) -> WorkSlices[bool]:
         """Apply a batch; return False if it cannot be, and degrade."""
         try:
-            batch = decode_batch(payload)
+            batch = yield from decode_batch(payload)
         except UnreadableBatchError as error:
             self._mark_degraded(f"batch {number} cannot be read: {error}")
             return False
@@ -211,18 +219,19 @@ class BatchSequencer:
         self._counts.ignored += batch.ignored
         self._counts.unreadable += batch.unreadable
         for event in batch.events:
-            self.blocks.apply_event(event)
+            yield from self.blocks.apply_event(event)
+            yield
         self.last = number
         if number <= self._last_live:
             self._prints.clear()
-        self._prints[number] = hash(payload)
+        self._prints[number] = _fingerprint(payload)
         return True
 
-    def _apply_after_clear(self, number: int, payload: bytes) -> bool:
+    def _apply_after_clear(self, number: int, payload: bytes) -> WorkSlices[bool]:
         """Apply a batch after a clear, from which on the state is known."""
-        cleared = self._counts.cleared
+        clears = self.blocks.clears
         self.blocks.clear_blocks()
-        if self._apply_batch(number, payload) and self._counts.cleared > cleared:
+        if (yield from self._apply_batch(number, payload)) and self.blocks.clears > clears:
             return True
         if self.state is not KvEventsState.DEGRADED:
             self._mark_degraded(self.reason or "what it holds is unknown")
@@ -230,15 +239,15 @@ class BatchSequencer:
         self.last = -1
         return False
 
-    def _resume_at_clear(self) -> bool:
+    def _resume_at_clear(self) -> WorkSlices[bool]:
         """Resume at a clear after a gap: earlier batches no longer matter."""
         numbers = sorted(self._buffered)
         for number in reversed(numbers):
             if may_contain_clear(self._buffered[number]):
                 payload = self._buffered.pop(number)
-                if not self._apply_after_clear(number, payload):
+                if not (yield from self._apply_after_clear(number, payload)):
                     return False
-                self._apply_buffered()
+                yield from self._apply_buffered()
                 self._buffered = {later: bytes_ for later, bytes_ in self._buffered.items() if later > number}
                 return not self._buffered
             if number - 1 not in self._buffered:

@@ -9,13 +9,14 @@ collected along the parents, and an index block belongs to the engine block that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple, TypeAlias
 
 from xxhash import xxh3_64_intdigest
 
+from radixway.core.work_slices import WorkSlices, split_items
 from radixway.routing.block_hash import hash_token_blocks, namespace_seed
 from radixway.routing.block_index import BlockIndex, StorageTier
 from radixway.routing.kv_events.event_decoder import (
@@ -29,6 +30,7 @@ from radixway.routing.kv_events.event_decoder import (
 MAX_ORPHANS = 16_384
 """Blocks with an unknown parent that are held; the oldest go first."""
 
+_SLICE_BLOCKS = 1024
 _TOKEN_BYTES = 4
 _PLAIN_SEED = namespace_seed()
 _ONE_ON_DEVICE = 1
@@ -67,16 +69,15 @@ class EngineBlockTracker:
         slot: int,
         block_size: int,
         counts: KvEventCounts,
-        on_clear: Callable[[EngineBlockTracker], None],
     ) -> None:
-        """`on_clear`: called when all blocks are gone; the caller clears the index."""
         self.updates_index = False
+        self.clears = 0
+        """How often the engine has said that it holds nothing any more."""
         self._index = index
         self._slot = slot
         self._width = block_size * _TOKEN_BYTES
         self._block_size = block_size
         self._counts = counts
-        self._on_clear = on_clear
         self._group: int | None = None
         self._engine_block_size: int | None = None
         self._reset()
@@ -100,34 +101,48 @@ class EngineBlockTracker:
         """Engine blocks whose parent is not known."""
         return len(self._orphaned)
 
-    def apply_event(self, event: KvCacheEvent) -> None:
+    def apply_event(self, event: KvCacheEvent) -> WorkSlices[None]:
         """Apply one event, in the order in which they were sent."""
         match event:
             case BlocksStored():
-                self._apply_stored(event)
+                yield from self._apply_stored(event)
             case BlocksRemoved() if event.group not in (None, self._group):
-                self._counts.ignored += 1
+                self._counts.ignored += not event.is_continued
             case BlocksRemoved():
-                self._counts.removed += 1
+                self._counts.removed += not event.is_continued
                 self._remove_blocks(event.hashes, event.tier)
             case BlocksCleared():
                 self._counts.cleared += 1
+                self.clears += 1
                 self.clear_blocks()
 
     def clear_blocks(self) -> None:
-        """Clear all blocks: the engine holds none, or none that are known."""
+        """Clear all blocks: the engine holds none, or none that are known. The index follows in slices."""
+        if self.updates_index:
+            self._index.drop_guesses(self._slot)
+            if self._names:
+                self._index.discard_blocks(self._slot, self._pieces())
         if self._names or self._orphaned:
             self._reset()
-        self._on_clear(self)
 
-    def index_all(self) -> None:
-        """Tell the index of everything."""
-        for tier in StorageTier:
-            self._index.add_blocks(self._slot, self._names_in(tier), tier)
+    def index_all(self) -> WorkSlices[None]:
+        """Tell the index of everything, and of what comes from now on."""
+        self.updates_index = True
+        for tier, blocks in self._pieces():
+            if self.updates_index:  # the worker may have left meanwhile
+                self._index.add_blocks(self._slot, blocks, tier)
+            yield
+
+    def unindex_all(self) -> WorkSlices[None]:
+        """Take everything out of the index, and tell it nothing more."""
+        self.updates_index = False
+        for tier, blocks in self._pieces():
+            self._index.remove_blocks(self._slot, blocks, tier)
+            yield
 
     def blocks_in_tier(self, tier: StorageTier) -> set[int]:
         """The names of all index blocks held in a tier."""
-        return set(self._names_in(tier))
+        return {block for held_in, blocks in self._pieces() if held_in is tier for block in blocks}
 
     def check(self) -> None:
         """Recompute all counts. Raises AssertionError with the difference."""
@@ -140,13 +155,13 @@ class EngineBlockTracker:
 
     # What is stored.
 
-    def _apply_stored(self, event: BlocksStored) -> None:
+    def _apply_stored(self, event: BlocksStored) -> WorkSlices[None]:
         if self._group is None:
             self._group = event.group
         if event.group != self._group:
-            self._counts.ignored += 1
+            self._counts.ignored += not event.is_continued
             return
-        self._counts.stored += 1
+        self._counts.stored += not event.is_continued
         if not event.tokens:
             self._add_copies(event)
             return
@@ -162,13 +177,14 @@ class EngineBlockTracker:
                     self._drop_orphan(orphan)
                     ready.append(orphan.event)
                     gone += [(name, orphan.event.tier) for name in orphan.gone]
+            yield
         for name, tier in gone:
             self._remove_blocks([name], tier)
 
     def _add_copies(self, event: BlocksStored) -> None:
         """Count known blocks in one more tier; unknown ones have no tokens to name them by."""
         if event.block_size not in (0, self._engine_block_size):  # chunks of several blocks under one hash
-            self._counts.ignored += 1
+            self._counts.ignored += not event.is_continued
             return
         added = [name for name in event.hashes if name in self._names and self._add_copy(name, event.tier)]
         self._index_blocks(added, event.tier)
@@ -270,7 +286,7 @@ class EngineBlockTracker:
         keys = [(name, event.tier) for name in event.hashes]
         if any(key in self._orphaned for key in keys):
             return
-        self._counts.orphaned += 1
+        self._counts.orphaned += not event.is_continued
         orphan = _OrphanedBlocks(event)
         self._orphans.setdefault(event.parent, []).append(orphan)
         self._orphaned.update(dict.fromkeys(keys, orphan))
@@ -293,10 +309,18 @@ class EngineBlockTracker:
             names = chain.from_iterable(_index_names(self._names[name]) for name in hashes)
             self._index.add_blocks(self._slot, names, tier)
 
-    def _names_in(self, tier: StorageTier) -> Iterator[int]:
-        for name, names in self._names.items():
-            if self._copies.get(name, _ONE_ON_DEVICE) >> 2 * tier & 3:
-                yield from _index_names(names)
+    def _pieces(self) -> Iterator[tuple[StorageTier, list[int]]]:
+        """Return all index blocks held now, a slice's at a time: `clear_blocks` does not end it."""
+        return _iter_index_blocks(self._names, self._copies)
+
+
+def _iter_index_blocks(
+    by_hash: Mapping[int, _BlockNames], copies: Mapping[int, int]
+) -> Iterator[tuple[StorageTier, list[int]]]:
+    for hashes in split_items(by_hash, _SLICE_BLOCKS):
+        for tier in StorageTier if copies else (StorageTier.DEVICE,):
+            held = (name for name in hashes if copies.get(name, _ONE_ON_DEVICE) >> 2 * tier & 3)
+            yield tier, list(chain.from_iterable(_index_names(by_hash[name]) for name in held))
 
 
 def _index_names(names: _BlockNames) -> tuple[int, ...]:

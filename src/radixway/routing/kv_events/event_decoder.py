@@ -3,18 +3,30 @@
 A batch is a MessagePack array `[seconds, events, rank?]`. An event is a map with its name under `type` (vLLM
 0.24 and later, SGLang since September 2026) or an array with its name first. What is not known is passed
 over: keys, slots at the end, whole events. An event that cannot be read does not take its batch with it.
+
+An event of many blocks becomes several, of which each is the parent of the next.
 """
 
 from array import array
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import repeat
 from typing import Any, TypeAlias
 
 import msgspec
 
+from radixway.core.work_slices import WorkSlices, split_items
 from radixway.routing.block_index import StorageTier
+from radixway.routing.kv_events.large_batches import (
+    LARGE_BYTES,
+    RawBatch,
+    RawEvent,
+    read_large_batch,
+)
 
 _LOW_64_BITS = 2**64 - 1
+_MAX_BLOCKS = 512
+"""Blocks of one event: a millisecond or two until they are in the index."""
 
 _TIERS = {
     None: StorageTier.DEVICE,
@@ -57,6 +69,8 @@ class BlocksStored:
     """Salt at a sequence's beginning; later blocks inherit it along their parents."""
     marks: dict[int, bytes] = field(default_factory=dict)
     """By block, whatever else its hash was made from: images, for instance."""
+    is_continued: bool = False
+    """It continues the event before it."""
 
 
 @dataclass(slots=True)
@@ -66,6 +80,8 @@ class BlocksRemoved:
     hashes: list[int]
     tier: StorageTier
     group: int | None = None
+    is_continued: bool = False
+    """It continues the event before it."""
 
 
 @dataclass(slots=True)
@@ -143,24 +159,41 @@ _read_array = msgspec.msgpack.Decoder(_StoredArray | _RemovedArray | _ClearedArr
 _canonical = msgspec.msgpack.Encoder(order="sorted").encode
 
 
-def decode_batch(payload: bytes) -> KvEventBatch:
-    """Raises UnreadableBatchError if the payload as a whole is no batch."""
+def decode_batch(payload: bytes, large_bytes: int = LARGE_BYTES) -> WorkSlices[KvEventBatch]:
+    """Decode a batch. `large_bytes`: from here on its arrays are read in pieces.
+
+    Raises UnreadableBatchError if the payload as a whole is no batch.
+    """
     try:
-        raw = _read_batch(payload)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        if len(payload) < large_bytes:
+            raw = _split_batch(payload)
+        else:
+            raw = yield from read_large_batch(payload, large_bytes // 2)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError, IndexError) as error:
         raise UnreadableBatchError(str(error)) from None
     batch = KvEventBatch(raw.rank if isinstance(raw.rank, int) else None)
     for one in raw.events:
+        yield
         try:
-            event = _decode_event(bytes(one))
-        except (msgspec.DecodeError, RecursionError, ValueError, OverflowError, TypeError):
+            event = _decode_event(one.raw)
+            if event is None:
+                batch.ignored += 1
+            elif one.long_arrays:
+                pieces: list[KvCacheEvent] = []
+                for piece in _join_long_arrays(event, one):
+                    pieces.append(piece)
+                    yield
+                batch.events += pieces
+            else:
+                batch.events += _split_event(event)
+        except (msgspec.DecodeError, RecursionError, ValueError, OverflowError, TypeError, KeyError):
             batch.unreadable += 1
-            continue
-        if event is None:
-            batch.ignored += 1
-        else:
-            batch.events.append(event)
     return batch
+
+
+def _split_batch(payload: bytes) -> RawBatch:
+    raw = _read_batch(payload)
+    return RawBatch([RawEvent(bytes(one), {}) for one in raw.events], raw.rank)
 
 
 def may_contain_clear(payload: bytes) -> bool:
@@ -187,6 +220,50 @@ def _decode_event(raw: bytes) -> KvCacheEvent | None:
     if fields.kv_cache_spec_kind not in _MAIN_ATTENTION:
         return None
     return _to_stored_event(fields, extras, hashes, tier)
+
+
+def _split_event(event: KvCacheEvent) -> Sequence[KvCacheEvent]:
+    """Return `event`, or the events of fewer blocks that say the same."""
+    if isinstance(event, BlocksCleared) or len(event.hashes) <= _MAX_BLOCKS:
+        return (event,)
+    hashes = split_items(event.hashes, _MAX_BLOCKS)
+    if isinstance(event, BlocksRemoved):
+        return [*_continue_removed(event, hashes)]
+    width = _MAX_BLOCKS * len(event.tokens) // len(event.hashes)
+    tokens = (event.tokens[at : at + width] for at in range(0, len(event.tokens), width)) if width else None
+    return [*_continue_stored(event, hashes, tokens or repeat(b""))]
+
+
+def _join_long_arrays(event: KvCacheEvent, raw: RawEvent) -> Iterator[KvCacheEvent]:
+    """Yield `event` with the long arrays of `raw`, a piece at a time. Raises ValueError."""
+    if isinstance(event, BlocksCleared):
+        raise ValueError("it has no arrays")
+    long_hashes, tokens = raw.long_arrays["block_hashes"], raw.long_arrays.get("token_ids")
+    hashes = (list(map(_low_64_bits, piece)) for piece in long_hashes.iter_pieces(_MAX_BLOCKS))
+    if isinstance(event, BlocksRemoved):
+        yield from _continue_removed(event, hashes)
+    elif tokens is None or not tokens.length:
+        yield from _continue_stored(event, hashes, repeat(b""))
+    elif tokens.length != long_hashes.length * event.block_size:
+        raise ValueError("its tokens do not fill its blocks")
+    else:
+        pieces = tokens.iter_pieces(_MAX_BLOCKS * event.block_size)
+        yield from _continue_stored(event, hashes, (array("I", piece).tobytes() for piece in pieces))
+
+
+def _continue_stored(
+    event: BlocksStored, hashes: Iterator[list[int]], tokens: Iterator[bytes]
+) -> Iterator[BlocksStored]:
+    parent, done = event.parent, 0
+    for some, packed in zip(hashes, tokens, strict=False):
+        marks = {at - done: mark for at, mark in event.marks.items() if done <= at < done + len(some)}
+        yield replace(event, hashes=some, parent=parent, tokens=packed, marks=marks, is_continued=done > 0)
+        parent, done = some[-1], done + len(some)
+
+
+def _continue_removed(event: BlocksRemoved, hashes: Iterator[list[int]]) -> Iterator[BlocksRemoved]:
+    for number, some in enumerate(hashes):
+        yield replace(event, hashes=some, is_continued=number > 0)
 
 
 def _to_stored_event(

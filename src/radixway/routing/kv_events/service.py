@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from radixway.core.config import KvEventsConfig
+from radixway.core.work_slices import DeferredWork, WorkSlices, run_at_once, run_in_slices
 from radixway.routing.block_index import BlockIndex
 from radixway.routing.kv_events.batch_sequencer import BatchSequencer
 from radixway.routing.kv_events.engine_blocks import EngineBlockTracker
@@ -38,6 +39,8 @@ class WorkerKvFeed:
 
     While any of them is in doubt, the index treats the worker as not followed: it drops its blocks and goes
     by our own decisions. The others continue, and the index gets all their blocks when that is over.
+
+    `lock` is held while a batch is applied or the index is updated, which is done in slices.
     """
 
     def __init__(
@@ -54,25 +57,26 @@ class WorkerKvFeed:
         self._index = index
         self._slot = slot
         self._followed = False
+        self._stopped = False
+        self.lock = asyncio.Lock()
         self.sequencers = [
-            BatchSequencer(
-                EngineBlockTracker(index, slot, block_size, counts, self._on_rank_cleared),
-                counts,
-                can_replay=can_replay,
-            )
+            BatchSequencer(EngineBlockTracker(index, slot, block_size, counts), counts, can_replay=can_replay)
             for _ in range(ranks)
         ]
 
-    def sync_index(self) -> KvEventsStatus:
+    def sync_index(self) -> WorkSlices[KvEventsStatus]:
         """Update the index after a follower changed."""
         exact = all(follower.exact for follower in self.sequencers)
         if exact != self._followed:
             self._followed = exact
             self._index.set_followed(self._slot, exact)
             for follower in self.sequencers:
-                follower.blocks.updates_index = exact
-                if exact:
-                    follower.blocks.index_all()
+                if not self._stopped:
+                    yield from follower.blocks.index_all() if exact else follower.blocks.unindex_all()
+        return self.status()
+
+    def status(self) -> KvEventsStatus:
+        """Return the worst of the followers' states, and what they know together."""
         worst = min(self.sequencers, key=lambda follower: _WORST_FIRST.index(follower.state))
         return KvEventsStatus(
             state=worst.state,
@@ -83,19 +87,14 @@ class WorkerKvFeed:
         )
 
     def stop_feed(self) -> None:
-        """Stop following the worker's events."""
+        """Stop following the worker's events; what is under way does not reach the index any more."""
+        self._stopped = True
+        for follower in self.sequencers:
+            follower.blocks.clear_blocks()
+            follower.blocks.updates_index = False
         if self._followed:
             self._followed = False
             self._index.set_followed(self._slot, False)
-
-    def _on_rank_cleared(self, which: EngineBlockTracker) -> None:
-        """Clear the worker once all of its ranks are cleared: the index knows no ranks."""
-        if not which.updates_index:
-            return
-        self._index.clear_slot(self._slot)
-        for follower in self.sequencers:
-            if follower.blocks is not which:
-                follower.blocks.index_all()
 
 
 _REPLAYS_AT_ONCE = 8
@@ -131,9 +130,11 @@ class KvEventService:
         self._context: zmq.asyncio.Context | None = None
         self._replays = asyncio.Semaphore(_REPLAYS_AT_ONCE)
         self._registry = registry
+        self._deferred = DeferredWork()
 
     def open(self) -> None:
         """Follow the workers that publish, from when they are added on."""
+        self._index.defer = self._deferred
         self._registry.on_add.append(self._update_subscription)
         self._registry.on_learn.append(self._update_subscription)
         self._registry.on_state.append(self._verify_position)
@@ -145,6 +146,8 @@ class KvEventService:
         for worker in list(self._feeds):
             self._unsubscribe(worker)
         await asyncio.gather(*tasks, return_exceptions=True)
+        self._index.defer = run_at_once
+        await self._deferred.finish_work()
         if self._context is not None:
             self._context.destroy(linger=0)
 
@@ -173,11 +176,11 @@ class KvEventService:
             can_replay=section.replay_endpoint is not None,
         )
 
-        def settle() -> None:
-            self._set_status(worker, following.sync_index())
+        async def settle() -> None:
+            self._set_status(worker, await run_in_slices(following.sync_index()))
 
         subscribers = [
-            KvEventSubscriber(address, follower, settle, context, self._replays, self._timing)
+            KvEventSubscriber(address, follower, settle, following.lock, context, self._replays, self._timing)
             for address, follower in zip(publisher_addresses(section), following.sequencers, strict=True)
         ]
         loop = asyncio.get_running_loop()
@@ -186,7 +189,7 @@ class KvEventService:
             for subscriber in subscribers
         ]
         self._feeds[worker] = _WorkerSubscriptions(section, following, subscribers, tasks)
-        settle()
+        self._set_status(worker, following.status())
 
     def _set_status(self, worker: Worker, status: KvEventsStatus) -> None:
         before, worker.kv_events = worker.kv_events, status

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
@@ -10,6 +10,7 @@ import zmq
 import zmq.asyncio
 from zmq.utils.monitor import recv_monitor_message
 
+from radixway.core.work_slices import WorkSlices, run_in_slices
 from radixway.routing.kv_events.batch_sequencer import BatchSequencer
 from radixway.routing.kv_events.subscription import PublisherAddress, SubscriptionTimeouts
 
@@ -32,20 +33,28 @@ class KvEventSubscriber:
         self,
         address: PublisherAddress,
         follower: BatchSequencer,
-        settle: Callable[[], None],
+        settle: Callable[[], Awaitable[None]],
+        lock: asyncio.Lock,
         context: zmq.asyncio.Context,
         replays: asyncio.Semaphore,
         timing: SubscriptionTimeouts,
     ) -> None:
-        """`settle`: called after the follower's state changed. `replays`: how many may run at a time."""
+        """`settle`: called after the follower's state changed.
+
+        `lock`: held while the follower is told something, until it has been settled. `replays`: how many may
+        run at a time.
+        """
         self._address = address
         self._follower = follower
         self._settle = settle
+        self._lock = lock
         self._context = context
         self._replays = replays
         self._timing = timing
         self._replaying: asyncio.Task[None] | None = None
         self._away: asyncio.TimerHandle | None = None
+        self._notices: set[asyncio.Task[None]] = set()
+        """Under way to the follower."""
 
     async def run_subscription(self) -> None:
         """Follow until cancelled. Ends early only if the endpoint cannot be used."""
@@ -54,21 +63,27 @@ class KvEventSubscriber:
                 await self._follow(socket)
         except zmq.ZMQError as error:
             what = zmq.strerror(error.errno or 0)
-            self._on_disconnected(f"cannot listen at {self._address.endpoint}: {what}")
+            await self._on_disconnected(f"cannot listen at {self._address.endpoint}: {what}")
         except Exception as error:
             log.exception("following %s failed unexpectedly", self._address.endpoint)
-            self._on_disconnected(f"following it failed: {error}")
+            await self._on_disconnected(f"following it failed: {error}")
         finally:
             if self._away is not None:
                 self._away.cancel()
-            if self._replaying is not None:
-                self._replaying.cancel()
-                await asyncio.gather(self._replaying, return_exceptions=True)
+            tasks = [*self._notices, *([] if self._replaying is None else [self._replaying])]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     def verify_position(self) -> None:
         """Check that no batch was missed, or request again what an earlier replay did not return."""
-        self._notify_sequencer(self._follower.retry_replay)
-        self._notify_sequencer(self._follower.verify_position)
+        self._start_notice(self._notify_sequencer(self._follower.retry_replay))
+        self._start_notice(self._notify_sequencer(self._follower.verify_position))
+
+    def _start_notice(self, notice: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(notice, name="KV events notice")
+        self._notices.add(task)
+        task.add_done_callback(self._notices.discard)
 
     async def _follow(self, socket: zmq.asyncio.Socket) -> None:
         self._configure_socket(socket)
@@ -97,42 +112,51 @@ class KvEventSubscriber:
                 self._away.cancel()
                 self._away = None
             if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
-                self._notify_sequencer(self._follower.on_connected)
+                await self._notify_sequencer(self._follower.on_connected)
             else:
                 loop = asyncio.get_running_loop()
-                why = f"its publisher has been away for {self._timing.away_s:g} s"
-                self._away = loop.call_later(self._timing.away_s, self._on_disconnected, why)
+                self._away = loop.call_later(self._timing.away_s, self._on_away)
 
-    def _on_disconnected(self, reason: str) -> None:
-        self._notify_sequencer(lambda: self._follower.on_disconnected(reason))
+    def _on_away(self) -> None:
+        why = f"its publisher has been away for {self._timing.away_s:g} s"
+        self._start_notice(self._on_disconnected(why))
+
+    async def _on_disconnected(self, reason: str) -> None:
+        await self._notify_sequencer(lambda: self._follower.on_disconnected(reason))
 
     async def _receive_loop(self, socket: zmq.asyncio.Socket) -> None:
         is_new, clock = True, asyncio.get_running_loop().time
         while True:
             if not await socket.poll(int(self._timing.quiet_s * 1000)):
                 if is_new:
-                    self._notify_sequencer(self._follower.verify_position)
+                    await self._notify_sequencer(self._follower.verify_position)
                 is_new = False
                 continue
             is_new = True
-            turn_ends = clock() + _TURN_S
-            with suppress(zmq.Again):
-                while clock() < turn_ends:
-                    self._handle_frames(await socket.recv_multipart(zmq.NOBLOCK))
-            self._notify_sequencer()
+            async with self._lock:
+                turn_ends = clock() + _TURN_S
+                with suppress(zmq.Again):
+                    while clock() < turn_ends:
+                        frames = await socket.recv_multipart(zmq.NOBLOCK)
+                        await run_in_slices(self._handle_frames(frames))
+                await self._settle()
+            self._start_replay()
             await asyncio.sleep(0)
 
-    def _handle_frames(self, frames: list[bytes]) -> None:
+    def _handle_frames(self, frames: list[bytes]) -> WorkSlices[None]:
         """Handle `[topic][number, 8 bytes big-endian][payload]`."""
         if len(frames) < 2 or len(frames[-2]) != 8:
             log.warning("a message from %s is not a batch of KV events", self._address.endpoint)
             return
-        self._follower.on_live_batch(int.from_bytes(frames[-2], "big"), frames[-1])
+        yield from self._follower.on_live_batch(int.from_bytes(frames[-2], "big"), frames[-1])
 
-    def _notify_sequencer(self, tell: Callable[[], None] | None = None) -> None:
-        if tell is not None:
+    async def _notify_sequencer(self, tell: Callable[[], None]) -> None:
+        async with self._lock:
             tell()
-        self._settle()
+            await self._settle()
+        self._start_replay()
+
+    def _start_replay(self) -> None:
         if self._follower.replay_from is not None and (self._replaying is None or self._replaying.done()):
             replay = self._replay_until_settled()
             self._replaying = asyncio.get_running_loop().create_task(replay, name="KV events replay")
@@ -141,11 +165,13 @@ class KvEventSubscriber:
         follower, pause_s = self._follower, self._timing.retry_s
         while (start := follower.replay_from) is not None:
             await self._request_replay(start, follower.attempt)
-            self._settle()
+            async with self._lock:
+                await self._settle()
             if follower.worth_retrying and follower.replay_from is None:
                 await asyncio.sleep(pause_s)
                 pause_s = min(pause_s * 2, _MAX_RETRY_S)
-                follower.retry_replay()
+                async with self._lock:
+                    follower.retry_replay()
 
     async def _request_replay(self, start: int, attempt: int) -> None:
         follower, timing = self._follower, self._timing
@@ -164,19 +190,26 @@ class KvEventSubscriber:
                         turn_ends = clock() + _TURN_S
                         while follower.attempt == attempt:
                             answer = await socket.recv_multipart()
-                            if self._handle_replay_frames(attempt, answer):
-                                return
+                            began_s = clock()
+                            timeout.reschedule(None)  # a batch is applied whole, and in time of our own
+                            async with self._lock:
+                                if await run_in_slices(self._handle_replay_frames(attempt, answer)):
+                                    return
+                            last_moment += clock() - began_s
                             timeout.reschedule(min(clock() + timing.silent_s, last_moment))
                             if clock() >= turn_ends:
                                 await asyncio.sleep(0)
                                 turn_ends = clock() + _TURN_S
                 except TimeoutError:
-                    follower.on_replay_failed(attempt, f"{endpoint} did not replay what was missed in time")
+                    problem = f"{endpoint} did not replay what was missed in time"
                 except zmq.ZMQError as error:
-                    what = zmq.strerror(error.errno or 0)
-                    follower.on_replay_failed(attempt, f"no replay from {endpoint}: {what}")
+                    problem = f"no replay from {endpoint}: {zmq.strerror(error.errno or 0)}"
+                else:
+                    return
+            async with self._lock:
+                follower.on_replay_failed(attempt, problem)
 
-    def _handle_replay_frames(self, attempt: int, answer: list[Any]) -> bool:
+    def _handle_replay_frames(self, attempt: int, answer: list[Any]) -> WorkSlices[bool]:
         """Handle `[envelope …][number][payload]`, with or without a topic before the number; return True at
         the end."""
         if len(answer) < 2 or len(answer[-2]) != 8:
@@ -184,7 +217,7 @@ class KvEventSubscriber:
             return False
         number, payload = answer[-2:]
         if number == _END:
-            self._follower.on_replay_ended(attempt)
+            yield from self._follower.on_replay_ended(attempt)
             return True
-        self._follower.on_replayed_batch(attempt, int.from_bytes(number, "big"), payload)
+        yield from self._follower.on_replayed_batch(attempt, int.from_bytes(number, "big"), payload)
         return False

@@ -1,16 +1,16 @@
 """The contract of a policy. Start here to write one; `Selector` calls it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Protocol
+
+import msgspec
 
 from radixway.routing.block_index import PrefixMatches
 from radixway.routing.routing_request import RoutingRequest
 from radixway.routing.worker import Worker
 
 
-@dataclass(slots=True)
-class Scores:
+class Scores(msgspec.Struct, gc=False):
     """A policy's costs of the candidates, each list in their order."""
 
     costs: list[float]
@@ -23,8 +23,7 @@ class Scores:
     """The deciding rule, if there are several."""
 
 
-@dataclass(slots=True)
-class View:
+class View(msgspec.Struct, gc=False):
     """Facts that a policy may read besides the request and the workers."""
 
     matches: PrefixMatches

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from radixway.core.config import RoutingConfig
 from radixway.core.pipeline import Request, TenantPolicy
@@ -15,8 +16,7 @@ from radixway.routing.transports.kv_transfer import explain_unsplit
 from radixway.routing.worker_registry import WorkerLimits
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerAssignment:
+class WorkerAssignment(msgspec.Struct, eq=False):
     """A worker for a request, and what the request takes up there."""
 
     choice: WorkerChoice

@@ -1,16 +1,17 @@
 """Measures attempts at workers, for `/metrics` and for the journal of the request."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from itertools import pairwise
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from radixway.core.pipeline import (
     Chunks,
     MeteredChunks,
     Reply,
     Request,
+    SendChunk,
     StreamBrokenError,
     TokenUsage,
     WorkerFailedError,
@@ -67,7 +68,10 @@ class MeasuredAttempt:
             reply.chunks = MeasuredStream(reply.chunks, over, request.routing.prompt_tokens, several=several)
             request.open_streams.append(reply.chunks)
         elif reply.status < 300:
-            reply.used = reply.reported_usage(generates=request.endpoint.generates)
+            if reply.used is None:  # the transport has not looked, or found none
+                reply.used = reply.reported_usage(generates=request.endpoint.generates)
+            else:
+                reply.note_usage(reply.used)
             over(reply.used, "answered")
         else:
             answers.record_outcome("rejected")
@@ -121,7 +125,7 @@ class MeasuredStream(MeteredChunks):
             self._outcome = "truncated" if error.truncated else "broken"
             raise
 
-    async def pass_on(self, send: Callable[[bytes], Coroutine[Any, Any, None]]) -> None:
+    async def pass_on(self, send: SendChunk) -> None:
         try:
             await super().pass_on(send)
             self._outcome = "answered"
@@ -165,7 +169,8 @@ class MeasuredStream(MeteredChunks):
 
 def journal_token_usage(request: Request, reply: Reply) -> None:
     """Have the request's journal say what its answer used, by the worker's word; a stream's at its end."""
-    if isinstance(reply.chunks, MeasuredStream):
-        reply.chunks.journal = request.journal
+    if reply.chunks is not None:
+        if isinstance(reply.chunks, MeasuredStream):
+            reply.chunks.journal = request.journal
     elif reply.used is not None:
         request.journal.add("tokens", reply.used)

@@ -3,7 +3,7 @@
 import logging
 from abc import abstractmethod
 from collections.abc import Awaitable, Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 from msgspec import UNSET
 from yarl import URL
@@ -169,12 +169,12 @@ class RequestDispatcher:
         request.journal.add("fallback", model=requested, fallback=model, reason=refusal.code)
         self._metrics.fallbacks(requested, model).inc()
 
-    async def _send_assigned(self, request: Request, place: WorkerAssignment) -> Reply:
+    def _send_assigned(self, request: Request, place: WorkerAssignment) -> Awaitable[Reply]:
         if place.prefill is not None:
-            return await self._handover.send_to_pair(request, place.prefill, place)
+            return self._handover.send_to_pair(request, place.prefill, place)
         if place.worker.dialect is not None:  # in any role: it may act on a client's transfer fields
             request = strip_transfer_fields(request)
-        return await self._send_attempt(request, place.worker, place.lease)
+        return self._send_attempt(request, place.worker, place.lease)
 
     async def _send_attempt(
         self, request: Request, worker: Worker, lease: WorkerLease, *, prefill_only: bool = False
@@ -186,8 +186,8 @@ class RequestDispatcher:
         began_s, number = journal.elapsed_s(), len(request.routing.attempted_workers)
         log.debug("request %s goes to %s", request.id, worker.name)
         try:
-            if isinstance(carrier, RequestForwarder) and carrier.is_free and not prefill_only:
-                reply = await carrier.forward_request(request, worker, lease)
+            if carrier is not None and _may_forward(carrier, prefill_only=prefill_only):
+                reply = await cast(RequestForwarder, carrier).forward_request(request, worker, lease)
                 is_over = True  # as far as we hear of it
             else:
                 reply = await self._transport.send_request(request, worker, lease, prefill_only=prefill_only)
@@ -221,6 +221,10 @@ class RequestDispatcher:
             self._breakers.record_answer(worker, 200)
         else:
             self._breakers.record_disconnect(worker)
+
+
+def _may_forward(carrier: DataPlane, *, prefill_only: bool) -> bool:
+    return isinstance(carrier, RequestForwarder) and carrier.is_free and not prefill_only
 
 
 def _trace_attempt(

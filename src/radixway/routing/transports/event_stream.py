@@ -1,12 +1,18 @@
 """A streamed answer: server-sent events as the worker wrote them, passed on whole."""
 
 import asyncio
-import types
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Generator
 from typing import Any, Self
 
+from radixway.core.http import SENT
 from radixway.core.http.server_sent_events import EventBuffer
-from radixway.core.pipeline import Chunks, IncompleteReplyError, StreamBrokenError, StreamEndDetector
+from radixway.core.pipeline import (
+    Chunks,
+    IncompleteReplyError,
+    SendChunk,
+    StreamBrokenError,
+    StreamEndDetector,
+)
 from radixway.routing import WorkerLease
 from radixway.routing.transports.upstream import (
     ResponseTooLargeError,
@@ -14,8 +20,6 @@ from radixway.routing.transports.upstream import (
     UpstreamLostError,
     UpstreamResponse,
 )
-
-SendChunk = Callable[[bytes], Coroutine[Any, Any, None]]
 
 CHUNKS_PER_BLOCK = 16
 """An engine that streams sends an event for each token, so this many fill about a block of its cache."""
@@ -149,16 +153,13 @@ class WorkerEventStream(Chunks):
             return
         chunk = self._take_events()
         if chunk:
-            sending = self._send(chunk)
             try:
-                waits_for = sending.send(None)
-            except StopIteration:
-                pass  # the usual case: it was written without waiting
+                sending = self._send(chunk)
+                if sending is not SENT and (waits_for := _begin_await(sending)) is not None:
+                    self._slow = asyncio.ensure_future(self._finish_send(waits_for))
+                    return
             except Exception as error:  # noqa: BLE001 - it belongs to the task that waits in `pass_on`
                 self._ended.set_exception(error)
-                return
-            else:
-                self._slow = asyncio.ensure_future(self._finish_send(sending, waits_for))
                 return
         lost = self._cut if self._answer.complete else self._answer.error
         if self._ended.done() or (lost is None and not self._answer.complete):
@@ -169,10 +170,10 @@ class WorkerEventStream(Chunks):
         else:
             self._ended.set_exception(self._broken_error(lost))
 
-    async def _finish_send(self, sending: Coroutine[Any, Any, None], waits_for: Any) -> None:
+    async def _finish_send(self, sending: Awaitable[None]) -> None:
         """Finish a `send` that had to wait, then send what arrived in the meantime."""
         try:
-            await _resume_coroutine(sending, waits_for)
+            await sending
         except Exception as error:  # noqa: BLE001 - as above
             if not self._ended.done():
                 self._ended.set_exception(error)
@@ -181,16 +182,33 @@ class WorkerEventStream(Chunks):
             self._push_arrived()
 
 
-@types.coroutine
-def _resume_coroutine(coroutine: Coroutine[Any, Any, None], waits_for: Any) -> Generator[Any, Any, None]:
-    """Await a coroutine that has been started already and has yielded `waits_for`."""
+class _BegunAwait:
+    """The rest of an await that has yielded `waits_for`."""
+
+    __slots__ = ("_steps", "_waits_for")
+
+    def __init__(self, steps: Generator[Any, Any, None], waits_for: Any) -> None:
+        self._steps = steps
+        self._waits_for = waits_for
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        waits_for = self._waits_for
+        try:
+            while True:
+                try:
+                    got = yield waits_for  # to our task, which takes it as its own
+                except BaseException as error:  # noqa: BLE001 - it is for the coroutine to handle
+                    waits_for = self._steps.throw(error)
+                else:
+                    waits_for = self._steps.send(got)
+        except StopIteration:
+            return
+
+
+def _begin_await(sending: Awaitable[None]) -> Awaitable[None] | None:
+    """Begin to await `sending`; None if it was done at once, which is the usual case."""
+    steps = sending.__await__()
     try:
-        while True:
-            try:
-                got = yield waits_for  # to our task, which takes it as its own
-            except BaseException as error:  # noqa: BLE001 - it is for the coroutine to handle
-                waits_for = coroutine.throw(error)
-            else:
-                waits_for = coroutine.send(got)
+        return _BegunAwait(steps, next(steps))
     except StopIteration:
-        return
+        return None

@@ -17,8 +17,9 @@ from radixway.core.pipeline import (
     Reply,
     Request,
     StreamEndDetector,
+    TokenUsage,
     WorkerFailedError,
-    check_complete_reply,
+    read_complete_reply,
 )
 from radixway.routing import Worker, WorkerLease
 from radixway.routing.transports.event_stream import WorkerEventStream
@@ -88,8 +89,10 @@ class HttpTransport:
         headers: list[tuple[bytes, bytes]] = []
         try:
             target = self._targets.get(worker.url) or self._make_target(worker.url)
-            answer = await target.origin.send_request(_build_request(request, worker, target, self._via))
-            await answer.read_head()
+            written = _build_request(request, worker, target, self._via)
+            answer = target.origin.write_to_idle(written) or await target.origin.write_to_new(written)
+            if not answer.status:
+                await answer.read_head()
             if 300 <= answer.status < 400:
                 raise WorkerFailedError(
                     worker.name, "unavailable", f"it answered {answer.status}, a redirect"
@@ -117,7 +120,7 @@ class HttpTransport:
                     if prefill_only:
                         lease.mark_prefill_done()  # what it says is read for its KV alone, however it comes
                     else:
-                        _check_complete(reply.body)
+                        reply.used = _read_complete(reply.body, generates=request.endpoint.generates)
                 lease.release()
             return reply
         except BaseException as error:
@@ -233,10 +236,10 @@ def _make_session(via: bytes, limits: WorkerLimitsConfig, *, is_rare: bool) -> a
     )
 
 
-def _check_complete(body: bytes) -> None:
-    """Raise TruncatedResponseError for an incomplete reply."""
+def _read_complete(body: bytes, *, generates: bool) -> TokenUsage | None:
+    """Return the usage in a reply. Raises TruncatedResponseError if it is incomplete."""
     try:
-        check_complete_reply(body)
+        return read_complete_reply(body, generates=generates)
     except IncompleteReplyError as error:
         raise TruncatedResponseError(str(error)) from None
 

@@ -14,6 +14,7 @@ import ssl
 from collections.abc import Callable
 from ipaddress import ip_address
 from math import inf
+from time import monotonic
 from typing import cast
 
 import aiohappyeyeballs
@@ -21,6 +22,7 @@ import httptools
 
 from radixway.core.config import WorkerLimitsConfig
 from radixway.core.http import HeadLimit
+from radixway.core.http.write_batch import write_batch_of
 from radixway.core.pipeline import FailureReason
 
 HIGH_WATER_BYTES = 256 * 1024
@@ -112,6 +114,8 @@ class UpstreamResponse:
 
     async def read_body(self, max_bytes: int) -> bytes:
         """Return the whole body. Raises UpstreamLostError; ResponseTooLargeError as soon as that is known."""
+        if self.complete and self._size <= max_bytes:
+            return self.take_body()
         parts = [self.take_body()]
         size = len(parts[0])
         promised = next((int(value) for name, value in self.headers if name == b"content-length"), 0)
@@ -162,11 +166,23 @@ class UpstreamResponse:
 class UpstreamConnection(asyncio.Protocol):
     """A connection to a worker, for one exchange at a time."""
 
-    __slots__ = ("_answer", "_has_length", "_head", "_origin", "_parser", "_until", "idle_since", "transport")
+    __slots__ = (
+        "_answer",
+        "_head",
+        "_in_head",
+        "_max_headers",
+        "_origin",
+        "_parser",
+        "_until",
+        "idle_since",
+        "transport",
+    )
 
     def __init__(self, origin: UpstreamOrigin) -> None:
         self._origin = origin
         self._head = HeadLimit(origin.limits.max_header_bytes, origin.limits.max_header_count)
+        self._max_headers = origin.limits.max_header_count
+        self._in_head = False
         self._answer: UpstreamResponse | None = None
         self.idle_since = 0.0
 
@@ -174,7 +190,7 @@ class UpstreamConnection(asyncio.Protocol):
         self.transport = cast(asyncio.Transport, transport)
         self.transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._parser = httptools.HttpResponseParser(self)
-        self._until = asyncio.get_running_loop().time() + self._origin.draw_lifetime_s()
+        self._until = monotonic() + self._origin.draw_lifetime_s()
 
     def is_expired(self, now: float) -> bool:
         """Return True at `now` if the name that it was opened for should be looked up again."""
@@ -184,8 +200,7 @@ class UpstreamConnection(asyncio.Protocol):
         """Write a request; the connection must be idle."""
         self._answer = answer = UpstreamResponse(self)
         self._origin.busy.add(self)
-        self._has_length = False
-        self.transport.write(request)
+        self._origin.batch.write(self.transport, request)
         return answer
 
     def abort_stalled(self, reason: str) -> None:
@@ -218,7 +233,7 @@ class UpstreamConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._origin.remove_connection(self)
         answer = self._answer
-        if answer is not None and exc is None and answer.status and not self._has_length:
+        if answer is not None and exc is None and answer.status and not _has_length(answer.headers):
             self._detach_response()
             answer.end_body()  # an answer without a length ends with its connection
             answer.wake_reader()
@@ -240,16 +255,20 @@ class UpstreamConnection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         self._head.begin_message()
+        self._in_head = True
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._head.add_header(name, value)
-        if self._answer is not None:
-            name = name.lower()
-            self._has_length |= name in (b"content-length", b"transfer-encoding")
-            self._answer.headers.append((name, value))
+        if self._in_head and self._answer is not None:
+            headers = self._answer.headers
+            headers.append((name.lower(), value))
+            if len(headers) > self._max_headers:
+                self._head.end_head(b"", headers)  # too many, without an end
+        else:
+            self._head.add_header(name, value)  # a trailer
 
     def on_headers_complete(self) -> None:
-        self._head.mark_progress()
+        self._in_head = False
+        self._head.end_head(b"", () if self._answer is None else self._answer.headers)
         if self._answer is None:
             raise httptools.HttpParserError("an answer without a request")
         status = self._parser.get_status_code()
@@ -312,6 +331,7 @@ class UpstreamOrigin:
         """Rotates the addresses of the preferred family."""
         self._idle: dict[UpstreamConnection, None] = {}  # in the order in which they became idle
         self._closed = False
+        self.batch = write_batch_of(asyncio.get_running_loop())
         self.busy: set[UpstreamConnection] = set()
         """Connections with an unfinished answer."""
 
@@ -321,14 +341,22 @@ class UpstreamOrigin:
             connection.abort_stalled(reason)
 
     async def send_request(self, request: bytes) -> UpstreamResponse:
-        """Write a request to an idle connection or a fresh one. Raises OSError, TimeoutError among them."""
-        loop = asyncio.get_running_loop()
+        """Write a request to an idle connection or a fresh one. Raises as `write_to_new`."""
+        return self.write_to_idle(request) or await self.write_to_new(request)
+
+    def write_to_idle(self, request: bytes) -> UpstreamResponse | None:
+        """Write a request to the connection used last, if there is one that is idle."""
         while self._idle:
             connection, _ = self._idle.popitem()
-            if loop.time() - connection.idle_since > self._idle_s:
+            if monotonic() - connection.idle_since > self._idle_s:
                 connection.transport.close()
             elif not connection.transport.is_closing():
                 return connection.write_request(request)
+        return None
+
+    async def write_to_new(self, request: bytes) -> UpstreamResponse:
+        """Write a request to a fresh connection. Raises OSError; TimeoutError is one."""
+        loop = asyncio.get_running_loop()
         async with asyncio.timeout(self._connect_s):
             connection = await self._open_connection(loop)
         return connection.write_request(request)
@@ -364,7 +392,7 @@ class UpstreamOrigin:
 
     def release_connection(self, connection: UpstreamConnection) -> None:
         """Release a connection for reuse. Closes those that are too old or idle too long."""
-        now = asyncio.get_running_loop().time()
+        now = monotonic()
         if self._closed or connection.is_expired(now):
             connection.transport.close()
             return
@@ -383,6 +411,10 @@ class UpstreamOrigin:
         self._closed = True
         while self._idle:
             self._idle.popitem()[0].transport.close()
+
+
+def _has_length(headers: list[tuple[bytes, bytes]]) -> bool:
+    return any(name in (b"content-length", b"transfer-encoding") for name, _ in headers)
 
 
 def _is_address(host: str) -> bool:

@@ -51,9 +51,6 @@ _DROPPED_PREFIXES = (b"access-control-", b"x-radixway-")
 """Response headers that only the gateway sets."""
 
 
-_OF_THE_CONNECTION = (b"keep-alive", b"close")
-
-
 def is_dropped_header(name: bytes) -> bool:
     """Return True if a header of that `name`, in lower case, does not reach the client."""
     return name in _DROPPED_NAMES or name.startswith(_DROPPED_PREFIXES)
@@ -61,12 +58,17 @@ def is_dropped_header(name: bytes) -> bool:
 
 def filter_reply_headers(headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """Return the worker's headers that reach the client; not what `Connection` names (RFC 9110, 7.6.1)."""
-    passed = [header for header in headers if not is_dropped_header(header[0])]
-    for name, value in headers:
-        if name == b"connection" and value.lower() not in _OF_THE_CONNECTION:
-            named = {each.strip() for each in value.lower().split(b",")}
-            passed = [header for header in passed if header[0] not in named]
-    return passed
+    passed = []
+    named: set[bytes] = set()
+    for header in headers:
+        name, value = header
+        if name == b"connection":
+            named.update(each.strip() for each in value.lower().split(b","))
+        elif not is_dropped_header(name):
+            passed.append(header)
+    if named.isdisjoint(name for name, _ in passed):
+        return passed
+    return [header for header in passed if header[0] not in named]
 
 
 _KEY = b'"weight_version"'

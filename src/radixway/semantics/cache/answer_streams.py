@@ -1,9 +1,9 @@
 """Streams of answers: one that is overheard on its way to the client, and one given from the cache."""
 
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Self
+from collections.abc import Callable, Sequence
+from typing import Self
 
-from radixway.core.pipeline import Chunks
+from radixway.core.pipeline import Chunks, SendChunk
 
 
 class CapturedStream(Chunks):
@@ -31,7 +31,7 @@ class CapturedStream(Chunks):
         self._capture_chunk(chunk)
         return chunk
 
-    async def pass_on(self, send: Callable[[bytes], Coroutine[Any, Any, None]]) -> None:
+    async def pass_on(self, send: SendChunk) -> None:
         """See `Chunks`."""
 
         async def hear_and_send(chunk: bytes) -> None:

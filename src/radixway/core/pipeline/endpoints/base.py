@@ -202,7 +202,10 @@ class EndpointRegistry:
 
 def named_user(*claims: Any) -> str | None:
     """Return who asks, of the fields in which protocols say so; what is no name is passed over."""
-    return next((name for name in claims if isinstance(name, str) and 0 < len(name) <= _MAX_USER_CHARS), None)
+    for name in claims:
+        if isinstance(name, str) and 0 < len(name) <= _MAX_USER_CHARS:
+            return name
+    return None
 
 
 def named_rids(rid: Rids) -> tuple[str, ...]:

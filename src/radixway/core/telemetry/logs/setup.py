@@ -1,9 +1,11 @@
 """Logging as it is configured: one format for every process of ours."""
 
+from __future__ import annotations
+
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from logging.handlers import QueueHandler
 from traceback import format_tb
 from typing import Any
@@ -20,7 +22,14 @@ FIELDS = "radixway_fields"
 
 
 def log_fields(log: logging.Logger, level: int, event: str, fields: Mapping[str, Any]) -> None:
-    """Log `event` with JSON `fields` (None is left out), in a third of the time of `log.log(extra=…)`."""
+    """Log `event` with JSON `fields` (None is left out).
+
+    Where only our own handler listens, no record is made: that would cost ten times as much.
+    """
+    handler = _handler
+    if handler is not None and handler.is_alone_at(log):
+        handler.write_fields(level, log.name, event, fields)
+        return
     record = logging.LogRecord(log.name, level, __file__, 0, event, None, None)
     record.__dict__[FIELDS] = fields
     log.handle(record)
@@ -82,20 +91,28 @@ def defer_record(record: logging.LogRecord) -> Callable[[], LogFields]:
     exception = None if error is None else format_redacted(error)
 
     def build_fields() -> LogFields:
-        line: LogFields = {
-            "timestamp": f"{_format_second(int(created))}.{int(created % 1 * 1e3):03d}Z",
-            "level": level,
-            "logger": name,
-            "event": _shorten_text(event),
-        }
-        for field, value in fields.items():
-            if value is not None:
-                line[field] = _shorten_text(value) if value.__class__ is str else value
+        line = _build_line(created, level, name, event, fields)
         if exception is not None:
             line["exception"] = exception
         return line
 
     return build_fields
+
+
+_LEVELS = {number: name.lower() for name, number in logging.getLevelNamesMapping().items()}
+
+
+def _build_line(created: float, level: str, logger: str, event: str, fields: Mapping[str, Any]) -> LogFields:
+    line: LogFields = {
+        "timestamp": f"{_format_second(int(created))}.{int(created % 1 * 1e3):03d}Z",
+        "level": level,
+        "logger": logger,
+        "event": _shorten_text(event),
+    }
+    for field, value in fields.items():
+        if value is not None:
+            line[field] = _shorten_text(value) if value.__class__ is str else value
+    return line
 
 
 def writer_notice(event: str) -> LogFields:
@@ -123,11 +140,12 @@ def _plain_value(value: Any) -> Any:
 
 
 _writer: LineWriter | None = None
+_handler: _LineHandler | None = None
 
 
 def configure_logging(section: LogsConfig) -> None:
     """Send the log lines of our packages, and what servers of ours complain of, to standard error."""
-    global _writer
+    global _writer, _handler
     console = ServerConsole(stderr=True)
     as_json = section.format == "json" or (section.format == "auto" and not console.is_terminal)
     render = render_json if as_json else console_renderer(colors=console.is_terminal)
@@ -136,7 +154,7 @@ def configure_logging(section: LogsConfig) -> None:
     _writer = LineWriter(
         lambda: console.file, console.on_broken_pipe, own=lambda event: render(writer_notice(event))
     )
-    handler = _LineHandler(_writer, render)
+    handler = _handler = _LineHandler(_writer, render)
     for name, level in (("radixway", section.level), ("uvicorn.error", "warning"), ("asyncio", "warning")):
         logger = logging.getLogger(name)
         logger.handlers = [handler]
@@ -157,11 +175,31 @@ class _LineHandler(QueueHandler):
 
     def __init__(self, writer: LineWriter, render: Callable[[LogFields], str]) -> None:
         super().__init__(writer)  # type: ignore[arg-type]  # it needs `put_nowait` alone
+        self._writer = writer
         self._render = render
 
     def createLock(self) -> None:  # noqa: N802  logging's own name
         """None is needed: a deque takes what threads append."""
         self.lock = None
+
+    def is_alone_at(self, log: logging.Logger) -> bool:
+        """Return whether nobody else gets what is logged at `log`, a child of one of our loggers."""
+        above = log.parent
+        return (
+            above is not None
+            and log.propagate
+            and not (log.handlers or log.filters or above.propagate or above.filters)
+            and above.handlers == [self]
+        )
+
+    def write_fields(self, level: int, logger: str, event: str, fields: Mapping[str, Any]) -> None:
+        """Write a line with `fields`, put together by the thread that writes it."""
+        self._writer.put_nowait(partial(self._render_fields, time.time(), level, logger, event, fields))
+
+    def _render_fields(
+        self, created: float, level: int, logger: str, event: str, fields: Mapping[str, Any]
+    ) -> str:
+        return self._render(_build_line(created, _LEVELS[level], logger, event, fields))
 
     def prepare(self, record: logging.LogRecord) -> Line:
         """Implement `QueueHandler`: read now what may change later."""

@@ -1,0 +1,46 @@
+"""One gateway behind each way of serving it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from support.raw_http import SERVERS, ThreadedGateway, gateway_in_a_thread
+
+PAGE = "http://page.example"
+MAX_BODY_BYTES = 100_000
+
+
+@pytest.fixture(scope="package")
+def all_servers() -> Iterator[dict[str, ThreadedGateway]]:
+    with ExitStack() as stack:
+        yield {
+            name: stack.enter_context(
+                gateway_in_a_thread(
+                    name,
+                    chat={"enabled": False},
+                    gateway={"max_body_bytes": MAX_BODY_BYTES, "cors_origins": [PAGE]},
+                )
+            )
+            for name in SERVERS
+        }
+
+
+@pytest.fixture
+def servers(all_servers: dict[str, ThreadedGateway]) -> Iterator[dict[str, ThreadedGateway]]:
+    """All of `SERVERS`, without traces of the test before; at the end they have logged no error."""
+    yield all_servers
+    for server in all_servers.values():
+        server.close_clients()
+        server.wait_until_idle()
+        server.take_seen()
+        errors, server.errors[:] = list(server.errors), []
+        assert not errors, "\n".join(errors)
+
+
+@pytest.fixture(params=SERVERS)
+def server(request: pytest.FixtureRequest, servers: dict[str, ThreadedGateway]) -> ThreadedGateway:
+    """Each of `servers`."""
+    return servers[request.param]
