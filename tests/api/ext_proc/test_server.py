@@ -85,9 +85,9 @@ async def test_what_is_in_hand_ends_before_the_gateway_does():
 
 
 async def test_without_its_packages_it_says_which(monkeypatch):
-    for name in [name for name in sys.modules if name.startswith("radixway.api.ext_proc")]:
+    for name in [name for name in sys.modules if name.startswith(("radixway.api.ext_proc", "envoy."))]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "grpc", None)
+    monkeypatch.setitem(sys.modules, "envoy", None)
     with pytest.raises(ConfigError, match=r"ext_proc needs radixway\[envoy\]"):
         async with Gateway(load_config(overrides={"ext_proc": DOOR})).running():
             pass

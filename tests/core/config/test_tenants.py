@@ -73,6 +73,23 @@ def test_a_key_is_found_where_the_configuration_says_it_is(tmp_path, monkeypatch
         assert ring(**place).find_key([(b"authorization", f"Basic {key}".encode())]) is None
 
 
+def test_a_header_that_had_a_known_key_is_known_again_and_no_other_is():
+    known = ring(key="secret")
+    for _ in range(3):
+        assert known.find_key([(b"authorization", b"Bearer secret")]) is not None
+        assert known.find_key([(b"authorization", b"bearer  secret ")]) is not None
+        for name, value in (
+            (b"x-api-key", b"Bearer secret"),
+            (b"authorization", b"secret"),
+            (b"authorization", b"Bearer Secret"),
+            (b"authorization", b"Bearer secret2"),
+            (b"cookie", b"Bearer secret"),
+        ):
+            assert known.find_key([(name, value)]) is None
+        both = [(b"authorization", b"Bearer other"), (b"x-api-key", b"secret")]
+        assert known.find_key(both) is not None
+
+
 def test_a_key_that_is_not_there_is_told_at_the_start(tmp_path):
     with pytest.raises(ConfigError, match=r"tenants\.acme\.keys\.0\.key_env: NO_SUCH_KEY: there is no key"):
         ring(key_env="NO_SUCH_KEY")

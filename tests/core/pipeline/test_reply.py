@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from radixway.core.pipeline import Chunks, MeteredChunks, TokenUsage, read_usage
+from radixway.core.pipeline import Chunks, MeteredChunks, Reply, TokenUsage, read_usage
 
 
 class Pieces(Chunks):
@@ -119,3 +119,31 @@ async def test_the_estimate_counts_each_text_of_short_and_long_streams_once(text
     assert await metered(*pieces) == expected
     assert await metered(b"".join(pieces)) == expected
     assert await metered(b"".join(pieces[:2]), *pieces[2:]) == expected
+
+
+async def test_a_stream_tells_every_listener_once_and_in_their_order():
+    told: list[str] = []
+    stream = MeteredChunks(Pieces(delta("a")), lambda used: told.append(f"first {used.completion_tokens}"))
+    stream.add_listener(lambda used: told.append(f"second {used.completion_tokens}"))
+    assert [chunk async for chunk in stream] == [delta("a")]
+    await stream.aclose()
+    await stream.aclose()
+    assert told == ["first 1", "second 1"]
+
+
+def test_a_reply_reports_the_usage_of_the_body_that_it_has_now():
+    def body(tokens: int) -> bytes:
+        return json.dumps({"usage": {"prompt_tokens": 5, "completion_tokens": tokens}}).encode()
+
+    reply = Reply(200, [], "w", body(2))
+    assert reply.reported_usage() == TokenUsage(5, 2)
+    assert reply.reported_usage() is reply.reported_usage()  # read once
+    reply.body = body(7)
+    assert reply.reported_usage() == TokenUsage(5, 7)
+    reply.body = b""
+    assert reply.reported_usage() is None
+    reply.body = body(9)
+    reply.note_usage(TokenUsage(5, 9))
+    assert reply.reported_usage() == TokenUsage(5, 9)
+    reply.body = body(3)
+    assert reply.reported_usage() == TokenUsage(5, 3)

@@ -9,7 +9,7 @@ from radixway.core.tenants.pricing import USUAL_COMPLETION_TOKENS, estimate_usag
 
 
 def expected(**body) -> int:
-    return estimate_usage(json.dumps(body).encode()).completion_tokens
+    return estimate_usage(json.dumps(body).encode())[1]
 
 
 @pytest.mark.parametrize(
@@ -39,5 +39,5 @@ def test_several_prompts_and_copies_are_counted_however_they_are_given():
 
 
 def test_figures_of_any_size_have_a_price():
-    used = estimate_usage(b'{"n": 9%s, "max_tokens": 9%s}' % (b"9" * 400, b"9" * 400))
-    assert ModelPricing(completion_per_1m=2).cost(used.prompt_tokens, used.completion_tokens) > 0
+    prompt, answers = estimate_usage(b'{"n": 9%s, "max_tokens": 9%s}' % (b"9" * 400, b"9" * 400))
+    assert ModelPricing(completion_per_1m=2).cost(prompt, answers) > 0

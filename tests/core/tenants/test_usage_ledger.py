@@ -46,6 +46,22 @@ def test_a_full_book_forgets_its_oldest_day_and_within_a_day_tells_models_apart_
     }
 
 
+def test_usage_counts_for_its_own_day_whenever_it_is_read():
+    book = UsageLedger(max_rows=100, keeps_deltas=True)
+    told: list[str] = []
+    book.on_delta = lambda: told.append("new")
+    for now, tokens in ((NOON, 1), (NOON + 1, 2), (NOON + DAY_S, 4), (NOON + DAY_S + 1, 8)):
+        book.record_usage(now, "acme", "m", "", "USD", used(tokens, 0.5))
+    days = {"2025-11-21": 3, "2025-11-22": 12}
+    assert {key.day: figures.prompt_tokens for key, figures in book.take_deltas().items()} == days
+    assert {key.day: figures.prompt_tokens for key, figures in book.rows.items()} == days
+    assert [(figures.requests, figures.cost) for figures in book.totals.values()] == [(4, 2.0)]
+    assert told == ["new"] and not book.take_deltas()
+    book.record_usage(NOON + DAY_S, "acme", "m", "", "USD", used(1))
+    assert len(book.rows) == 2 and told == ["new", "new"]  # reading rows does not hide it from the file
+    assert [figures.prompt_tokens for figures in book.take_deltas().values()] == [1]
+
+
 def test_the_file_adds_deltas_up_for_several_gateways(tmp_path):
     key = UsageKey("2025-11-21", "acme", "m", "math", "USD")
     one, other = UsageFile(tmp_path / "usage.sqlite"), UsageFile(tmp_path / "usage.sqlite")

@@ -10,7 +10,7 @@ which is released when the application asks for the next one.
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Literal, NamedTuple
 
@@ -21,7 +21,7 @@ from radixway.api.ext_proc.messages import Header, split_response_headers
 from radixway.core.http import Message
 from radixway.core.pipeline import GatewayError
 
-Write = Callable[[ProcessingResponse], Awaitable[None]]
+Write = Callable[[ProcessingResponse], None]
 """Sends to Envoy. Raises ClientDisconnectedError when Envoy is gone."""
 
 
@@ -72,17 +72,17 @@ class EnvoyAnswer:
         if self._upstream is not None and not self._upstream.done():
             self._upstream.set_result((headers, ends))
 
-    async def on_upstream_body(self, frame: BodyFrame) -> None:
+    def on_upstream_body(self, frame: BodyFrame) -> None:
         """Note the next `frame` of the worker's reply."""
         if not self.over:
             self._frames.append(frame)
             self._arrived.set()
         elif not self._cut:
-            await self._write(messages.continue_response_body(b""))  # the application has ended it before
+            self._write(messages.continue_response_body(b""))  # the application has ended it before
 
     # Called by the forwarder.
 
-    async def forward_request(
+    def forward_request(
         self, headers: list[Header], gone: list[bytes], had: list[Header], body: bytes | None
     ) -> None:
         """Let the request go on to its worker: with `headers` in place of `had`, without those in `gone`."""
@@ -91,7 +91,7 @@ class EnvoyAnswer:
         if body is not None:
             gone = [*gone, b"content-length"]
         changes = messages.header_mutation(headers, had, removed=gone)
-        await self._write(messages.continue_request(changes, body, clear_route_cache=self._clear_route_cache))
+        self._write(messages.continue_request(changes, body, clear_route_cache=self._clear_route_cache))
 
     async def upstream_head(self) -> tuple[int, list[Header], bool]:
         """Status and headers of the worker's answer, and whether that is all of it."""
@@ -105,7 +105,7 @@ class EnvoyAnswer:
     async def read_whole_body(self, max_bytes: int) -> bytes:
         """The worker's whole answer; its head waits for it. Raises GatewayError (502) beyond `max_bytes`."""
         self._body_mode = "buffered"
-        await self._write(messages.BUFFER_BODY)
+        self._write(messages.BUFFER_BODY)
         body = bytearray()
         while True:
             frame = self._current_frame = await self._next_frame()
@@ -118,14 +118,14 @@ class EnvoyAnswer:
                 )
             if frame.ends:
                 return bytes(body)
-            await self._release_frame(b"")  # Envoy streams it although it was asked not to
+            self._release_frame(b"")  # Envoy streams it although it was asked not to
 
     async def next_frame(self) -> BodyFrame:
         """Return the next frame of a streamed answer, and release the one before it."""
         if self._body_mode == "undecided":
             await self._begin_stream()
         if self._current_frame is not None:
-            await self._release_frame(self._take_pending())
+            self._release_frame(self._take_pending())
         frame = self._current_frame = await self._next_frame()
         return frame
 
@@ -149,11 +149,11 @@ class EnvoyAnswer:
         if not message.get("more_body", False):
             await self._finish_answer()
 
-    async def send_immediate_reply(self, status: int, headers: list[Header], body: bytes) -> None:
+    def send_immediate_reply(self, status: int, headers: list[Header], body: bytes) -> None:
         """Send a whole reply in place of whatever there is, unless all has been sent."""
         if not self.over:
             self.over = self._cut = True
-            await self._write(messages.immediate_response(status, headers, body))
+            self._write(messages.immediate_response(status, headers, body))
 
     async def _finish_answer(self) -> None:
         assert self._start is not None
@@ -162,25 +162,23 @@ class EnvoyAnswer:
         if self._body_mode == "streamed":
             await self._finish_stream(status, headers)
         elif self._body_mode == "buffered" and self._current_frame is not None and status == self._status:
-            await self._release_frame(self._take_pending(), self._header_changes(headers))
+            self._release_frame(self._take_pending(), self._header_changes(headers))
             self.over = True
         elif self._body_mode == "none" and status == self._status and not self._pending:
-            await self._write(
-                messages.continue_response_headers(self._header_changes(headers), has_body=False)
-            )
+            self._write(messages.continue_response_headers(self._header_changes(headers), has_body=False))
             self.over = True
         else:
-            await self.send_immediate_reply(status, headers, self._take_pending())
+            self.send_immediate_reply(status, headers, self._take_pending())
 
     async def _finish_stream(self, status: int, headers: list[Header]) -> None:
         if self._current_frame is None and not await self._has_another_frame():
             # Without a frame to reply to, the stream breaks off.
-            await self.send_immediate_reply(status, headers, self._take_pending())
+            self.send_immediate_reply(status, headers, self._take_pending())
             return
-        await self._release_frame(self._take_pending())
+        self._release_frame(self._take_pending())
         while self._frames:
             self._frames.popleft()
-            await self._write(messages.continue_response_body(b""))
+            self._write(messages.continue_response_body(b""))
         self.over = True
 
     async def _has_another_frame(self) -> bool:
@@ -203,17 +201,17 @@ class EnvoyAnswer:
         changes = self._header_changes(headers, b"content-length")
         if status != self._status:
             changes.MergeFrom(messages.header_mutation([(b":status", b"%d" % status)]))
-        await self._write(messages.continue_response_headers(changes, has_body=True))
+        self._write(messages.continue_response_headers(changes, has_body=True))
 
-    async def _release_frame(self, body: bytes, changes: messages.Changes | None = None) -> None:
+    def _release_frame(self, body: bytes, changes: messages.Changes | None = None) -> None:
         frame, self._current_frame = self._current_frame, None
         assert frame is not None
         if body == frame.body:
-            await self._write(messages.continue_response_body(None, changes))
+            self._write(messages.continue_response_body(None, changes))
             return
         if changes is not None:
             changes.remove_headers.append("content-length")
-        await self._write(messages.continue_response_body(body, changes))
+        self._write(messages.continue_response_body(body, changes))
 
     def _header_changes(self, headers: list[Header], *gone: bytes) -> messages.Changes:
         present = {name for name, _ in headers}

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeAlias
 from urllib.parse import unquote
 
@@ -46,16 +47,28 @@ def header_mutation(wanted: Headers, present: Headers = (), *, removed: Iterable
     """Build the change from `present` to `wanted`; names not wanted stay, unless they are among `removed`."""
     had = _by_name(present)
     changed = [
-        HeaderValueOption(
-            header=HeaderValue(key=name.decode("latin-1"), raw_value=value),
-            append_action=_APPEND if at else _REPLACE,
-        )
+        (_known_option if len(value) <= _MAX_KNOWN_VALUE_BYTES else _header_option)(name, value, at > 0)
         for name, values in _by_name(wanted).items()
         if name not in _FRAMING and had.get(name) != values
         for at, value in enumerate(values)
     ]
     gone = [name.decode("latin-1") for name in removed]
     return HeaderMutation(set_headers=changed, remove_headers=gone)
+
+
+_MAX_KNOWN_VALUE_BYTES = 128
+
+
+def _header_option(name: bytes, value: bytes, is_further: bool) -> HeaderValueOption:
+    """Return the option that sets a header, or adds a further value to it."""
+    return HeaderValueOption(
+        header=HeaderValue(key=name.decode("latin-1"), raw_value=value),
+        append_action=_APPEND if is_further else _REPLACE,
+    )
+
+
+_known_option = lru_cache(1024)(_header_option)
+"""The same for headers that most requests have; whoever takes an option copies it."""
 
 
 def _by_name(headers: Headers) -> dict[bytes, list[bytes]]:

@@ -1,27 +1,32 @@
 """The gRPC server for Envoy: ext_proc, health, reflection, TLS; in the gateway's process and event loop."""
 
+from __future__ import annotations
+
 import asyncio
 import logging
-from collections.abc import Collection, Iterable
+import ssl
+from collections.abc import Collection
 from ipaddress import ip_address
-from typing import Any
 
-import grpc
-from envoy.service.ext_proc.v3 import external_processor_pb2, external_processor_pb2_grpc
-from envoy.service.ext_proc.v3.external_processor_pb2 import ProcessingResponse
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
+from envoy.service.ext_proc.v3 import external_processor_pb2
+from envoy.service.ext_proc.v3.external_processor_pb2 import ProcessingRequest
 
 from radixway.api.ext_proc.forwarder import DestinationResolver
+from radixway.api.ext_proc.grpc_server import GrpcCall, GrpcServer
+from radixway.api.ext_proc.grpc_services import HEALTH, REFLECTION, HealthService, reflection_methods
 from radixway.api.ext_proc.stream import ProcessingStream, StreamSettings
 from radixway.core.component import Component
 from radixway.core.config import Config, ConfigError, ExtProcConfig, ExtProcTlsConfig
-from radixway.core.http import App, CannotListenError, ClientDisconnectedError, HttpError, bind_tcp
+from radixway.core.http import App, ClientDisconnectedError, HttpError, bind_tcp
+from radixway.core.http2 import Header
 from radixway.core.telemetry.tracing import parse_caller_span
 
 log = logging.getLogger(__name__)
 
 SERVICE: str = external_processor_pb2.DESCRIPTOR.services_by_name["ExternalProcessor"].full_name
+
+_MAX_STREAMS = 10_000
+"""Requests that one connection of Envoy's may have under way."""
 
 
 class ExtProcServer(Component):
@@ -34,9 +39,9 @@ class ExtProcServer(Component):
         self._config = config
         self._settings = settings
         self._drain_s = drain_s
-        self._health = health.aio.HealthServicer()
+        self._health = HealthService([SERVICE])
         self._tasks: set[asyncio.Task[None]] = set()
-        self._server: Any = None
+        self._server: GrpcServer | None = None
         self._stopping: asyncio.Task[None] | None = None
         self.port = 0
         """The port, once listening."""
@@ -48,18 +53,12 @@ class ExtProcServer(Component):
 
     async def start(self) -> None:
         """Listen. Raises CannotListenError, ConfigError: a file of TLS cannot be read."""
-        credentials = None if self._config.tls is None else _tls_credentials(self._config.tls)
-        bind_tcp(self._config.host, self._config.port).close()  # which says better than gRPC why it cannot
+        tls = None if self._config.tls is None else _tls_context(self._config.tls)
+        listener = bind_tcp(self._config.host, self._config.port)
         _warn_if_exposed(self._config)
+        self.port = listener.getsockname()[1]
         self._server = self._build_server()
-        try:
-            self.port = self._bind_port(credentials)
-            await self._server.start()
-            for name in ("", SERVICE):
-                await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
-        except BaseException:
-            await self.stop()
-            raise
+        await self._server.start(listener, tls)
 
     def start_draining(self) -> None:
         """Take no new requests; requests in flight get `drain_s` seconds to finish."""
@@ -73,80 +72,74 @@ class ExtProcServer(Component):
             await self._stopping
 
     async def _drain(self) -> None:
-        await self._health.enter_graceful_shutdown()
-        await self._server.stop(self._drain_s)
+        self._health.stop_serving()
+        assert self._server is not None
+        await self._server.drain(self._drain_s)
         if self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def Process(self, _: Any, context: Any) -> None:  # noqa: N802 - gRPC's name for it
+    def open_call(self, call: GrpcCall, metadata: list[Header]) -> _EnvoyCall:
         """Serve one request of Envoy's."""
+        return _EnvoyCall(call, ProcessingStream(self._settings, call, parse_caller_span(metadata)), self)
 
-        async def write(response: ProcessingResponse) -> None:
-            try:
-                await context.write(response)
-            except (grpc.RpcError, grpc.aio.UsageError, asyncio.InvalidStateError) as error:
-                raise ClientDisconnectedError from error
-
-        caller = parse_caller_span(_metadata_headers(context.invocation_metadata()))
-        stream = ProcessingStream(self._settings, write, caller)
-        try:
-            while (message := await context.read()) is not grpc.aio.EOF:
-                try:
-                    await stream.handle_message(message)
-                except ClientDisconnectedError:
-                    return
-                except Exception as error:  # Envoy must get a reply whatever happens
-                    log.exception("ext_proc failed unexpectedly")
-                    await stream.send_error(HttpError(f"internal error ({type(error).__name__})"))
-                self._track_task(stream.task)
-        finally:
-            stream.mark_disconnected()
-            await stream.wait_until_idle()
-
-    def _track_task(self, task: asyncio.Task[None] | None) -> None:
+    def track_task(self, task: asyncio.Task[None] | None) -> None:
+        """Wait for `task` before the server has stopped."""
         if task is not None and not task.done() and task not in self._tasks:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    def _build_server(self) -> Any:
-        max_bytes = self._config.max_message_bytes
-        options = [
-            ("grpc.max_receive_message_length", max_bytes),
-            ("grpc.max_send_message_length", max_bytes),
-            ("grpc.so_reuseport", 0),  # a port that is taken is an error
-        ]
-        server = grpc.aio.server(options=options)
-        external_processor_pb2_grpc.add_ExternalProcessorServicer_to_server(self, server)
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
+    def _build_server(self) -> GrpcServer:
+        methods = {f"/{SERVICE}/Process".encode(): self.open_call, **self._health.methods()}
         if self._config.reflection:
-            services = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
-            reflection.enable_server_reflection(services, server)
-        return server
+            methods |= reflection_methods((SERVICE, HEALTH, REFLECTION))
+        max_bytes = self._config.max_message_bytes
+        return GrpcServer(methods, max_message_bytes=max_bytes, max_streams=_MAX_STREAMS)
 
-    def _bind_port(self, credentials: Any) -> int:
-        address = _format_address(self._config.host, self._config.port)
+
+class _EnvoyCall:
+    """The messages of one request of Envoy's."""
+
+    def __init__(self, call: GrpcCall, stream: ProcessingStream, server: ExtProcServer) -> None:
+        self._call = call
+        self._stream = stream
+        self._server = server
+
+    def on_message(self, message: bytes) -> None:
+        stream = self._stream
         try:
-            if credentials is None:
-                return int(self._server.add_insecure_port(address))
-            return int(self._server.add_secure_port(address, credentials))
-        except RuntimeError as error:
-            raise CannotListenError(f"cannot listen on {address} for Envoy: {error}") from None
+            stream.handle_message(ProcessingRequest.FromString(message))
+        except ClientDisconnectedError:
+            self.on_half_close()
+        except Exception as error:  # Envoy must get a reply whatever happens
+            log.exception("ext_proc failed unexpectedly")
+            stream.send_error(HttpError(f"internal error ({type(error).__name__})"))
+        self._server.track_task(stream.task)
+
+    def on_half_close(self) -> None:
+        self._stream.mark_disconnected()
+        self._call.finish()
+
+    def on_cancel(self) -> None:
+        self._stream.mark_disconnected()
 
 
-def _metadata_headers(metadata: Iterable[tuple[str, str | bytes]] | None) -> list[tuple[bytes, bytes]]:
-    return [
-        (name.encode(), value.encode("latin-1", "replace") if isinstance(value, str) else value)
-        for name, value in metadata or ()
-    ]
-
-
-def _tls_credentials(tls: ExtProcTlsConfig) -> Any:
+def _tls_context(tls: ExtProcTlsConfig) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.set_alpn_protocols(["h2"])
+    for path in (tls.cert, tls.key, tls.client_ca):
+        try:
+            if path is not None:
+                path.open("rb").close()  # which says better than OpenSSL why it cannot
+        except OSError as error:
+            raise ConfigError(f"ext_proc.tls: {error.filename}: {error.strerror}") from None
     try:
-        ca = None if tls.client_ca is None else tls.client_ca.read_bytes()
-        pair = (tls.key.read_bytes(), tls.cert.read_bytes())
-    except OSError as error:
-        raise ConfigError(f"ext_proc.tls: {error.filename}: {error.strerror}") from None
-    return grpc.ssl_server_credentials([pair], root_certificates=ca, require_client_auth=ca is not None)
+        context.load_cert_chain(tls.cert, tls.key)
+        if tls.client_ca is not None:
+            context.load_verify_locations(tls.client_ca)
+            context.verify_mode = ssl.CERT_REQUIRED
+    except ssl.SSLError as error:
+        raise ConfigError(f"ext_proc.tls: {error.reason or error}") from None
+    return context
 
 
 def _format_address(host: str, port: int) -> str:

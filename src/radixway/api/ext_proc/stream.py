@@ -17,8 +17,9 @@ from envoy.service.ext_proc.v3.external_processor_pb2 import (
 )
 
 from radixway.api.ext_proc import messages
-from radixway.api.ext_proc.answer import BodyFrame, EnvoyAnswer, Write
+from radixway.api.ext_proc.answer import BodyFrame, EnvoyAnswer
 from radixway.api.ext_proc.forwarder import DestinationResolver, EnvoyForwarder
+from radixway.api.ext_proc.grpc_server import GrpcCall
 from radixway.api.ext_proc.messages import RequestHead
 from radixway.api.request_handler import CALLER_SPAN
 from radixway.core.config import ExtProcConfig
@@ -54,17 +55,18 @@ class ProcessingStream:
     unchanged. So the RPC ends when Envoy ends it, and every failure becomes a reply.
     """
 
-    def __init__(self, settings: StreamSettings, write: Write, caller: CallerSpan | None = None) -> None:
-        """`write` sends to Envoy; `caller`: Envoy's span, where it traces."""
+    def __init__(self, settings: StreamSettings, call: GrpcCall, caller: CallerSpan | None = None) -> None:
+        """`call`: Envoy's; `caller`: Envoy's span, where it traces."""
         self._settings = settings
         self._caller = caller
-        self._write = write
-        self._lock = asyncio.Lock()
+        self._call = call
         self._unanswered = 0
         self._waiting_since = 0.0
         """When the oldest unanswered message came, in the event loop's time."""
         self._timer: asyncio.TimerHandle | None = None
-        self._left = asyncio.Event()
+        self._has_left = False
+        self._receiving: list[asyncio.Future[Message]] = []
+        """What the application waits for until Envoy leaves."""
         self._passes_through = False
         self._mode_is_known = False
         self.answer = EnvoyAnswer(self._write_response, clear_route_cache=settings.section.clear_route_cache)
@@ -76,72 +78,70 @@ class ProcessingStream:
         self.task: asyncio.Task[None] | None = None
         """The application, once it has been called."""
 
-    async def handle_message(self, message: ProcessingRequest) -> None:
+    def handle_message(self, message: ProcessingRequest) -> None:
         """Handle the next `message` of Envoy. Raises ClientDisconnectedError."""
         kind = message.WhichOneof("request")
         self._arm_deadline()
         if self._passes_through:
-            await self._write_response(_continue_unchanged(kind))
+            self._write_response(_continue_unchanged(kind))
         elif kind == "request_headers":
-            await self._handle_request_headers(message)
+            self._handle_request_headers(message)
         elif kind == "request_body":
-            await self._handle_request_body(message.request_body)
+            self._handle_request_body(message.request_body)
         elif kind == "response_headers":
-            await self._handle_response(message)
+            self._handle_response(message)
         elif kind == "response_body":
             body = message.response_body
-            await self.answer.on_upstream_body(BodyFrame(body.body, body.end_of_stream))
+            self.answer.on_upstream_body(BodyFrame(body.body, body.end_of_stream))
         else:
-            await self._write_response(messages.continue_trailers(kind == "request_trailers"))
+            self._write_response(messages.continue_trailers(kind == "request_trailers"))
 
-    async def send_error(self, error: HttpError) -> None:
+    def send_error(self, error: HttpError) -> None:
         """Reply with `error` in place of everything else."""
         with suppress(ClientDisconnectedError):
-            await self.answer.send_immediate_reply(error.status, error.headers(), error.body())
+            self.answer.send_immediate_reply(error.status, error.headers(), error.body())
 
     def mark_disconnected(self) -> None:
         """Note that Envoy is gone or has its reply: the application sees that its client left."""
-        self._left.set()
+        self._has_left = True
+        for waiting in self._receiving:
+            if not waiting.done():
+                waiting.set_result({"type": "http.disconnect"})
         if self._timer is not None:
             self._timer.cancel()
 
-    async def wait_until_idle(self) -> None:
-        """Wait until the last write has ended; call `mark_disconnected` first."""
-        async with self._lock:
-            pass
-
-    async def _handle_request_headers(self, message: ProcessingRequest) -> None:
+    def _handle_request_headers(self, message: ProcessingRequest) -> None:
         head = RequestHead.from_envoy(messages.decode_headers(message.request_headers.headers))
         if not self._settings.is_ours(head.method, head.path):
-            await self._handle_other_path(head)
+            self._handle_other_path(head)
             return
         self._forwarder.head = head
         self._client = _client_address(message)
         if message.request_headers.end_of_stream:
             self._start_request(b"")
         elif (problem := _misconfiguration_of(message)) is not None:
-            await self._fail_misconfigured(problem)
+            self._fail_misconfigured(problem)
         else:
             self._mode_is_known = message.HasField("protocol_config")
-            await self._write_response(messages.CONTINUE_HEADERS)
+            self._write_response(messages.CONTINUE_HEADERS)
 
-    async def _handle_other_path(self, head: RequestHead) -> None:
+    def _handle_other_path(self, head: RequestHead) -> None:
         if self._settings.section.other_paths == "pass":
             self._passes_through = True
             changes = messages.header_mutation((), removed=head.spoofed_headers())
-            await self._write_response(
+            self._write_response(
                 messages.pass_through(changes, clear_route_cache=self._settings.section.clear_route_cache)
             )
         else:
             message = f"Not Found: {head.method} {head.path}"
-            await self.send_error(HttpError(message, status=404, code="not_found"))
+            self.send_error(HttpError(message, status=404, code="not_found"))
 
-    async def _handle_request_body(self, body: HttpBody) -> None:
+    def _handle_request_body(self, body: HttpBody) -> None:
         # In BUFFERED mode it is complete, though trailers may follow it.
         if self.task is None and (body.end_of_stream or self._mode_is_known):
             self._start_request(body.body)
         else:
-            await self._fail_misconfigured(f"the request's body came in chunks: {_NEEDED}")
+            self._fail_misconfigured(f"the request's body came in chunks: {_NEEDED}")
 
     def _start_request(self, body: bytes) -> None:
         assert self._forwarder.head is not None
@@ -161,37 +161,43 @@ class ProcessingStream:
             pass
         except Exception as error:  # Envoy must get a reply whatever happens
             log.exception("a request from Envoy failed unexpectedly")
-            await self.send_error(HttpError(f"internal error ({type(error).__name__})"))
-        if not self.answer.over and not self._left.is_set():
-            await self.send_error(HttpError("internal error (no answer)"))
+            self.send_error(HttpError(f"internal error ({type(error).__name__})"))
+        if not self.answer.over and not self._has_left:
+            self.send_error(HttpError("internal error (no answer)"))
 
-    async def _receive(self) -> Message:
+    def _receive(self) -> Awaitable[Message]:
+        """Implement ASGI's `receive` without a coroutine, which whoever watches the client would run in a
+        task.
+        """
+        message: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         if self._body is not None:
             body, self._body = self._body, None
-            return {"type": "http.request", "body": body, "more_body": False}
-        await self._left.wait()
-        return {"type": "http.disconnect"}
+            message.set_result({"type": "http.request", "body": body, "more_body": False})
+        elif self._has_left:
+            message.set_result({"type": "http.disconnect"})
+        else:
+            self._receiving.append(message)
+        return message
 
-    async def _handle_response(self, message: ProcessingRequest) -> None:
+    def _handle_response(self, message: ProcessingRequest) -> None:
         head = message.response_headers
         if self.task is None:  # the request passed unread: withhold its answer
-            await self._fail_misconfigured(f"Envoy sent no request body: {_NEEDED}")
+            self._fail_misconfigured(f"Envoy sent no request body: {_NEEDED}")
             return
         self.answer.on_upstream_headers(messages.decode_headers(head.headers), head.end_of_stream)
 
-    async def _fail_misconfigured(self, problem: str) -> None:
+    def _fail_misconfigured(self, problem: str) -> None:
         """Fail a request that Envoy's configuration would let pass unread."""
         log.error("ext_proc: %s", problem)
-        await self.send_error(HttpError(problem, code="ext_proc_misconfigured"))
+        self.send_error(HttpError(problem, code="ext_proc_misconfigured"))
 
-    async def _write_response(self, response: ProcessingResponse) -> None:
-        async with self._lock:
-            if self._left.is_set():
-                raise ClientDisconnectedError
-            self._unanswered = max(0, self._unanswered - 1)
-            if self._unanswered:
-                self._waiting_since = asyncio.get_running_loop().time()
-            await self._write(response)
+    def _write_response(self, response: ProcessingResponse) -> None:
+        if self._has_left or not self._call.is_open:
+            raise ClientDisconnectedError
+        self._unanswered = max(0, self._unanswered - 1)
+        if self._unanswered:
+            self._waiting_since = asyncio.get_running_loop().time()
+        self._call.send_message(response.SerializeToString())
 
     def _arm_deadline(self) -> None:
         loop = asyncio.get_running_loop()
@@ -203,20 +209,20 @@ class ProcessingStream:
 
     def _check_deadline(self) -> None:
         self._timer = None
-        if not self._unanswered or self._left.is_set():
+        if not self._unanswered or self._has_left:
             return
         loop = asyncio.get_running_loop()
         left_s = self._waiting_since + self._settings.section.answer_within_s - loop.time()
         if left_s > 0:
             self._timer = loop.call_later(left_s, self._check_deadline)
         else:
-            self._expiring = loop.create_task(self._fail_deadline())
+            self._fail_deadline()
 
-    async def _fail_deadline(self) -> None:
+    def _fail_deadline(self) -> None:
         """Fail before Envoy's own timeout, which might let a request pass unread."""
         message = f"no decision within {self._settings.section.answer_within_s:g} s"
         log.warning("ext_proc: %s", message)
-        await self.send_error(HttpError(message, status=504, code="deadline_exceeded"))
+        self.send_error(HttpError(message, status=504, code="deadline_exceeded"))
         self.mark_disconnected()
 
 

@@ -185,12 +185,11 @@ def _read_tokens(used: TokenUsage, row: dict[str, Any], price_of: PriceOf) -> No
 
 def _read_charge(charged: ChargedUsage, row: dict[str, Any]) -> None:
     """Take tokens and cost from the tenant's charge, whatever the worker reported."""
-    figures = charged.figures
-    row["prompt_tokens"], row["completion_tokens"] = figures.prompt_tokens, figures.completion_tokens
-    row["estimated"] = bool(figures.estimated)
+    row["prompt_tokens"], row["completion_tokens"] = charged.prompt_tokens, charged.completion_tokens
+    row["estimated"] = charged.estimated
     row["cost"], row["currency"] = None, None
     if charged.currency:
-        row["cost"], row["currency"] = round(figures.cost, 9), charged.currency
+        row["cost"], row["currency"] = round(charged.cost, 9), charged.currency
 
 
 _UNKNOWN: tuple[str, ...] = tuple(RequestRow.model_fields)

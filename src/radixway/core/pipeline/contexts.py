@@ -2,14 +2,18 @@
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
 from fnmatch import translate
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 import msgspec
 
 from radixway.core.telemetry import SharedObject
+
+_MAX_MATCHED_MODELS = 256
+"""Models of which a tenant's policy remembers whether it allows them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +29,15 @@ class TenantPolicy(SharedObject):
     cache_salt: str | None = None
     """Separates its prefixes in engines' caches."""
     guard: str | None = None
+    _matches: Callable[[str], bool] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        models = self.models
+        # A dictionary's price instead of a regular expression's, for each worker and request.
+        matches = lru_cache(_MAX_MATCHED_MODELS)(
+            lambda model: models is None or bool(models.fullmatch(model))
+        )
+        object.__setattr__(self, "_matches", matches)
 
     def explain(self) -> dict[str, str]:
         return {"tenant": self.name}
@@ -36,13 +49,13 @@ class TenantPolicy(SharedObject):
 
     def allows_model(self, model: str) -> bool:
         """Return whether it may use the model."""
-        return self.models is None or self.models.fullmatch(model) is not None
+        return self._matches(model)
 
     def may_use_worker(self, pools: Collection[str], models: Collection[str]) -> bool:
         """Return whether a worker of these pools that serves these models may answer some request of it."""
         if self.pools and self.pools.isdisjoint(pools):
             return False
-        return self.models is None or any(self.models.fullmatch(model) for model in models)
+        return self.models is None or any(map(self._matches, models))
 
 
 def model_pattern(patterns: Collection[str]) -> re.Pattern[str] | None:

@@ -88,6 +88,19 @@ class Reply(msgspec.Struct, eq=False):
     chunks: Chunks | None = None
     used: TokenUsage | None = None
     """Tokens of a whole answer of one worker, as that worker reports them."""
+    _read_body: bytes | None = None
+    """The body that `_reported` was read from."""
+    _reported: TokenUsage | None = None
+
+    def reported_usage(self, *, generates: bool = True) -> TokenUsage | None:
+        """Return the usage that `body` reports, or None; see `read_usage`. The same body is read once."""
+        if self._read_body is not self.body:
+            self.note_usage(read_usage(self.body, generates=generates))
+        return self._reported
+
+    def note_usage(self, used: TokenUsage | None) -> None:
+        """Note that `body` reports `used`: it was read already."""
+        self._read_body, self._reported = self.body, used
 
 
 _Count = Annotated[int, msgspec.Meta(ge=0, le=10**12)] | None
@@ -199,12 +212,15 @@ def _used_by_prompt(body: bytes) -> TokenUsage | None:
 
 
 class MeteredChunks(Chunks):
-    """A stream and what it used, reported or counted by events with text; its close tells `done` once."""
+    """A stream and what it used, reported or counted by events with text; its close tells listeners once."""
 
     def __init__(self, chunks: Chunks, done: Callable[[TokenUsage], None], *, several: bool = False) -> None:
-        """`several`: there may be events of several answers, each with its `index` and figures of its own."""
+        """`done`: the first listener.
+
+        `several`: there may be events of several answers, each with its `index` and figures of its own.
+        """
         self._chunks = chunks
-        self._done: Callable[[TokenUsage], None] | None = done
+        self._listeners = [done]
         self._several = several
         self._first: bytes | None = None
         self._last: deque[bytes] = deque(maxlen=_LAST_CHUNKS)
@@ -231,11 +247,17 @@ class MeteredChunks(Chunks):
 
         await self._chunks.pass_on(noted)
 
+    def add_listener(self, done: Callable[[TokenUsage], None]) -> None:
+        """Call `done` too with what the stream used, after earlier listeners."""
+        self._listeners.append(done)
+
     async def aclose(self) -> None:
         await self._chunks.aclose()
-        if self._done is not None:
-            done, self._done = self._done, None
-            done(self._final_usage())
+        if self._listeners:
+            listeners, self._listeners = self._listeners, []
+            used = self._final_usage()
+            for listener in listeners:
+                listener(used)
 
     def _note_chunk(self, chunk: bytes) -> None:
         if self._first is None:

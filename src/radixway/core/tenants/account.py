@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from math import ceil
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from radixway.core.config import QuotasConfig, RatesConfig
 from radixway.core.config.tenants import format_cost
@@ -24,13 +24,15 @@ class SlidingWindow:
 
     def add_amount(self, now: float, amount: int) -> None:
         """Count `amount` now."""
-        self._advance(now)
+        if now >= self._at + 1:
+            self._advance(now)
         self._slots[self._at % len(self._slots)] += amount
         self._total += amount
 
     def current_total(self, now: float) -> int:
         """Return the amount within the window that ends at `now`."""
-        self._advance(now)
+        if now >= self._at + 1:
+            self._advance(now)
         return self._total
 
     def frees_in_s(self, now: float, amount: int) -> int:
@@ -61,8 +63,7 @@ class SlidingWindow:
 _DAY_S = 86_400
 
 
-@dataclass(frozen=True, slots=True)
-class UsageEstimate:
+class UsageEstimate(NamedTuple):
     """The use expected of a request, reserved while it runs."""
 
     tokens: int = 0
@@ -103,16 +104,38 @@ class TenantAccount:
     """Refused requests, by limit."""
     estimates: bool = field(init=False)
     """Whether a request's expected usage matters."""
+    estimates_cost: bool = field(init=False)
+    """Whether its expected cost does."""
+    currency: str = field(init=False)
+    """Currency of the quotas."""
     _has_rates: bool = field(init=False)
     _has_quotas: bool = field(init=False)
+    _max_concurrent: int | None = field(init=False)
+    _max_requests: int | None = field(init=False)
+    _max_tokens: int | None = field(init=False)
+    _quota_limits: tuple[tuple[str, int | None, float | None], ...] = field(init=False)
+    """Periods with a quota, and their limits of tokens and cost."""
     _requests: SlidingWindow = field(default_factory=SlidingWindow)
     _tokens: SlidingWindow = field(default_factory=SlidingWindow)
 
     def __post_init__(self) -> None:
         # Read for every request, and slow to ask pydantic for.
-        self._has_rates = self.rates != RatesConfig()
-        self._has_quotas = self.quotas.has_token_quota or self.quotas.has_cost_quota
-        self.estimates = self._has_quotas or self.rates.tokens_per_minute is not None
+        rates, quotas = self.rates, self.quotas
+        self._has_rates = rates != RatesConfig()
+        self._max_concurrent = rates.concurrent
+        self._max_requests, self._max_tokens = rates.requests_per_minute, rates.tokens_per_minute
+        self._quota_limits = tuple(
+            limits
+            for limits in (
+                ("day", quotas.tokens_per_day, quotas.cost_per_day),
+                ("month", quotas.tokens_per_month, quotas.cost_per_month),
+            )
+            if limits[1:] != (None, None)
+        )
+        self._has_quotas = bool(self._quota_limits)
+        self.estimates = self._has_quotas or self._max_tokens is not None
+        self.estimates_cost = quotas.has_cost_quota
+        self.currency = quotas.currency
 
     @property
     def is_limited(self) -> bool:
@@ -205,13 +228,12 @@ class TenantAccount:
         self._tokens.check()
 
     def _check_rates(self, now: float, estimate: UsageEstimate) -> None:
-        rates = self.rates
-        if rates.concurrent is not None and self.in_flight >= rates.concurrent:
+        if self._max_concurrent is not None and self.in_flight >= self._max_concurrent:
             raise self.count_refusal(now, "concurrent", 1)
-        allowed = rates.requests_per_minute
+        allowed = self._max_requests
         if allowed is not None and self._requests.current_total(now) >= allowed:
             raise self.count_refusal(now, "requests_per_minute", self._requests.frees_in_s(now, 1))
-        allowed = rates.tokens_per_minute
+        allowed = self._max_tokens
         if allowed is not None:
             used = self._tokens.current_total(now)
             over = used + self.reserved_tokens + min(estimate.tokens, allowed) - allowed
@@ -220,13 +242,9 @@ class TenantAccount:
                 raise self.count_refusal(now, "tokens_per_minute", wait_s)
 
     def _check_quotas(self, now: float, estimate: UsageEstimate) -> None:
-        quotas = self.quotas
         self._roll_periods(now)
-        periods = (
-            ("day", self.day, quotas.tokens_per_day, quotas.cost_per_day),
-            ("month", self.month, quotas.tokens_per_month, quotas.cost_per_month),
-        )
-        for name, spent, tokens, cost in periods:
+        for name, tokens, cost in self._quota_limits:
+            spent = self.day if name == "day" else self.month
             if tokens is not None and _exceeds_limit(
                 spent.tokens, self.reserved_tokens, estimate.tokens, tokens
             ):
@@ -250,24 +268,18 @@ def _next_month(now: float) -> float:
     return (first + timedelta(days=32)).replace(day=1).timestamp()
 
 
-class LimitsBackend:
-    """Admits requests and counts their usage in this process. `now` is seconds since the epoch.
+class LimitsBackend(Protocol):
+    """Admits requests and counts their usage elsewhere than in this process alone.
 
-    `SharedLimits` does it for all gateways together.
+    `now` is seconds since the epoch.
     """
 
     async def admit_request(
         self, account: TenantAccount, now: float, estimate: UsageEstimate = NOTHING
     ) -> None:
         """Let a request in and reserve `estimate`; one `settle_usage` follows. Raises LimitReachedError."""
-        account.admit_request(now, estimate)
 
     def settle_usage(
         self, account: TenantAccount, now: float, estimate: UsageEstimate, tokens: int, cost: float
     ) -> None:
         """Replace the `estimate` of a request that is over by its `tokens` and `cost`. Never waits."""
-        account.settle_usage(now, estimate, tokens, cost)
-
-    async def limits_of(self, account: TenantAccount, now: float) -> list[dict[str, Any]]:
-        """Return every limit of `account`, and how much of it is used."""
-        return account.describe_limits(now)

@@ -13,7 +13,6 @@ from radixway.core.pipeline import (
     Reply,
     Request,
     TokenUsage,
-    read_usage,
 )
 from radixway.core.tenants.account import NOTHING, LimitsBackend, TenantAccount, UsageEstimate
 from radixway.core.tenants.pricing import (
@@ -37,13 +36,13 @@ class TenantLimits:
         prices: PriceList,
         is_auto: Callable[[str], bool],
         clock: Callable[[], float] = time,
-        limits: LimitsBackend | None = None,
+        shared: LimitsBackend | None = None,
     ) -> None:
         """`is_auto`: whether a model's name leaves the choice to the gateway. `clock`: since the epoch.
 
-        `limits`: where they are kept; by default in this process.
+        `shared`: where limits are kept, if not in this process alone.
         """
-        self._limits = limits or LimitsBackend()
+        self._shared = shared
         self._accounts = accounts
         self._ledger = ledger
         self._prices = prices
@@ -60,7 +59,10 @@ class TenantLimits:
         if model is not None and not tenancy.allows_model(model) and not self._is_auto(model):
             raise ModelNotServedError(model)
         estimate = self._estimate_usage(account, request) if account.estimates else NOTHING
-        await self._limits.admit_request(account, self._clock(), estimate)
+        if self._shared is None:
+            account.admit_request(self._clock(), estimate)
+        else:
+            await self._shared.admit_request(account, self._clock(), estimate)
         try:
             reply = await call_next(request)
         except BaseException as failure:
@@ -75,15 +77,20 @@ class TenantLimits:
         def done(used: TokenUsage) -> None:
             self._settle_request(request, account, estimate, _complete_usage(request, used))
 
-        reply.chunks = MeteredChunks(reply.chunks, done, several=request.endpoint.has_token_ids)
-        request.open_streams.append(reply.chunks)
+        if isinstance(reply.chunks, MeteredChunks):
+            reply.chunks.add_listener(done)
+        else:  # a middleware changes the stream of the worker
+            reply.chunks = MeteredChunks(reply.chunks, done, several=request.endpoint.has_token_ids)
+            request.open_streams.append(reply.chunks)
         return reply
 
     def _estimate_usage(self, account: TenantAccount, request: Request) -> UsageEstimate:
-        used = estimate_usage(request.raw, generates=request.endpoint.generates)
-        price = self._prices.cost_of(request.model or "", used.prompt_tokens, used.completion_tokens)
-        cost = price.cost if price.currency == account.quotas.currency else 0.0
-        return UsageEstimate(used.total_tokens, cost)
+        prompt_tokens, answer_tokens = estimate_usage(request.raw, generates=request.endpoint.generates)
+        cost = 0.0
+        if account.estimates_cost:
+            price = self._prices.cost_of(request.model or "", prompt_tokens, answer_tokens)
+            cost = price.cost if price.currency == account.currency else 0.0
+        return UsageEstimate(prompt_tokens + answer_tokens, cost)
 
     def _settle_request(
         self, request: Request, account: TenantAccount, estimate: UsageEstimate, used: TokenUsage | None
@@ -92,17 +99,25 @@ class TenantLimits:
         now, routing = self._clock(), request.routing
         is_cached = not routing.attempted_workers
         model = (not is_cached and routing.resolved_model) or routing.metrics_model
-        figures = UsageTotals(1, failed=int(used is None), kept_answers=int(is_cached and used is not None))
-        currency = ""
-        if used is not None and not is_cached:
-            figures.estimated = int(used.estimated)
-            figures.prompt_tokens, figures.completion_tokens = used.prompt_tokens, used.completion_tokens
-            figures.cached_tokens = used.cached_tokens
-            figures.cost, currency = self._prices.cost_of(model, used.prompt_tokens, used.completion_tokens)
-            request.journal.add("usage", ChargedUsage(figures, model, currency))
-        cost = figures.cost if currency == account.quotas.currency else 0.0
-        tokens = figures.prompt_tokens + figures.completion_tokens
-        self._limits.settle_usage(account, now, estimate, tokens, cost)
+        currency, tokens, cost = "", 0, 0.0
+        if used is None:
+            figures = UsageTotals(requests=1, failed=1)
+        elif is_cached:
+            figures = UsageTotals(requests=1, kept_answers=1)
+        else:
+            prompt, cached, completion = used.prompt_tokens, used.cached_tokens, used.completion_tokens
+            tokens = prompt + completion
+            cost, currency = self._prices.cost_of(model, prompt, completion)
+            figures = UsageTotals(1, 0, 0, int(used.estimated), prompt, cached, completion, cost)
+            request.journal.add(
+                "usage", ChargedUsage(prompt, cached, completion, used.estimated, cost, model, currency)
+            )
+        if currency != account.currency:
+            cost = 0.0
+        if self._shared is None:
+            account.settle_usage(now, estimate, tokens, cost)
+        else:
+            self._shared.settle_usage(account, now, estimate, tokens, cost)
         category = request.semantics.category or ""
         self._ledger.record_usage(now, account.tenant, model, category, currency, figures)
 
@@ -126,9 +141,8 @@ class SessionAdmission:
 def _usage_of_reply(request: Request, reply: Reply) -> TokenUsage | None:
     if not 200 <= reply.status < 300:
         return None
-    return read_usage(reply.body, generates=request.endpoint.generates) or estimate_usage_by_size(
-        request, len(reply.body)
-    )
+    used = reply.reported_usage(generates=request.endpoint.generates)
+    return used or estimate_usage_by_size(request, len(reply.body))
 
 
 def _complete_usage(request: Request, used: TokenUsage) -> TokenUsage:

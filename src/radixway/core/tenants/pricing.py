@@ -64,33 +64,30 @@ class _RequestedLimits(msgspec.Struct):
 _read = msgspec.json.Decoder(_RequestedLimits).decode
 
 
-def estimate_usage(raw: bytes, *, generates: bool = True) -> TokenUsage:
-    """Estimate a body's usage: prompts by bytes, and as many output tokens as it asks for at most.
+def estimate_usage(raw: bytes, *, generates: bool = True) -> tuple[int, int]:
+    """Estimate the tokens of a body's prompts, by bytes, and of answers, as many as it asks for at most.
 
     `generates`: whether a model writes the reply; else there are no tokens of answers.
     """
     if not generates:
-        return TokenUsage(_estimate_prompt_tokens(raw), 0, estimated=True)
+        return _estimate_prompt_tokens(raw), 0
     try:
         limits = _read(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         limits = _RequestedLimits()
+    longest, copies = 0, max(_bounded_count(limits.n), _bounded_count(limits.best_of), 1)
     given = limits.sampling_params
-    given = given if isinstance(given, list) else [given]
-    sampling = [params for params in given if isinstance(params, dict)]
-    longest = max((_bounded_count(params.get("max_new_tokens")) for params in sampling), default=0)
+    if given is not None:
+        for params in given if isinstance(given, list) else [given]:
+            if isinstance(params, dict):
+                longest = max(longest, _bounded_count(params.get("max_new_tokens")))
+                copies = max(copies, _bounded_count(params.get("n")))
     max_tokens = _bounded_count(limits.max_completion_tokens) or _bounded_count(limits.max_tokens) or longest
-    copies = max(
-        _bounded_count(limits.n),
-        _bounded_count(limits.best_of),
-        *(_bounded_count(params.get("n")) for params in sampling),
-        1,
-    )
-    prompts = max(
-        _count_prompts(limits.prompt), _count_prompts(limits.text), bytes(limits.input_ids).count(b"[") - 1, 1
-    )
+    prompts = max(_count_prompts(limits.prompt), _count_prompts(limits.text))
+    if limits.input_ids:
+        prompts = max(prompts, bytes(limits.input_ids).count(b"[") - 1)
     answers = min((max_tokens or USUAL_COMPLETION_TOKENS) * copies * prompts, _MAX_TOKENS)
-    return TokenUsage(_estimate_prompt_tokens(raw), answers, estimated=True)
+    return _estimate_prompt_tokens(raw), answers
 
 
 def estimate_usage_by_size(request: Request, answer_bytes: int) -> TokenUsage:
@@ -118,4 +115,6 @@ def _count_prompts(prompts: Any) -> int:
 
 def _bounded_count(value: Any) -> int:
     """Return a bounded count of a body's field, 0 if it is none."""
+    if value is None:
+        return 0
     return int(min(max(value, 0), _MAX_TOKENS)) if isinstance(value, int | float) else 0

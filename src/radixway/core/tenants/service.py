@@ -15,7 +15,7 @@ from radixway.core.config.tenants import TenantConfig, TenantsConfig
 from radixway.core.pipeline import Middleware, TenantPolicy
 from radixway.core.pipeline.contexts import model_pattern
 from radixway.core.telemetry import MetricsRegistry
-from radixway.core.tenants.account import LimitsBackend, TenantAccount
+from radixway.core.tenants.account import TenantAccount
 from radixway.core.tenants.keys import KeyRing
 from radixway.core.tenants.middlewares import CacheSalting, SessionAdmission, TenantLimits
 from radixway.core.tenants.pricing import PriceList, PricingOf
@@ -59,7 +59,6 @@ class TenantService(Component):
                 clock=time,
             )
         self._shared = None if shared is None else _build_shared_limits(shared, self.accounts)
-        self._limits: LimitsBackend = self._shared or LimitsBackend()
         self._pricing = section.pricing
         metrics.gauges(
             "radixway_tenant_limits_shared",
@@ -68,7 +67,7 @@ class TenantService(Component):
             lambda: [] if self._shared is None else [(self._shared.name, float(not self._shared.problem))],
             "min",
         )
-        publish_tenants(metrics, self.accounts, self.ledger.totals)
+        publish_tenants(metrics, self.accounts, self.ledger)
 
     def middlewares(self, is_auto: Callable[[str], bool], pricing_of: PricingOf) -> list[Middleware]:
         """Return the limits, for the beginning of a pipeline, and what belongs behind the semantic cache.
@@ -76,7 +75,7 @@ class TenantService(Component):
         `is_auto`: whether a name leaves the model to the gateway. `pricing_of`: prices not given here.
         """
         prices = PriceList(self._pricing, pricing_of)
-        limits = TenantLimits(self.accounts, self.ledger, prices, is_auto, limits=self._limits)
+        limits = TenantLimits(self.accounts, self.ledger, prices, is_auto, shared=self._shared)
         salted = any(tenancy.cache_salt is not None for tenancy in self.tenancies.values())
         return [limits, CacheSalting()] if salted else [limits]
 
@@ -114,7 +113,10 @@ class TenantService(Component):
 
     async def limits_of(self, tenant: str) -> list[dict[str, Any]]:
         """A tenant's limits, and how much of them is used."""
-        return await self._limits.limits_of(self.accounts[tenant], time())
+        account = self.accounts[tenant]
+        if self._shared is not None:
+            return await self._shared.limits_of(account, time())
+        return account.describe_limits(time())
 
     def describe(self) -> dict[str, Any]:
         return (
@@ -184,13 +186,13 @@ Children = Iterator[tuple[tuple[str, ...], float]]
 def publish_tenants(
     metrics: MetricsRegistry,
     accounts: Mapping[str, TenantAccount],
-    totals: Mapping[tuple[str, str, str], UsageTotals],
+    ledger: UsageLedger,
 ) -> None:
-    """Publish counts since the start; `totals`: by tenant, model and currency."""
+    """Publish counts of `accounts` and `ledger` since the start."""
 
     def whole() -> Iterator[tuple[tuple[str, str], UsageTotals]]:
         by_model: dict[tuple[str, str], UsageTotals] = {}
-        for (tenant, model, _), figures in totals.items():
+        for (tenant, model, _), figures in ledger.totals.items():
             by_model.setdefault((tenant, model), UsageTotals()).add_totals(figures)
         yield from by_model.items()
 
@@ -208,7 +210,7 @@ def publish_tenants(
             yield (*labels, "completion"), figures.completion_tokens
 
     def cost() -> Children:
-        for labels, figures in totals.items():
+        for labels, figures in ledger.totals.items():
             if labels[2]:
                 yield labels, figures.cost
 

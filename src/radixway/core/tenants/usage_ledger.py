@@ -70,27 +70,50 @@ class UsageTotals:
         }
 
 
-class ChargedUsage(NamedTuple):
-    """Usage of one request, for its journal."""
+@dataclass(slots=True)
+class ChargedUsage:
+    """Usage of one request that a worker answered, for its journal. Flat: journals are packed."""
 
-    figures: UsageTotals
+    prompt_tokens: int
+    cached_tokens: int
+    completion_tokens: int
+    estimated: bool
+    cost: float
     model: str
     currency: str
 
     def explain(self) -> dict[str, Any]:
-        return self.figures.to_dict() | {"model": self.model, "currency": self.currency}
+        figures = UsageTotals(
+            requests=1,
+            estimated=int(self.estimated),
+            prompt_tokens=self.prompt_tokens,
+            cached_tokens=self.cached_tokens,
+            completion_tokens=self.completion_tokens,
+            cost=self.cost,
+        )
+        return figures.to_dict() | {"model": self.model, "currency": self.currency}
+
+
+_MAX_RECENT_ROWS = 256
+"""Rows of usage that has not been added to the ledger yet."""
 
 
 class UsageLedger:
-    """The rows of usage. Synchronous, of the event loop; `UsageWriter` saves its deltas in a file."""
+    """The rows of usage. Synchronous, of the event loop; `UsageWriter` saves its deltas in a file.
+
+    A request is added to one recent row. `rows`, `totals` and the deltas get it when somebody reads them.
+    """
 
     def __init__(self, *, max_rows: int, keeps_deltas: bool = False) -> None:
-        self.rows: dict[UsageKey, UsageTotals] = {}
-        self.totals: dict[tuple[str, str, str], UsageTotals] = {}
-        """By tenant, model and currency, since the start: what metrics count."""
+        self._rows: dict[UsageKey, UsageTotals] = {}
+        self._totals: dict[tuple[str, str, str], UsageTotals] = {}
         self._max_rows = max_rows
         self._deltas: dict[UsageKey, UsageTotals] | None = {} if keeps_deltas else None
-        self._today = (0, "")
+        self._recent: dict[tuple[str, str, str, str], UsageTotals] = {}
+        """By tenant, model, category and currency; all of one day."""
+        self._recent_day = ""
+        self._recent_since = float("-inf")
+        """Beginning of that day, seconds since the epoch."""
         self.on_delta: Callable[[], None] = lambda: None
         """Called when new usage is there to take."""
 
@@ -98,22 +121,43 @@ class UsageLedger:
         self, now: float, tenant: str, model: str, category: str, currency: str, figures: UsageTotals
     ) -> None:
         """Add to the row of today; `now` is seconds since the epoch."""
-        key = UsageKey(self._current_day(now), tenant, model, category, currency)
-        _add_to_row(self.totals, (tenant, model, currency), figures)
-        self.load_row(key, figures)
-        if self._deltas is not None:
-            if not self._deltas:
-                self.on_delta()
-            _add_to_row(self._deltas, key, figures)
+        if not 0 <= now - self._recent_since < _DAY_S or len(self._recent) >= _MAX_RECENT_ROWS:
+            self._add_recent_rows()
+            self._recent_day, self._recent_since = day_of(now), now // _DAY_S * _DAY_S
+        if not self._recent and not self._deltas:
+            self.on_delta()
+        _add_to_row(self._recent, (tenant, model, category, currency), figures)
+
+    @property
+    def rows(self) -> dict[UsageKey, UsageTotals]:
+        """Usage by day, tenant, model, category and currency."""
+        self._add_recent_rows()
+        return self._rows
+
+    @property
+    def totals(self) -> dict[tuple[str, str, str], UsageTotals]:
+        """Usage by tenant, model and currency, since the start: what metrics count."""
+        self._add_recent_rows()
+        return self._totals
+
+    def _add_recent_rows(self) -> None:
+        recent, self._recent = self._recent, {}
+        for (tenant, model, category, currency), figures in recent.items():
+            key = UsageKey(self._recent_day, tenant, model, category, currency)
+            _add_to_row(self._totals, (tenant, model, currency), figures)
+            self.load_row(key, figures)
+            if self._deltas is not None:
+                _add_to_row(self._deltas, key, figures)
 
     def load_row(self, key: UsageKey, figures: UsageTotals) -> None:
         """Add `figures` to the row `key`, which a file may have already."""
-        if key not in self.rows and len(self.rows) >= self._max_rows:
+        if key not in self._rows and len(self._rows) >= self._max_rows:
             key = self._evict_rows(key)
-        _add_to_row(self.rows, key, figures)
+        _add_to_row(self._rows, key, figures)
 
     def take_deltas(self) -> dict[UsageKey, UsageTotals]:
         """Return and reset what was counted since the last time."""
+        self._add_recent_rows()
         taken, self._deltas = self._deltas or {}, {}
         return taken
 
@@ -125,29 +169,25 @@ class UsageLedger:
 
     def forget_before(self, day: str) -> None:
         """Drop the days before `day`."""
-        for key in [key for key in self.rows if key.day < day]:
-            del self.rows[key]
+        rows = self.rows
+        for key in [key for key in rows if key.day < day]:
+            del rows[key]
 
     def check(self) -> None:
         """Raises AssertionError where there are more rows than there may be."""
-        days = {key.day for key in self.rows}
-        folded = sum(key.model == OTHER for key in self.rows)
-        assert len(self.rows) <= self._max_rows + folded or len(days) == 1, len(self.rows)
+        rows = self.rows
+        days = {key.day for key in rows}
+        folded = sum(key.model == OTHER for key in rows)
+        assert len(rows) <= self._max_rows + folded or len(days) == 1, len(rows)
 
     def _evict_rows(self, key: UsageKey) -> UsageKey:
         """Forget the oldest day; within one day, merge a tenant's new rows."""
-        oldest = min(row.day for row in self.rows)
+        oldest = min(row.day for row in self._rows)
         if oldest < key.day:
-            for row in [row for row in self.rows if row.day == oldest]:
-                del self.rows[row]
+            for row in [row for row in self._rows if row.day == oldest]:
+                del self._rows[row]
             return key
         return key._replace(model=OTHER, category="")
-
-    def _current_day(self, now: float) -> str:
-        number = int(now // _DAY_S)
-        if number != self._today[0]:
-            self._today = (number, day_of(now))
-        return self._today[1]
 
 
 def _add_to_row(rows: dict[KeyT, UsageTotals], key: KeyT, figures: UsageTotals) -> None:

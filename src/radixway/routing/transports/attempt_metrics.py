@@ -17,7 +17,6 @@ from radixway.core.pipeline import (
     TokenUsage,
     WorkerFailedError,
     count_text_deltas,
-    read_usage,
 )
 from radixway.core.telemetry import (
     AttemptSeries,
@@ -71,7 +70,9 @@ class MeasuredAttempt:
             request.open_streams.append(reply.chunks)
         elif reply.status < 300:
             if reply.used is None:  # the transport has not looked, or found none
-                reply.used = read_usage(reply.body, generates=request.endpoint.generates)
+                reply.used = reply.reported_usage(generates=request.endpoint.generates)
+            else:
+                reply.note_usage(reply.used)
             over(reply.used, "answered")
         else:
             answers.record_outcome("rejected")

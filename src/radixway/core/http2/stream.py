@@ -1,0 +1,110 @@
+"""A stream of HTTP/2: one request, the reply to it, and the windows that the reply waits for."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Protocol
+
+from radixway.core.http2.frames import END_HEADERS, END_STREAM, FrameKind, encode_frame
+
+
+class StreamHandler(Protocol):
+    """What a stream's owner hears. It may send from within each of these."""
+
+    def on_data(self, data: bytes) -> None:
+        """Take the next piece of the request's body."""
+
+    def on_end(self) -> None:
+        """The peer has sent all of its request."""
+
+    def on_reset(self) -> None:
+        """The peer has left, or the connection is gone; what is sent from now on is dropped."""
+
+
+class StreamConnection(Protocol):
+    """What a stream needs of its connection."""
+
+    def has_stream(self, stream: Http2Stream) -> bool:
+        """Return whether `stream` is open."""
+
+    def take_window(self, stream: Http2Stream, size: int) -> bool:
+        """Take `size` bytes of all windows for one frame of `stream`; return whether they had them."""
+
+    def take_part(self, stream: Http2Stream, size: int) -> int:
+        """Take as much of `size` bytes as there is room for in one frame of `stream`, and return it."""
+
+    def wait_for_window(self, stream: Http2Stream) -> None:
+        """Have `stream` go on once windows have room again."""
+
+    def forget_stream(self, stream: Http2Stream) -> None:
+        """Forget `stream`, which is over."""
+
+    def write(self, frames: bytes) -> None:
+        """Send `frames` with all others of this turn of the loop."""
+
+
+class Http2Stream:
+    """One request of a connection, and the reply to it."""
+
+    __slots__ = ("_connection", "_pending", "_trailers", "handler", "has_ended", "id", "ungranted", "window")
+
+    def __init__(self, connection: StreamConnection, stream_id: int, window: int) -> None:
+        self._connection = connection
+        self.id = stream_id
+        self.window = window
+        """Bytes that the peer takes of this stream."""
+        self.ungranted = 0
+        """Received bytes that the peer was not granted again."""
+        self.has_ended = False
+        """The peer has sent all."""
+        self.handler: StreamHandler | None = None
+        self._pending: deque[bytes] = deque()
+        """Data that waits for a window."""
+        self._trailers: bytes | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """True if what is sent reaches the peer."""
+        return self._connection.has_stream(self) and self._trailers is None
+
+    def send_headers(self, block: bytes) -> None:
+        """Send the head of the reply, encoded; it fits into a frame."""
+        if self.is_open:
+            self._connection.write(encode_frame(FrameKind.HEADERS, END_HEADERS, self.id, block))
+
+    def send_data(self, data: bytes) -> None:
+        """Send `data`, as soon as windows have room for it."""
+        if not data or not self.is_open:
+            return
+        if not self._pending and self._connection.take_window(self, len(data)):
+            self._connection.write(encode_frame(FrameKind.DATA, 0, self.id, data))
+        else:
+            self._pending.append(data)
+            self.send_pending()
+
+    def finish(self, block: bytes) -> None:
+        """End the reply with trailers, after all data; what is still to come of the request is dropped."""
+        if self.is_open:
+            self._trailers = block
+            self.send_pending()
+
+    def send_pending(self) -> bool:
+        """Send what the windows take; return whether anything still waits."""
+        pending, connection = self._pending, self._connection
+        while pending:
+            data = pending.popleft()
+            part = connection.take_part(self, len(data))
+            if part < len(data):
+                pending.appendleft(data[part:])
+            if not part:
+                connection.wait_for_window(self)
+                return True
+            connection.write(encode_frame(FrameKind.DATA, 0, self.id, data[:part]))
+        if self._trailers is not None:
+            connection.write(
+                encode_frame(FrameKind.HEADERS, END_HEADERS | END_STREAM, self.id, self._trailers)
+            )
+            if not self.has_ended:
+                connection.write(encode_frame(FrameKind.RST_STREAM, 0, self.id, bytes(4)))
+            connection.forget_stream(self)
+        return False

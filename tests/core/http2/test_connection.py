@@ -1,0 +1,331 @@
+"""A connection over a real socket, with a client that writes its frames by hand."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+
+from radixway.core.http2 import Http2Connection, encode_headers
+from radixway.core.http2.frames import (
+    ACK,
+    END_HEADERS,
+    END_STREAM,
+    HAS_PRIORITY,
+    PADDED,
+    ErrorCode,
+    FrameKind,
+    Setting,
+    encode_frame,
+    encode_number,
+    encode_settings,
+)
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+REQUEST = encode_headers([(b":method", b"POST"), (b":path", b"/x")])
+REPLY = encode_headers([(b":status", b"200")])
+DONE = encode_headers([(b"done", b"yes")])
+MANY_BYTES = 300_000
+
+
+class Echo:
+    """Replies with what it is sent, and ends when its client does."""
+
+    def __init__(self, stream, server) -> None:
+        self._stream = stream
+        self._server = server
+
+    def on_data(self, data: bytes) -> None:
+        self._stream.send_headers(REPLY)
+        self._stream.send_data(data)
+
+    def on_end(self) -> None:
+        self._server.ended.append(self._stream.id)
+        self._stream.finish(DONE)
+
+    def on_reset(self) -> None:
+        self._server.reset.append(self._stream.id)
+        self._server.has_reset.set()
+
+
+class EchoServer:
+    def __init__(self) -> None:
+        self.connections: set[Http2Connection] = set()
+        self.ended: list[int] = []
+        self.reset: list[int] = []
+        self.has_reset = asyncio.Event()
+        self.is_gone = asyncio.Event()
+        self.heads: list[list[tuple[bytes, bytes]]] = []
+
+    def on_connected(self, connection) -> None:
+        self.connections.add(connection)
+
+    def on_disconnected(self, connection) -> None:
+        self.connections.discard(connection)
+        self.is_gone.set()
+
+    def open_stream(self, stream, headers):
+        self.heads.append(headers)
+        return Echo(stream, self)
+
+
+class Client:
+    def __init__(self, reader, writer) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    def send(self, kind, flags=0, stream_id=0, payload=b"") -> None:
+        self._writer.write(encode_frame(kind, flags, stream_id, payload))
+
+    def write(self, data: bytes) -> None:
+        self._writer.write(data)
+
+    async def frame(self):
+        head = await self._reader.readexactly(9)
+        payload = await self._reader.readexactly(int.from_bytes(head[:3], "big"))
+        return FrameKind(head[3]), head[4], int.from_bytes(head[5:], "big"), payload
+
+    async def until(self, *kinds):
+        """The next frame of one of these kinds."""
+        while True:
+            frame = await self.frame()
+            if frame[0] in kinds:
+                return frame
+
+    async def goaway(self) -> ErrorCode:
+        """Why the server ends the connection, which it then does."""
+        _, _, _, payload = await self.until(FrameKind.GOAWAY)
+        assert await self._reader.read() == b""
+        return ErrorCode(int.from_bytes(payload[4:8], "big"))
+
+    def open(self, stream_id=1, flags=END_HEADERS, block=REQUEST) -> None:
+        self.send(FrameKind.HEADERS, flags, stream_id, block)
+
+    async def reply(self, stream_id=1) -> bytes:
+        """The body of a reply, to its trailers."""
+        body = b""
+        while True:
+            kind, flags, of, payload = await self.until(FrameKind.HEADERS, FrameKind.DATA)
+            assert of == stream_id
+            if kind == FrameKind.DATA:
+                body += payload
+            elif flags & END_STREAM:
+                assert payload == DONE
+                return body
+
+
+@asynccontextmanager
+async def connected(max_streams=10, preface=PREFACE, settings=None):
+    server = EchoServer()
+    loop = asyncio.get_running_loop()
+    listening = await loop.create_server(
+        lambda: Http2Connection(server, max_streams=max_streams), "127.0.0.1", 0
+    )
+    reader, writer = await asyncio.open_connection(*listening.sockets[0].getsockname()[:2], limit=2**24)
+    client = Client(reader, writer)
+    client.write(preface)
+    client.write(encode_settings(settings or {}))
+    try:
+        yield client, server
+    finally:
+        writer.close()
+        listening.close()
+        for connection in list(server.connections):
+            connection.abort()
+
+
+async def test_a_request_is_answered_and_settings_and_pings_are_acknowledged():
+    async with connected() as (client, server):
+        assert (await client.frame())[0] == FrameKind.SETTINGS
+        assert (await client.until(FrameKind.SETTINGS))[1] == ACK
+        client.send(FrameKind.PING, 0, 0, b"12345678")
+        assert await client.until(FrameKind.PING) == (FrameKind.PING, ACK, 0, b"12345678")
+        client.open()
+        client.send(FrameKind.DATA, END_STREAM, 1, b"hello")
+        assert await client.reply() == b"hello"
+        assert server.heads == [[(b":method", b"POST"), (b":path", b"/x")]]
+
+
+@pytest.mark.parametrize("size", [1, 2, 9, 10, 30])
+async def test_frames_may_arrive_in_any_pieces(size):
+    padded = bytes([3]) + b"hello" + bytes(3)
+    data = PREFACE + encode_settings({})
+    data += encode_frame(FrameKind.HEADERS, HAS_PRIORITY, 1, bytes(5) + REQUEST[:7])
+    data += encode_frame(FrameKind.CONTINUATION, 0, 1, REQUEST[7:9])
+    data += encode_frame(FrameKind.CONTINUATION, END_HEADERS, 1, REQUEST[9:])
+    data += encode_frame(FrameKind.DATA, PADDED, 1, padded)
+    data += encode_frame(FrameKind.HEADERS, END_HEADERS | END_STREAM, 1, encode_headers([(b"t", b"u")]))
+    server = EchoServer()
+    connection = Http2Connection(server, max_streams=1)
+
+    class Transport:
+        sent = b""
+
+        def write(self, data):
+            self.sent += data
+
+        def abort(self):
+            raise AssertionError
+
+    transport = Transport()
+    connection.connection_made(transport)
+    for at in range(0, len(data), size):
+        connection.data_received(data[at : at + size])
+    assert encode_frame(FrameKind.DATA, 0, 1, b"hello") in transport.sent and server.ended == [1]
+    connection.connection_lost(None)
+
+
+async def test_what_is_sent_waits_for_both_windows():
+    async with connected(settings={Setting.WINDOW: 10}) as (client, _):
+        client.open()
+        client.send(FrameKind.DATA, END_STREAM, 1, b"0123456789abcdefghij")
+        assert (await client.until(FrameKind.DATA))[3] == b"0123456789"
+        client.send(FrameKind.WINDOW_UPDATE, 0, 1, encode_number(3))
+        assert (await client.until(FrameKind.DATA))[3] == b"abc"
+        client.write(encode_settings({Setting.WINDOW: 12}))
+        assert (await client.until(FrameKind.DATA))[3] == b"de"
+        client.send(FrameKind.WINDOW_UPDATE, 0, 1, encode_number(100))
+        assert (await client.until(FrameKind.DATA))[3] == b"fghij"
+        assert (await client.until(FrameKind.HEADERS))[3] == DONE
+
+
+async def test_a_large_reply_takes_the_connections_window_and_goes_on_with_it():
+    async with connected(settings={Setting.WINDOW: 2**31 - 1}) as (client, _):
+        client.open()
+        for _ in range(MANY_BYTES // 50_000):
+            client.send(FrameKind.DATA, 0, 1, b"x" * 50_000)
+        client.send(FrameKind.DATA, END_STREAM, 1)
+        got = 0
+        while got < 65_535:
+            _, _, _, payload = await client.until(FrameKind.DATA)
+            assert len(payload) <= 16_384
+            got += len(payload)
+        assert got == 65_535
+        client.send(FrameKind.WINDOW_UPDATE, 0, 0, encode_number(2**30))
+        assert got + len(await client.reply()) == MANY_BYTES
+
+
+async def test_a_sender_is_granted_what_it_has_sent():
+    async with connected() as (client, _):
+        client.open()
+        for _ in range(120):
+            client.send(FrameKind.DATA, 0, 1, b"x" * 40_000)
+        granted = {0: 0, 1: 0}
+        while min(granted.values()) < 2 * 2**20:
+            _, _, stream_id, payload = await client.until(FrameKind.WINDOW_UPDATE)
+            granted[stream_id] += int.from_bytes(payload, "big")
+
+
+async def test_a_stream_that_is_reset_is_told_and_leaves_others_alone():
+    async with connected() as (client, server):
+        client.open(1)
+        client.open(3)
+        client.send(FrameKind.RST_STREAM, 0, 1, encode_number(ErrorCode.CANCEL))
+        client.send(FrameKind.DATA, END_STREAM, 1, b"late")
+        client.send(FrameKind.DATA, END_STREAM, 3, b"hello")
+        assert await client.reply(3) == b"hello"
+        assert server.reset == [1] and server.ended == [3]
+
+
+async def test_a_connection_that_is_lost_resets_its_streams():
+    async with connected() as (client, server):
+        client.open(1)
+        client.open(3)
+        client.send(FrameKind.PING, 0, 0, bytes(8))
+        await client.until(FrameKind.PING)
+        client._writer.transport.abort()
+        await server.is_gone.wait()
+        assert server.reset == [1, 3]
+
+
+async def test_more_streams_than_allowed_are_refused_and_may_be_tried_again():
+    async with connected(max_streams=2) as (client, _):
+        for stream_id in (1, 3, 5):
+            client.open(stream_id)
+        refused = await client.until(FrameKind.RST_STREAM)
+        assert refused[2:] == (5, encode_number(ErrorCode.REFUSED_STREAM))
+        client.send(FrameKind.DATA, END_STREAM, 1, b"one")
+        assert await client.reply(1) == b"one"
+        client.open(7)
+        client.send(FrameKind.DATA, END_STREAM, 7, b"seven")
+        assert await client.reply(7) == b"seven"
+
+
+async def test_a_connection_that_drains_ends_with_its_last_stream():
+    async with connected() as (client, server):
+        client.open(1)
+        client.send(FrameKind.DATA, 0, 1, b"one")
+        await client.until(FrameKind.DATA)
+        next(iter(server.connections)).start_draining()
+        _, _, _, payload = await client.until(FrameKind.GOAWAY)
+        assert payload == encode_number(1) + encode_number(ErrorCode.NO_ERROR)
+        client.open(3)
+        assert (await client.until(FrameKind.RST_STREAM))[2] == 3
+        client.send(FrameKind.DATA, END_STREAM, 1)
+        assert (await client.until(FrameKind.HEADERS))[3] == DONE
+        assert await client._reader.read() == b""
+
+
+HEADERS = encode_frame(FrameKind.HEADERS, END_HEADERS, 1, REQUEST)
+
+
+@pytest.mark.parametrize(
+    ("frames", "code"),
+    [
+        (encode_frame(FrameKind.DATA, 0, 0, b"x"), ErrorCode.PROTOCOL_ERROR),
+        (encode_frame(FrameKind.DATA, 0, 1, b"x"), ErrorCode.PROTOCOL_ERROR),
+        (encode_frame(FrameKind.RST_STREAM, 0, 1, bytes(4)), ErrorCode.PROTOCOL_ERROR),
+        (encode_frame(FrameKind.HEADERS, END_HEADERS, 2, REQUEST), ErrorCode.PROTOCOL_ERROR),
+        (encode_frame(FrameKind.HEADERS, END_HEADERS, 0, REQUEST), ErrorCode.PROTOCOL_ERROR),
+        (HEADERS + HEADERS, ErrorCode.PROTOCOL_ERROR),
+        (HEADERS + encode_frame(FrameKind.DATA, PADDED, 1, b"\x05abc"), ErrorCode.PROTOCOL_ERROR),
+        (encode_frame(FrameKind.CONTINUATION, END_HEADERS, 1, REQUEST), ErrorCode.PROTOCOL_ERROR),
+        (
+            encode_frame(FrameKind.HEADERS, 0, 1, REQUEST) + encode_frame(FrameKind.PING, 0, 0, bytes(8)),
+            ErrorCode.PROTOCOL_ERROR,
+        ),
+        (encode_frame(FrameKind.PUSH_PROMISE, 0, 1, bytes(4)), ErrorCode.PROTOCOL_ERROR),
+        (encode_frame(FrameKind.WINDOW_UPDATE, 0, 0, bytes(4)), ErrorCode.PROTOCOL_ERROR),
+        (
+            encode_frame(FrameKind.WINDOW_UPDATE, 0, 0, encode_number(2**31 - 1)),
+            ErrorCode.FLOW_CONTROL_ERROR,
+        ),
+        (encode_settings({Setting.WINDOW: 2**31}), ErrorCode.FLOW_CONTROL_ERROR),
+        (encode_settings({Setting.MAX_FRAME: 100}), ErrorCode.PROTOCOL_ERROR),
+        (encode_frame(FrameKind.SETTINGS, 0, 0, bytes(5)), ErrorCode.FRAME_SIZE_ERROR),
+        (encode_frame(FrameKind.PING, 0, 0, bytes(7)), ErrorCode.FRAME_SIZE_ERROR),
+        (b"\xff\xff\xff" + bytes(6), ErrorCode.FRAME_SIZE_ERROR),
+        (encode_frame(FrameKind.HEADERS, END_HEADERS, 1, b"\x80"), ErrorCode.COMPRESSION_ERROR),
+        (
+            encode_frame(FrameKind.HEADERS, 0, 1, REQUEST)
+            + encode_frame(FrameKind.CONTINUATION, 0, 1, bytes(60_000)) * 2,
+            ErrorCode.ENHANCE_YOUR_CALM,
+        ),
+        (
+            HEADERS
+            + encode_frame(FrameKind.HEADERS, END_HEADERS, 3, REQUEST)
+            + encode_frame(FrameKind.HEADERS, END_HEADERS, 1, REQUEST),
+            ErrorCode.PROTOCOL_ERROR,
+        ),
+    ],
+)
+async def test_a_peer_that_breaks_the_protocol_is_told_so_and_cut_off(frames, code):
+    async with connected() as (client, server):
+        client.write(frames)
+        assert await client.goaway() is code
+        await server.is_gone.wait()
+        assert server.reset == list((1, 3)[: len(server.heads)])
+
+
+async def test_a_client_that_speaks_another_protocol_is_cut_off():
+    async with connected(preface=b"GET / HTTP/1.1\r\nhost: x\r\n\r\n") as (client, server):
+        assert await client.goaway() is ErrorCode.PROTOCOL_ERROR
+        assert not server.heads
+
+
+async def test_unknown_frames_and_settings_are_ignored():
+    async with connected() as (client, _):
+        client.write(b"\x00\x00\x01\xfa\x00" + encode_number(0) + b"x")
+        client.send(FrameKind.SETTINGS, 0, 0, b"\x00\xff" + encode_number(7))
+        client.open()
+        client.send(FrameKind.DATA, END_STREAM, 1, b"hello")
+        assert await client.reply() == b"hello"
