@@ -15,6 +15,7 @@ State, and the file that owns it:
   by its free lock
 """
 
+from radixway.core.telemetry.event_loop_lag import EventLoopLag
 from radixway.core.telemetry.heap_freezer import HeapFreezer
 from radixway.core.telemetry.journal import Journal, JournalStore
 from radixway.core.telemetry.journal_pages import NOT_PACKED, SharedObject
@@ -44,6 +45,7 @@ __all__ = [
     "NOT_PACKED",
     "AttemptSeries",
     "AttemptUsage",
+    "EventLoopLag",
     "GatewayStats",
     "HeapFreezer",
     "HistogramBuckets",
