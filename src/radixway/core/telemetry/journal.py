@@ -15,8 +15,10 @@ from radixway.core.component import Component, Subject
 from radixway.core.telemetry.journal_pages import JournalPage
 from radixway.core.telemetry.trace_record import TraceRecord
 
-JournalKey = tuple[str | None, str]
-"""Key of a journal: its tenant, and the request's id."""
+
+def journal_key(tenant: str | None, request_id: str) -> str:
+    """Return the key of a journal: a text, which the garbage collector need not look at."""
+    return f"{tenant or ''}\0{request_id}"
 
 
 class ExplainableDecision(Protocol):
@@ -76,9 +78,9 @@ class Journal:
         return at - self._origin
 
     @property
-    def key(self) -> JournalKey:
+    def key(self) -> str:
         """The key it is kept under: clients choose ids, so each tenant's are its own."""
-        return self.tenant, self.request_id
+        return journal_key(self.tenant, self.request_id)
 
     @property
     def is_traced(self) -> bool:
@@ -150,7 +152,7 @@ class JournalStore(Component):
         self._open: list[Journal | None] = []
         self._open_from = 1
         self._pages: deque[_JournalBlock] = deque()
-        self._numbers: dict[JournalKey, int] = {}
+        self._numbers: dict[str, int] = {}
         self.size_bytes = 0
 
     def __len__(self) -> int:
@@ -235,9 +237,10 @@ class JournalStore(Component):
     def find_journal(self, request_id: str, tenant: str | None = None) -> Journal | None:
         """Return the newest journal of that id, of `tenant` or (None) of the id's first tenant."""
         if tenant is not None:
-            number = self._numbers.get((tenant, request_id))
+            number = self._numbers.get(journal_key(tenant, request_id))
         else:
-            number = next((number for (_, name), number in self._numbers.items() if name == request_id), None)
+            found = (n for key, n in self._numbers.items() if key.partition("\0")[2] == request_id)
+            number = next(found, None)
         if number is None:
             return None
         first, journals = self._neighbors_of(number)
@@ -292,7 +295,7 @@ class JournalStore(Component):
             self.size_bytes -= page.size_bytes
             self._pages.popleft()
 
-    def _forget_key(self, key: JournalKey, number: int) -> int:
+    def _forget_key(self, key: str, number: int) -> int:
         """Forget a key; return 1 for the caller's count."""
         if self._numbers.get(key) == number:
             del self._numbers[key]
