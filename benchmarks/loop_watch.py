@@ -80,7 +80,7 @@ class LoopWatch:
         }
         objects = gc.get_objects()
         told["tracked"] = len(objects)
-        counted = Counter(f"{type(each).__module__}.{type(each).__qualname__}" for each in objects)
+        counted = Counter(map(_kind_of, objects))
         told["types"] = counted.most_common(25)
         del objects
         began_s = time.thread_time()
@@ -90,6 +90,14 @@ class LoopWatch:
         part.write_text(json.dumps(told))
         part.rename(self._file)
         self.begin()
+
+
+def _kind_of(thing: object) -> str:
+    """The type of an object; of a tuple those of its values, too."""
+    kind = f"{type(thing).__module__}.{type(thing).__qualname__}"
+    if type(thing) is not tuple:
+        return kind
+    return f"{kind}[{', '.join(type(value).__name__ for value in thing[:4])}{', …' * (len(thing) > 4)}]"
 
 
 def serve(file: Path, arguments: list[str]) -> None:

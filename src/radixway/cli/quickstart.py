@@ -105,7 +105,7 @@ def _start_console(url: str, gateway: Gateway) -> None:
 
 def _announce(url: str, gateway: Gateway) -> None:
     """Say where it can be reached, which it can by now, and make ready what the first visitor needs."""
-    HeapFreezer().freeze_startup_objects()
+    HeapFreezer().freeze_startup_objects(is_idle=lambda: not gateway.in_hand)
     gateway.warm_up()
     _start_console(url, gateway)
     out.print(f"gateway {url}  ({len(gateway.config.workers)} workers)")
@@ -131,7 +131,7 @@ async def _show_welcome(url: str, gateway: Gateway, engine: EngineProcess, *, gr
             await _ask_greeting(url)
         except GatewayCallError as failure:
             log.warning("the first request failed: %s", failure)
-    HeapFreezer().freeze_startup_objects()
+    HeapFreezer().freeze_startup_objects(is_idle=lambda: not gateway.in_hand)
     out.print("\nServing. Ctrl-C stops.")
 
 

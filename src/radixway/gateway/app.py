@@ -136,6 +136,7 @@ class Gateway(GatewayParts):
             self.classification,
             self.configured_workers,
             self.metrics,
+            self.event_loop_lag,
             self.tracing,
             self.audit,
             self.load_sync,

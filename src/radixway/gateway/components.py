@@ -24,7 +24,7 @@ from radixway.core.erasure import ErasureService, PendingErasureStore
 from radixway.core.http import LoopGuard
 from radixway.core.pipeline import AbortedRequests, InFlightRequests, Services, load_middlewares
 from radixway.core.renamed_modules import find_renamed_module
-from radixway.core.telemetry import JournalStore, MetricsRegistry
+from radixway.core.telemetry import EventLoopLag, JournalStore, MetricsRegistry
 from radixway.core.telemetry.tracing import build_tracing
 from radixway.core.tenants import build_tenant_service
 from radixway.gateway.inference_routes import InferenceRoutes
@@ -63,6 +63,7 @@ class GatewayParts:
         self.config = config
         # What is measured and recorded of requests.
         self.metrics = MetricsRegistry()
+        self.event_loop_lag = EventLoopLag(self.metrics)
         self.journals = JournalStore(config.telemetry.journal_capacity)
         self.tracing = build_tracing(config.telemetry.tracing, self.metrics)
         self.traffic = TrafficFeed()

@@ -10,13 +10,16 @@ _SLACK = 4096
 class RecentBlocks:
     """An LRU of blocks. A use is one entry, however long the prompt; a block counts from its latest one."""
 
-    __slots__ = ("_clock", "_stamps", "_uses", "_written")
+    __slots__ = ("_clock", "_stamps", "_use_stamps", "_used_at", "_uses", "_written")
 
     def __init__(self) -> None:
         self._stamps: dict[int, int] = {}
         """Latest use by block."""
-        self._uses: deque[tuple[int, float, Sequence[int]]] = deque()
-        """`(stamp, time, blocks)`, oldest first."""
+        self._uses: deque[tuple[int, ...]] = deque()
+        """Blocks of each, oldest first. Of numbers alone, like the next two: the garbage collector looks at
+        none of them twice."""
+        self._use_stamps: deque[int] = deque()
+        self._used_at: deque[float] = deque()
         self._written = 0
         """Blocks in `_uses`, superseded ones included."""
         self._clock = 0
@@ -39,7 +42,7 @@ class RecentBlocks:
     def iter_uses(self) -> Iterator[list[int]]:
         """Yield the blocks that each use still determines, oldest first; replaying them rebuilds the LRU."""
         stamps = self._stamps
-        for stamp, _, blocks in self._uses:
+        for stamp, blocks in zip(self._use_stamps, self._uses, strict=True):
             if left := [block for block in blocks if stamps.get(block) == stamp]:
                 yield left
 
@@ -52,8 +55,7 @@ class RecentBlocks:
             new = [block for block in blocks if block not in stamps]
         self._clock += 1
         stamps.update(dict.fromkeys(blocks, self._clock))
-        self._uses.append((self._clock, now, blocks))
-        self._written += len(blocks)
+        self._append_use(self._clock, now, blocks)
         if self._written > 2 * len(stamps) + _SLACK:
             self._drop_superseded()
         return new
@@ -61,7 +63,7 @@ class RecentBlocks:
     def drop_older(self, than: float) -> list[int]:
         """Let go of all that was used before that time; returns it."""
         gone: list[int] = []
-        while self._uses and self._uses[0][1] < than:
+        while self._used_at and self._used_at[0] < than:
             self._drop_oldest_use(gone, len(self._stamps))
         return gone
 
@@ -74,12 +76,17 @@ class RecentBlocks:
 
     def check(self) -> None:
         """Recompute all counts. Raises AssertionError with the difference."""
-        assert self._written == sum(len(blocks) for _, _, blocks in self._uses), "uses are miscounted"
-        latest = {block: stamp for stamp, _, blocks in self._uses for block in blocks}
+        uses = list(zip(self._use_stamps, self._uses, self._used_at, strict=True))
+        assert self._written == sum(len(blocks) for _, blocks, _ in uses), "uses are miscounted"
+        latest = {block: stamp for stamp, blocks, _ in uses for block in blocks}
         assert latest.items() >= self._stamps.items(), "a block counts from a use that is not its latest"
 
     def _drop_oldest_use(self, gone: list[int], limit: int) -> None:
-        stamp, when, blocks = self._uses.popleft()
+        stamp, when, blocks = (
+            self._use_stamps.popleft(),
+            self._used_at.popleft(),
+            self._uses.popleft(),
+        )
         self._written -= len(blocks)
         stamps = self._stamps
         if len(blocks) <= limit and list(map(stamps.get, blocks)).count(stamp) == len(blocks):
@@ -90,7 +97,9 @@ class RecentBlocks:
             if stamps.get(blocks[at]) != stamp:
                 continue
             if not limit:
-                self._uses.appendleft((stamp, when, blocks[: at + 1]))
+                self._use_stamps.appendleft(stamp)
+                self._used_at.appendleft(when)
+                self._uses.appendleft(blocks[: at + 1])
                 self._written += at + 1
                 return
             limit -= 1
@@ -99,9 +108,15 @@ class RecentBlocks:
 
     def _drop_superseded(self) -> None:
         """Forget superseded blocks of each use, which repeated prompts would pile up."""
-        stamps, uses = self._stamps, self._uses
-        self._uses = deque()
+        stamps = self._stamps
+        uses = zip(self._use_stamps, self._used_at, self._uses, strict=True)
+        self._uses, self._use_stamps, self._used_at, self._written = deque(), deque(), deque(), 0
         for stamp, when, blocks in uses:
             if left := [block for block in blocks if stamps.get(block) == stamp]:
-                self._uses.append((stamp, when, left))
-        self._written = sum(len(blocks) for _, _, blocks in self._uses)
+                self._append_use(stamp, when, left)
+
+    def _append_use(self, stamp: int, when: float, blocks: Sequence[int]) -> None:
+        self._uses.append(tuple(blocks))
+        self._use_stamps.append(stamp)
+        self._used_at.append(when)
+        self._written += len(blocks)

@@ -11,16 +11,75 @@ LATE = """
 import gc
 from radixway.core.telemetry import HeapFreezer
 
-HeapFreezer(long_collection_s=LONG_S, max_late_freezes=2).freeze_startup_objects()
+freezer = HeapFreezer(max_old_objects=MAX_OLD, max_unexamined_ratio=RATIO)
+freezer.freeze_startup_objects()
 counts = [gc.get_freeze_count()]
 loaded = []
-for _ in range(4):
+for _ in range(ROUNDS):
     loaded.append([[] for _ in range(1000)])  # such as modules of a first request
     gc.collect(1)
     counts.append(gc.get_freeze_count())
     gc.collect()
     counts.append(gc.get_freeze_count())
 print(*counts)
+"""
+
+BUSY = """
+import gc
+from radixway.core.telemetry import HeapFreezer
+
+freezer = HeapFreezer(max_old_objects=500, max_unexamined_ratio=0.0)
+freezer.freeze_startup_objects()
+examined = gc.get_freeze_count()
+
+
+def load():
+    cycles = [[] for _ in range(10_000)]
+    for cycle in cycles:
+        cycle.append(cycle)
+    gc.collect(0), gc.collect(1)
+    return cycles
+
+
+first = load()
+gc.collect()  # too many to look at
+assert freezer.unexamined >= 10_000
+del first
+second = load()
+gc.collect()  # and too many that were not looked at
+assert freezer.unexamined == 0
+assert abs(gc.get_freeze_count() - examined - 10_000) < 1_000, (gc.get_freeze_count(), examined)
+"""
+
+IDLE = """
+import asyncio
+import gc
+from radixway.core.telemetry import HeapFreezer
+
+
+async def main():
+    freezer = HeapFreezer(max_old_objects=500)
+    freezer.freeze_startup_objects()
+    examined, calls = gc.get_freeze_count(), []
+
+    def is_idle():
+        calls.append(freezer.unexamined)
+        return len(calls) not in (1, 3)
+
+    cycles = [[] for _ in range(10_000)]
+    for cycle in cycles:
+        cycle.append(cycle)
+    gc.collect(1)
+    gc.collect()
+    del cycles, cycle
+    watching = asyncio.create_task(freezer.examine_when_idle(is_idle, interval_s=0.0))
+    while len(calls) < 6:
+        await asyncio.sleep(0)
+    assert min(calls[:5]) >= 9_999 and calls[5] == 0, calls  # busy, idle, busy, idle, idle
+    assert gc.get_freeze_count() < examined + 1_000
+    watching.cancel()
+
+asyncio.run(main())
 """
 
 SERVED = """
@@ -62,20 +121,31 @@ def run(program: str, home: str | Path = "") -> str:
     return done.stdout
 
 
-def counts_of(long_s: float) -> list[int]:
-    return [int(word) for word in run(LATE.replace("LONG_S", str(long_s))).splitlines()[-1].split()]
+def counts_of(max_old: int, ratio: float = 1.0, rounds: int = 4) -> list[int]:
+    program = (
+        LATE.replace("MAX_OLD", str(max_old)).replace("RATIO", str(ratio)).replace("ROUNDS", str(rounds))
+    )
+    return [int(word) for word in run(program).splitlines()[-1].split()]
 
 
-def test_what_a_start_has_made_is_frozen_and_late_loads_a_few_times() -> None:
-    first, *counts = counts_of(0.0)
+def test_what_a_start_has_made_is_frozen_and_so_are_late_loads() -> None:
+    first, *counts = counts_of(500)
     assert first > 1000
     assert counts[0] == first  # a young collection freezes nothing
-    assert counts[1] > first + 1000 and counts[3] > counts[1] + 1000
-    assert len(set(counts[3:])) == 1  # twice, and no more
+    for before, after in zip(counts[1::2], counts[3::2], strict=False):
+        assert after >= before + 1000  # and not only a few times
 
 
-def test_collections_that_are_short_freeze_nothing() -> None:
-    assert len(set(counts_of(3600.0))) == 1
+def test_what_is_looked_at_quickly_is_not_frozen() -> None:
+    assert len(set(counts_of(10**6))) == 1
+
+
+def test_garbage_that_was_frozen_is_freed_when_there_is_too_much_of_it() -> None:
+    run(BUSY)
+
+
+def test_garbage_that_was_frozen_is_freed_when_the_gateway_is_idle() -> None:
+    run(IDLE)
 
 
 def test_a_gateway_that_serves_is_frozen(tmp_path: Path) -> None:

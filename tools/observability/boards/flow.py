@@ -137,6 +137,15 @@ FLOW = Board(
                     {"{{outcome}}": rate("radixway_trace_spans_total", "outcome")},
                     "Of traces, while they are exported.",
                 ),
+                Panel(
+                    "Event loop: how late it is",
+                    "s",
+                    {
+                        "p99": 'max(radixway_event_loop_lag_seconds{quantile="0.99"})',
+                        "longest": 'max(radixway_event_loop_lag_seconds{quantile="1"})',
+                    },
+                    "Over the latest minute, of the worst gateway. While it stands still, so does every request.",
+                ),
             ],
         ),
     ],

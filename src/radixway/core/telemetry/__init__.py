@@ -15,6 +15,7 @@ State, and the file that owns it:
   by its free lock
 """
 
+from radixway.core.telemetry.event_loop_lag import EventLoopLag
 from radixway.core.telemetry.heap_freezer import HeapFreezer
 from radixway.core.telemetry.journal import Journal, JournalStore
 from radixway.core.telemetry.journal_pages import SharedObject
@@ -43,6 +44,7 @@ from radixway.core.telemetry.terminal import ServerConsole
 __all__ = [
     "AttemptSeries",
     "AttemptUsage",
+    "EventLoopLag",
     "GatewayStats",
     "HeapFreezer",
     "HistogramBuckets",

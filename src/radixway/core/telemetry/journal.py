@@ -20,8 +20,10 @@ from radixway.core.component import Component, Subject
 from radixway.core.telemetry.journal_pages import JournalPage, PackingError, SharedObject
 from radixway.core.telemetry.trace_record import TraceRecord
 
-JournalKey = tuple[str | None, str]
-"""Key of a journal: its tenant, and the request's id."""
+
+def journal_key(tenant: str | None, request_id: str) -> str:
+    """Return the key of a journal: a text, which the garbage collector need not look at."""
+    return f"{tenant or ''}\0{request_id}"
 
 
 class ExplainableDecision(Protocol):
@@ -80,9 +82,9 @@ class Journal(msgspec.Struct, eq=False, gc=False):
         return at - self._origin
 
     @property
-    def key(self) -> JournalKey:
+    def key(self) -> str:
         """The key it is kept under: clients choose ids, so each tenant's are its own."""
-        return self.tenant, self.request_id
+        return journal_key(self.tenant, self.request_id)
 
     @property
     def is_traced(self) -> bool:
@@ -138,7 +140,7 @@ class JournalStore(Component):
         self._stored: dict[int, Journal | JournalPage] = {}
         """By number; one that was forgotten by itself is missing."""
         self._sizes: dict[int, int] = {}
-        self._numbers: dict[JournalKey, int] = {}
+        self._numbers: dict[str, int] = {}
         self.size_bytes = 0
         """What they take, about."""
 
@@ -149,7 +151,7 @@ class JournalStore(Component):
         """Store `journal` and later additions to it; beyond the capacity the oldest is forgotten."""
         self._newest = number = self._newest + 1
         journal.number = number
-        self._numbers[journal.tenant, journal.request_id] = number
+        self._numbers[journal.key] = number
         size, is_plain = _compact_entries(journal)
         journal.entries = tuple(journal.entries)
         self._stored[number] = journal
@@ -208,9 +210,10 @@ class JournalStore(Component):
     def find_journal(self, request_id: str, tenant: str | None = None) -> Journal | None:
         """Return the newest journal of that id, of `tenant` or (None) of the id's first tenant."""
         if tenant is not None:
-            number = self._numbers.get((tenant, request_id))
+            number = self._numbers.get(journal_key(tenant, request_id))
         else:
-            number = next((number for (_, name), number in self._numbers.items() if name == request_id), None)
+            found = (n for key, n in self._numbers.items() if key.partition("\0")[2] == request_id)
+            number = next(found, None)
         return None if number is None else _unpack(self._stored[number])
 
     def cache_entry_of(self, request_id: str, tenant: str) -> str | None:

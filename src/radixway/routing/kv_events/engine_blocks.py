@@ -9,10 +9,12 @@ collected along the parents, and an index block belongs to the engine block that
 
 from __future__ import annotations
 
+import sys
+from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Self, TypeAlias
 
 from xxhash import xxh3_64_intdigest
 
@@ -47,9 +49,24 @@ class _UnalignedBlock(NamedTuple):
     rest: bytes
     """The tokens after that one, packed."""
 
+    def pack(self) -> bytes:
+        """Return it as bytes, which the garbage collector need not look at: there may be a million."""
+        blocks = self.names if self.before is None else (*self.names, self.before)
+        size = len(self.names) << 1 | (self.before is not None)
+        return array("Q", (size, *blocks)).tobytes() + self.rest
 
-_BlockNames: TypeAlias = int | _UnalignedBlock
-"""A single name for most engine blocks: there may be a million."""
+    @classmethod
+    def unpack(cls, packed: bytes) -> Self:
+        """Return what `pack` packed."""
+        size = int.from_bytes(packed[:8], sys.byteorder)
+        end = 8 * (1 + (size >> 1) + (size & 1))
+        blocks = array("Q", packed[8:end]).tolist()
+        before = blocks.pop() if size & 1 else None
+        return cls(tuple(blocks), before, packed[end:])
+
+
+_BlockNames: TypeAlias = int | bytes
+"""A single name for most engine blocks, else a packed `_UnalignedBlock`."""
 
 
 @dataclass(slots=True, eq=False)
@@ -195,9 +212,7 @@ class EngineBlockTracker:
             seed, before, rest = namespace_seed(event.lora, event.salt), None, b""
         elif (parent := self._names.get(event.parent)) is not None:
             seed = self._seeds.get(event.parent, _PLAIN_SEED)
-            before, rest = (
-                (parent.before, parent.rest) if isinstance(parent, _UnalignedBlock) else (parent, b"")
-            )
+            before, rest = _UnalignedBlock.unpack(parent)[1:] if isinstance(parent, bytes) else (parent, b"")
         else:
             return False
         new: list[int] = []
@@ -236,7 +251,7 @@ class EngineBlockTracker:
                     first, done = done, end // self._width
                     last = names[done - 1] if done else before
                     left = tokens[done * self._width : end]
-                    yield name, _UnalignedBlock(tuple(names[first:done]), last, left), seed
+                    yield name, _UnalignedBlock(tuple(names[first:done]), last, left).pack(), seed
                 rest = tokens[len(names) * self._width :]
             before = names[-1] if names else before
 
@@ -324,4 +339,4 @@ def _iter_index_blocks(
 
 
 def _index_names(names: _BlockNames) -> tuple[int, ...]:
-    return names.names if isinstance(names, _UnalignedBlock) else (names,)
+    return _UnalignedBlock.unpack(names).names if isinstance(names, bytes) else (names,)
