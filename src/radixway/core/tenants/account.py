@@ -109,6 +109,11 @@ class TenantAccount:
     _tokens: SlidingWindow = field(default_factory=SlidingWindow)
 
     def __post_init__(self) -> None:
+        self.set_limits(self.rates, self.quotas)
+
+    def set_limits(self, rates: RatesConfig, quotas: QuotasConfig) -> None:
+        """Set the limits to `rates` and `quotas`; what is used and reserved stays."""
+        self.rates, self.quotas = rates, quotas
         # Read for every request, and slow to ask pydantic for.
         self._has_rates = self.rates != RatesConfig()
         self._has_quotas = self.quotas.has_token_quota or self.quotas.has_cost_quota
