@@ -105,7 +105,7 @@ def usage_routes(tenants: TenantService | None, confined_to: Callable[[Request],
             raise BadRequest("from: is later than to", param="from")
         by = _parse_group_by(query.get("by"))
         report: dict[str, Any] = {"from": first.isoformat(), "to": last.isoformat(), "by": by}
-        report["usage"] = tenants.usage_report(by, first, last, tenant)
+        report["usage"] = await tenants.usage_report(by, first, last, tenant)
         if tenant is not None:
             report["limits"] = await tenants.limits_of(tenant)
         return report

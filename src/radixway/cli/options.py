@@ -71,15 +71,26 @@ def load_options(
     base: Mapping[str, Any] | None = None,
     middleware_paths: Sequence[str] = (),
 ) -> Config:
+    """Return what `read_config` does; a mistake ends the command."""
+    with exit_on(ConfigError):
+        return read_config(path, overrides, base=base, middleware_paths=middleware_paths)
+
+
+def read_config(
+    path: Path | None,
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    base: Mapping[str, Any] | None = None,
+    middleware_paths: Sequence[str] = (),
+) -> Config:
     """Return the configuration of `path` or ./radixway.yaml, with `overrides` of the command line on top.
 
-    A mistake ends the command. `base`: in place of defaults. `middleware_paths`: as in Slime the first is
-    innermost; all stand outside of those configured.
+    `base`: in place of defaults. `middleware_paths`: as in Slime the first is innermost; all stand outside of
+    those configured. Raises ConfigError.
     """
     if path is None and _DEFAULT_FILE.exists():
         path = _DEFAULT_FILE
-    with exit_on(ConfigError):
-        settings = load_config(path, overrides, base=base)
+    settings = load_config(path, overrides, base=base)
     return _add_middlewares(settings, middleware_paths) if middleware_paths else settings
 
 

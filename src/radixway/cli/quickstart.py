@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
+import signal
 import socket
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +13,23 @@ from rich.table import Column, Table
 from yarl import URL
 
 from radixway.core.config import Config, ConfigError, WorkerSettings
-from radixway.core.http import bind_tcp, is_loopback_host, raise_file_limit
+from radixway.core.http import (
+    bind_tcp,
+    bind_tcp_shared,
+    is_loopback_host,
+    raise_file_limit,
+)
 from radixway.core.http.gateway_client import GatewayCallError, call_gateway, stream_chat
+from radixway.core.http.serving import listener_url
 from radixway.core.telemetry import HeapFreezer, ServerConsole, configure_logging
 from radixway.gateway.app import Gateway
 from radixway.gateway.engine_supervisor import EngineProcess, wait_until_ready
+from radixway.gateway.processes import (
+    LimitsAuthority,
+    ProcessSupervisor,
+    check_processes,
+    count_processes,
+)
 
 log = logging.getLogger(__name__)
 out = ServerConsole(highlight=False)
@@ -45,6 +59,33 @@ async def run_gateway(config: Config) -> int:
     with server.stopped_by_signals():
         async with gateway.running():
             await server.serve(lambda: _announce(server.url, gateway))
+    return 0
+
+
+async def run_processes(config: Config, reload_config: Callable[[], Config]) -> int:
+    """Serve a gateway in several processes until a signal; return the exit code.
+
+    `reload_config`: called at SIGHUP, raises ConfigError. Raises CannotListenError, ConfigError,
+    ProcessFailedError.
+    """
+    check_exposure(config)
+    check_processes(config)
+    configure_logging(config.telemetry.logs)
+    raise_file_limit()
+    limits = LimitsAuthority(config.tenants)
+    limits.load_usage(config.tenants)
+    listeners = bind_tcp_shared(config.gateway.host, config.gateway.port, count_processes(config))
+    supervisor = ProcessSupervisor(config, listeners, reload_config, limits)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, supervisor.stop)
+    loop.add_signal_handler(signal.SIGHUP, supervisor.roll)
+
+    def announce() -> None:
+        url, workers = listener_url(listeners[0]), len(config.workers)
+        out.print(f"gateway {url}  ({workers} workers, {len(listeners)} processes)")
+
+    await supervisor.run(announce)
     return 0
 
 
@@ -94,20 +135,11 @@ def _open_listener(config: Config) -> socket.socket:
     return bind_tcp(config.gateway.host, config.gateway.port)
 
 
-def _start_console(url: str, gateway: Gateway) -> None:
-    """Start the console's process now, if it is not to wait for a visit."""
-    preload = gateway.config.console.preload
-    if preload is None:
-        preload = is_loopback_host(gateway.config.gateway.host)
-    if preload and gateway.console is not None:
-        gateway.console.preload(URL(url).port or 0)
-
-
 def _announce(url: str, gateway: Gateway) -> None:
     """Say where it can be reached, which it can by now, and make ready what the first visitor needs."""
     HeapFreezer().freeze_startup_objects(is_idle=lambda: not gateway.in_hand)
     gateway.warm_up()
-    _start_console(url, gateway)
+    gateway.preload_console(URL(url).port or 0)
     out.print(f"gateway {url}  ({len(gateway.config.workers)} workers)")
     if gateway.ext_proc_server is not None:
         out.print(f"ext_proc {gateway.ext_proc_server.address}")
@@ -119,7 +151,7 @@ async def _show_welcome(url: str, gateway: Gateway, engine: EngineProcess, *, gr
     with out.status("starting the engine …"):
         await wait_until_ready(registry, engine.url)
     engine.mark_ready()
-    _start_console(url, gateway)
+    gateway.preload_console(URL(url).port or 0)
     table = Table.grid("", Column(no_wrap=True), "", padding=(0, 2, 0, 0))
     table.add_row("gateway", f"[bold]{url}[/]", "/v1/chat/completions, /generate, /explain/{request_id}")
     table.add_row("engine", engine.url, ", ".join(sorted(registry.known_models())))

@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Coroutine
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any, NoReturn
@@ -26,6 +27,7 @@ from radixway.cli.options import (
     drop_unset,
     gateway_overrides,
     load_options,
+    read_config,
 )
 from radixway.cli.terminal import (
     err,
@@ -73,17 +75,28 @@ def serve(
         int | None,
         Option(help="Decide for Envoy too, as its external processor on this port.", min=0, max=65535),
     ] = None,
+    processes: Annotated[
+        str | None,
+        Option(help="Processes that answer at the address; auto: one for each core.", metavar="N|auto"),
+    ] = None,
     insecure: Insecure = None,
 ) -> None:
     """Start a gateway in front of workers that run elsewhere."""
     overrides = gateway_overrides(host, port, worker, served=model, insecure=insecure)
+    overrides["gateway"] |= drop_unset(processes=processes)
     overrides |= {"trajectories": drop_unset(enabled=trajectories)}
     if ext_proc_port is not None:
         overrides["ext_proc"] = {"enabled": True, "port": ext_proc_port}
-    settings = load_options(config, overrides, middleware_paths=middleware_paths or ())
-    from radixway.cli.quickstart import run_gateway
+    read_options = partial(read_config, config, overrides, middleware_paths=middleware_paths or ())
+    with exit_on(ConfigError):
+        settings = read_options()
+    if settings.gateway.processes == 1:
+        from radixway.cli.quickstart import run_gateway
 
-    run_server(run_gateway(settings))
+        run_server(run_gateway(settings))
+    from radixway.cli.quickstart import run_processes
+
+    run_server(run_processes(settings, read_options))
 
 
 def engine(
@@ -229,8 +242,9 @@ def run_server(serving: Coroutine[Any, Any, int]) -> NoReturn:
     """Run a gateway to its end under uvloop and exit with what it returns."""
     from radixway.core.http import CannotListenError, run_until_exit
     from radixway.gateway.engine_supervisor import EngineKilledError
+    from radixway.gateway.processes import ProcessFailedError
 
-    with exit_on(ConfigError, CannotListenError, EngineKilledError):
+    with exit_on(ConfigError, CannotListenError, EngineKilledError, ProcessFailedError):
         sys.exit(run_until_exit(serving))
 
 

@@ -32,6 +32,7 @@ from radixway.core.http import (
     ServerCounts,
     ServerLimits,
     include_routes,
+    is_loopback_host,
     limit_body,
     send_error,
 )
@@ -44,6 +45,9 @@ from radixway.gateway.worker_metrics import publish_gateway
 
 if TYPE_CHECKING:
     from radixway.api.ext_proc import ExtProcServer
+    from radixway.core.tenants.account import LimitsBackend
+    from radixway.gateway.processes.process_group import ProcessGroup
+    from radixway.gateway.processes.sibling_proxy import SiblingProxy
 
 
 _EXPOSED_HEADERS = ("retry-after", "x-radixway-worker", "x-request-id")
@@ -77,12 +81,15 @@ class Gateway(GatewayParts):
         *,
         sources: Sequence[DiscoverySource] = (),
         load_transport: LoadTransport | None = None,
+        processes: ProcessGroup | None = None,
+        limits: LimitsBackend | None = None,
     ) -> None:
-        """Build all parts of `config`; `sources` and `load_transport`: see `GatewayParts`.
+        """Build all parts of `config`; the other arguments: see `GatewayParts`.
 
         Raises ConfigError.
         """
-        super().__init__(config, sources, load_transport)
+        super().__init__(config, sources, load_transport, processes, limits)
+        config = self.config
         self._server_counts = ServerCounts()
         self._fastapi = FastAPI(
             title="Radixway",
@@ -101,6 +108,9 @@ class Gateway(GatewayParts):
             self._handle_request, config.pipeline.middlewares, self.router, config.gateway.max_body_bytes
         )
         records = self.recorder is not None
+        self.siblings = self._build_siblings(app)
+        """Lets any of several processes answer for all; None: there is but one."""
+        app = self.siblings or app
         self._forwarding = build_owner_proxy(
             config, app, self.metrics, self.authorization.has_valid_key, records=records
         )
@@ -140,6 +150,7 @@ class Gateway(GatewayParts):
             self.tracing,
             self.audit,
             self.load_sync,
+            self.siblings,
             self._forwarding,
             self.planner,
             self.tenants,
@@ -227,6 +238,28 @@ class Gateway(GatewayParts):
             allow_headers=["*"],
             expose_headers=_EXPOSED_HEADERS,
         )
+
+    def _build_siblings(self, app: App) -> SiblingProxy | None:
+        if self.processes is None:
+            return None
+        from radixway.gateway.processes.sibling_proxy import SiblingProxy
+        from radixway.gateway.processes.worker_state import WorkerStateCopy
+
+        state = WorkerStateCopy(
+            self.registry, self.membership, self.registrations, self.upstream.weights, self.upstream.health
+        )
+        records = self.recorder is not None
+        return SiblingProxy(
+            self.config, app, self.processes, self.metrics, self.authorization, state, records=records
+        )
+
+    def preload_console(self, port: int) -> None:
+        """Start the console's process now, if it is not to wait for a visit. `port`: the gateway's."""
+        preload = self.config.console.preload
+        if preload is None:
+            preload = is_loopback_host(self.config.gateway.host)
+        if preload and self.console is not None:
+            self.console.preload(port)
 
     def _build_console(self) -> ConsoleProxy:
         config = self.config.console.model_copy(update={"hosts": self.hosts})

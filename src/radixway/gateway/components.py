@@ -1,7 +1,10 @@
 """The parts of a gateway beneath its HTTP interface: built from a configuration, not started."""
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from radixway.api import PathAuthorization, SessionService
 from radixway.api.chats import ChatSafetyScreening, ChatsApplication
@@ -27,6 +30,7 @@ from radixway.core.renamed_modules import find_renamed_module
 from radixway.core.telemetry import EventLoopLag, JournalStore, MetricsRegistry
 from radixway.core.telemetry.tracing import build_tracing
 from radixway.core.tenants import build_tenant_service
+from radixway.core.tenants.account import LimitsBackend
 from radixway.gateway.inference_routes import InferenceRoutes
 from radixway.gateway.semantics_builder import SemanticsBuilder, is_guarded
 from radixway.gateway.upstream_stack import UpstreamStack
@@ -46,6 +50,9 @@ from radixway.routing.transports import TrafficFeed
 from radixway.semantics.guard.audit import build_audit
 from radixway.trajectories import RadixTreeMiddleware
 
+if TYPE_CHECKING:
+    from radixway.gateway.processes.process_group import ProcessGroup
+
 log = logging.getLogger(__name__)
 
 
@@ -53,13 +60,22 @@ class GatewayParts:
     """The parts of a gateway, each built from those above it. None: not configured."""
 
     def __init__(
-        self, config: Config, sources: Sequence[DiscoverySource], load_transport: LoadTransport | None
+        self,
+        config: Config,
+        sources: Sequence[DiscoverySource],
+        load_transport: LoadTransport | None,
+        processes: ProcessGroup | None = None,
+        limits: LimitsBackend | None = None,
     ) -> None:
         """`sources`: of workers, beside those configured. `load_transport`: carries `scale.sync` where
-        gateways are replicas of a Ray application.
+        gateways are replicas of a Ray application. `processes`: of which this is one; `limits`: judges
+        tenants' requests for all of them.
 
         Raises ConfigError.
         """
+        self.processes = processes
+        if processes is not None:
+            config = processes.own_config(config)
         self.config = config
         # What is measured and recorded of requests.
         self.metrics = MetricsRegistry()
@@ -87,7 +103,13 @@ class GatewayParts:
         memory = None if self.tries is None else self.tries.memory
         self.sessions = SessionService(config.trajectories, self.tokenizer_of, memory=memory)
         # Who may call what, and the audit log.
-        self.tenants = build_tenant_service(config.tenants, self.metrics, config.scale.limits)
+        self.tenants = build_tenant_service(
+            config.tenants,
+            self.metrics,
+            config.scale.limits,
+            limits,
+            reads_usage_file=processes is not None,
+        )
         self.hosts = (*config.gateway.hosts, *config.console.hosts)
         self.authorization = PathAuthorization(config.gateway, self.tenants, self.hosts)
         guard_is_on = is_guarded(config) or "audit" in config.guard.model_fields_set

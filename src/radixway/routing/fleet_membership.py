@@ -88,6 +88,10 @@ class FleetMembership:
         for worker in [worker for worker in self._leaving if not worker.load.requests]:
             self._remove_worker(worker)
 
+    def members_of(self, source: str) -> Iterable[DiscoveredWorker]:
+        """Return the workers that `source` names."""
+        return self._members.get(source, {}).values()
+
     def count_members(self) -> Mapping[str, int]:
         """Return the number of workers by source."""
         return {source: len(found) for source, found in self._members.items()}

@@ -27,6 +27,8 @@ class RequestPage(BaseModel):
 
     requests: list[RequestRow]
     """Newest first, by when they ended."""
+    cursors: list[str]
+    """`cursor` of what follows each of them."""
     next: str | None
     """`cursor` of the page that follows; null at the end. A page may be short, or empty, before the end:
     a call looks at so many requests and no more."""
@@ -115,6 +117,7 @@ def request_routes(
         page = await search.search_requests(wanted, query.cursor, query.limit, may_see)
         reply = {
             "requests": [row.__dict__ for row in page.rows],
+            "cursors": [str(number) for number in page.numbers],
             "next": None if page.next is None else str(page.next),
             "examined": page.examined,
             "kept": len(book) if tenant is None else None,

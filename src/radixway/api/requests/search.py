@@ -268,6 +268,8 @@ class SearchPage:
     """A page of rows, newest first."""
 
     rows: list[RequestRow]
+    numbers: list[int]
+    """Of the rows' journals: the cursor after each."""
     next: int | None
     """Cursor of older ones, or None."""
     examined: int
@@ -289,7 +291,7 @@ class RequestSearch:
         may_see: Callable[[Journal], bool] = lambda _: True,
     ) -> SearchPage:
         """Return the latest `limit` rows that match `wanted`, of journals before the number `before`."""
-        page = SearchPage([], before, 0)
+        page = SearchPage([], [], before, 0)
         while page.examined < self._max_examined:
             journals = self._book.journals_before(
                 page.next, min(_BATCH_SIZE, self._max_examined - page.examined)
@@ -303,6 +305,7 @@ class RequestSearch:
                 if not wanted.matches_row(row) or not self._book.is_newest(journal):
                     continue
                 page.rows.append(RequestRow.model_construct(**row))
+                page.numbers.append(journal.number)
                 if len(page.rows) == limit:
                     if not self._book.journals_before(page.next, 1):
                         page.next = None

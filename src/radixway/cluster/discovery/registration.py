@@ -77,6 +77,11 @@ class WorkerRegistrations:
         lease = self._leases.get(url)
         return None if lease is None else max(0.0, lease.ends_at - self._clock())
 
+    def lease_ttl_s(self, url: str) -> float | None:
+        """Return the length of the lease of the worker at `url`; None if it has none."""
+        lease = self._leases.get(url)
+        return None if lease is None else lease.ttl_s
+
     def expire_leases(self, late_s: float = 0.0) -> float | None:
         """End the leases that are over; returns in how many seconds the next one is, None if there is none.
 

@@ -10,6 +10,7 @@ from typing import Any
 from radixway.cluster.load_sync.peer_loads import PeerLoads
 from radixway.cluster.load_sync.transport import (
     VERSION,
+    ConnectingTransport,
     InvalidSyncMessageError,
     SyncMessage,
     SyncMessageCodec,
@@ -93,6 +94,18 @@ class LoadSync(Component):
                 timer.cancel()
         self._broadcast_shares((), full=True)
         await self._transport.close_transport()
+
+    def connect_peer(self, endpoint: str) -> None:
+        """Hear the gateway that publishes at `endpoint` too; over ZeroMQ alone."""
+        assert isinstance(self._transport, ConnectingTransport)
+        self._transport.connect_peer(endpoint)
+        self._changed.update(self._registry)  # it has heard nothing yet
+        self._schedule_send()
+
+    def disconnect_peer(self, endpoint: str) -> None:
+        """Hear the gateway at `endpoint` no more."""
+        assert isinstance(self._transport, ConnectingTransport)
+        self._transport.disconnect_peer(endpoint)
 
     def receive_message(self, data: bytes) -> None:
         """Apply the message in `data`. A bad one is only counted."""

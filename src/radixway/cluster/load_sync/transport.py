@@ -7,7 +7,7 @@ rest stand before it.
 
 import hmac
 from collections.abc import Callable
-from typing import Annotated, Protocol
+from typing import Annotated, Protocol, runtime_checkable
 
 import msgspec
 from msgspec import Meta
@@ -38,6 +38,17 @@ class SyncTransport(Protocol):
 
     async def close_transport(self) -> None:
         """Send what is waiting if that is quick, and let go."""
+
+
+@runtime_checkable
+class ConnectingTransport(Protocol):
+    """A transport that is told of others, one by one."""
+
+    def connect_peer(self, peer: str) -> None:
+        """Listen to one more gateway. Raises ConfigError."""
+
+    def disconnect_peer(self, peer: str) -> None:
+        """Listen to a gateway no more that was connected to."""
 
 
 VERSION = 1

@@ -13,6 +13,7 @@ import aiohttp
 from yarl import URL
 
 from radixway.cluster.session_ownership.ownership_keys import GatewayFleet, OwnedRequest, OwnershipKeys
+from radixway.cluster.session_ownership.peer_connections import PeerConnections
 from radixway.cluster.session_ownership.signed_hop import HEADER, HopSigner, read_hop_header
 from radixway.core.component import Component
 from radixway.core.config import Config, SessionPolicyConfig, StickyLeastLoadedPolicyConfig
@@ -92,16 +93,15 @@ class GatewayHeartbeat:
                 self.silent = False
 
 
-_CONNECT_S = 2.0
 _EXPLAIN_S = 5.0
 """Time for another gateway to begin its answer about a journal."""
 _PROBE_TIMEOUT_S = 10.0
 """A gateway that does not answer a probe for so long cannot answer others either."""
 _HOP_BY_HOP = frozenset(
-    {b"connection", b"keep-alive", b"te", b"trailer", b"transfer-encoding", b"upgrade", b"host", b"expect"}
+    {b"connection", b"keep-alive", b"te", b"trailer", b"transfer-encoding", b"upgrade", b"expect"}
 )
-_NOT_PASSED = _HOP_BY_HOP | {b"origin"}
-"""`Origin` was compared with `Host` here; at the other gateway it would be foreign."""
+_OWN_NAME = frozenset({b"host", b"origin"})
+"""`Origin` was compared with `Host` here; at a gateway of another name it would be foreign."""
 
 
 class OwnerUnavailableError(GatewayError):
@@ -127,33 +127,34 @@ class OwnerProxy(Component):
         metrics: MetricsRegistry,
         knows: Callable[[Scope], bool],
         max_body_bytes: int,
+        connections: PeerConnections | None = None,
+        counted_as: str = "radixway_passed_on",
     ) -> None:
-        """`knows`: whether a request's head lets its body be read; `app` refuses it where not."""
+        """`knows`: whether a request's head lets its body be read; `app` refuses it where not.
+
+        `connections`: by default TCP. `counted_as`: the name of the metrics of what is passed on.
+        """
         self._app = app
         self._fleet = fleet
         self._places = places
         self._seals = seals
         self._knows = knows
         self._max_body_bytes = max_body_bytes
-        self._session: aiohttp.ClientSession | None = None
+        self._connections = connections or PeerConnections()
         self._pulses = {
             url: GatewayHeartbeat(url, partial(self._ping_gateway, url)) for url in fleet.other_gateways
         }
-        self._passed_on = metrics.counter("radixway_passed_on", "Requests that another gateway answered")
-        self._away = metrics.counter("radixway_passed_on_failed", "Requests whose gateway did not answer")
+        self._passed_on = metrics.counter(counted_as, "Requests that another gateway answered")
+        self._away = metrics.counter(f"{counted_as}_failed", "Requests whose gateway did not answer")
 
     async def start(self) -> None:
         """Hold connections to the others from now on."""
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S)
-        connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=60)
-        self._session = aiohttp.ClientSession(timeout=timeout, connector=connector, auto_decompress=False)
+        self._connections.open()
 
     async def stop(self) -> None:
         """Let go of the others."""
         await asyncio.gather(*(pulse.stop_probing() for pulse in self._pulses.values()))
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        await self._connections.close()
 
     def describe(self) -> dict[str, Any]:
         """Return the report for `/health`."""
@@ -191,7 +192,7 @@ class OwnerProxy(Component):
             raw = self._places.with_generated_name(scope, raw, self._fleet.make_owned_name())
         elif await self._forward_to_owner(bound, scope, raw, receive, send):
             return
-        await self._app(scope, _replay_body(raw, receive), send)
+        await self._app(scope, replay_body(raw, receive), send)
 
     async def _forward_to_owner(
         self, bound: OwnedRequest, scope: Scope, raw: bytes, receive: Receive, send: Send
@@ -203,23 +204,31 @@ class OwnerProxy(Component):
         owner = self._fleet.find_owner(bound.name)
         if owner == self._fleet.own:
             return False
+        try:
+            await self.forward_request(owner, scope, raw, receive, send)
+        except OwnerUnavailableError:
+            if bound.anywhere:
+                return False
+            raise
+        return True
+
+    async def forward_request(
+        self, owner: str, scope: Scope, raw: bytes, receive: Receive, send: Send
+    ) -> None:
+        """Have the gateway `owner` answer a request, whose body is `raw`. Raises OwnerUnavailableError."""
         watch = ClientWatch()
         watch.watch(receive)
         try:
-            async with self._open_request(owner, scope, raw) as answer:
+            async with self.open_request(owner, scope, raw) as answer:
                 self._passed_on().inc()
                 await self._relay_answer(answer, owner, scope, send)
-                return True
         except asyncio.CancelledError:
             if watch.ended_by is None:
                 raise
             watch.uncancel()
-            return True
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             self._away().inc()
             log.warning("the gateway %s does not answer: %s", owner, error or type(error).__name__)
-            if bound.anywhere:
-                return False
             raise OwnerUnavailableError(f"the gateway {owner}, which keeps this, does not answer") from None
         finally:
             watch.stop_watching()
@@ -237,7 +246,7 @@ class OwnerProxy(Component):
                 with suppress(aiohttp.ClientError, TimeoutError, OSError):
                     async with (
                         asyncio.timeout(_EXPLAIN_S) as timeout,
-                        self._open_request(other, scope, b"") as answer,
+                        self.open_request(other, scope, b"") as answer,
                     ):
                         if answer.status != 404:
                             timeout.reschedule(None)
@@ -247,18 +256,20 @@ class OwnerProxy(Component):
             await send(message)
 
     @asynccontextmanager
-    async def _open_request(
-        self, url: str, scope: Scope, raw: bytes
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
-        assert self._session is not None
-        passed = [(name, value) for name, value in scope["headers"] if name not in _NOT_PASSED]
+    async def open_request(self, url: str, scope: Scope, raw: bytes) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Send the request in `scope` with the body `raw` to the gateway at `url`; yield its answer.
+
+        Raises aiohttp.ClientError, OSError, TimeoutError.
+        """
+        dropped = _HOP_BY_HOP if self._connections.same_name else _HOP_BY_HOP | _OWN_NAME
+        passed = [(name, value) for name, value in scope["headers"] if name not in dropped]
         headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in passed]
         headers.append((HEADER.decode(), self._seals.sign_hop(scope)))
         query = scope["query_string"].decode("latin-1")
         target = URL(f"{url}{quote(scope['path'])}{f'?{query}' if query else ''}", encoded=True)
         skipped = ("user-agent", "accept", "accept-encoding", "content-type")
         async with self._pulses[url].monitored():
-            answer = await self._session.request(
+            answer = await self._connections.session_for(url).request(
                 scope["method"],
                 target,
                 data=raw,
@@ -295,15 +306,15 @@ class OwnerProxy(Component):
 
     async def _ping_gateway(self, url: str) -> None:
         """Probe a gateway; any answer will do. Raises OSError, including TimeoutError."""
-        assert self._session is not None
         try:
-            async with asyncio.timeout(_PROBE_TIMEOUT_S), self._session.get(f"{url}/ready"):
+            session = self._connections.session_for(url)
+            async with asyncio.timeout(_PROBE_TIMEOUT_S), session.get(f"{url}/ready"):
                 pass
         except aiohttp.ClientError as error:
             raise ConnectionError(str(error)) from None
 
 
-def _replay_body(raw: bytes, receive: Receive) -> Receive:
+def replay_body(raw: bytes, receive: Receive) -> Receive:
     """Return a `receive` that replays the body that was read."""
     rest: list[Message] = [{"type": "http.request", "body": raw, "more_body": False}]
 
@@ -323,20 +334,24 @@ def build_owner_proxy(
     section = config.scale.gateways
     if section is None:
         return None
+    return OwnerProxy(
+        app,
+        GatewayFleet(section.self_url, section.all),
+        build_ownership_keys(config, records=records),
+        HopSigner(section.key.get_secret_value(), time),
+        metrics,
+        knows,
+        config.gateway.max_body_bytes,
+    )
+
+
+def build_ownership_keys(config: Config, *, records: bool) -> OwnershipKeys:
+    """Build what says where a request belongs. `records`: whether trajectories are recorded."""
     routing = config.routing
     policies = [routing.policy, *routing.model_policies.values()]
     bonds = any(
         isinstance(policy, SessionPolicyConfig | StickyLeastLoadedPolicyConfig) for policy in policies
     )
-    places = OwnershipKeys(
+    return OwnershipKeys(
         [name.encode("ascii") for name in routing.session.headers], conversations=records or bonds
-    )
-    return OwnerProxy(
-        app,
-        GatewayFleet(section.self_url, section.all),
-        places,
-        HopSigner(section.key.get_secret_value(), time),
-        metrics,
-        knows,
-        config.gateway.max_body_bytes,
     )

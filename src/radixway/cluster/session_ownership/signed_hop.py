@@ -54,7 +54,8 @@ class HopSigner:
 
     def _mac(self, scope: Scope, claim: str) -> str:
         path = scope["path"].encode("utf-8", "surrogateescape")
-        message = b"\n".join([claim.encode("latin-1"), scope["method"].encode(), path, scope["query_string"]])
+        method = scope.get("method", "GET").encode()  # a WebSocket begins as one
+        message = b"\n".join([claim.encode("latin-1"), method, path, scope["query_string"]])
         return hmac.new(self._key, message, "sha256").hexdigest()
 
 

@@ -107,6 +107,8 @@ class LogsConfig(ConfigSection):
     """A line for each request."""
 
 
+MAX_PROCESSES = 64
+
 CorsOrigin = Annotated[str, Field(pattern=r"^(\*|https?://[^/\s]+)$")]
 
 
@@ -121,6 +123,9 @@ class GatewayConfig(ConfigSection):
     """Key of calls that change something (`/add_worker` …): `Authorization: Bearer KEY`."""
     admin_networks: tuple[IPvAnyNetwork, ...] = ()
     """Networks (`10.0.0.0/8`) from which these calls need no key: engines that add themselves have none."""
+    processes: Annotated[int, Field(ge=1, le=MAX_PROCESSES)] | Literal["auto"] = 1
+    """Processes that answer at the address, for `radixway serve` (docs/scale.md); `auto`: one for each core
+    that this process may use."""
     insecure: bool = False
     """Listen where other machines reach it (`host`) though they may then ask models without a key."""
     hosts: tuple[Host, ...] = ()

@@ -85,12 +85,17 @@ class CannotListenError(Exception):
     """The address cannot be listened on; the message says why."""
 
 
-def bind_tcp(host: str, port: int) -> socket.socket:
-    """Listen without Nagle's delay; port 0 takes a free one. Raises CannotListenError."""
+def bind_tcp(host: str, port: int, *, shared: bool = False) -> socket.socket:
+    """Listen without Nagle's delay; port 0 takes a free one. Raises CannotListenError.
+
+    `shared`: sockets of this user that are shared too may listen there beside it.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shared:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         listener.bind((host, port))
         listener.listen(2048)
@@ -99,6 +104,18 @@ def bind_tcp(host: str, port: int) -> socket.socket:
         why = getattr(error, "strerror", None) or error
         raise CannotListenError(f"cannot listen on {host}:{port}: {why}") from None
     return listener
+
+
+def bind_tcp_shared(host: str, port: int, count: int) -> list[socket.socket]:
+    """Bind `count` listeners to one address, among which the kernel spreads connections by their addresses.
+
+    The port must be free: another server that shares its port is no reason to join it. Raises
+    CannotListenError.
+    """
+    probe = bind_tcp(host, port)
+    port = probe.getsockname()[1]
+    probe.close()
+    return [bind_tcp(host, port, shared=True) for _ in range(count)]
 
 
 def is_loopback_host(host: str) -> bool:
@@ -220,6 +237,14 @@ class AppServer:
                 loop.remove_signal_handler(number)
             cancel_process_exit()
 
+    async def add_listener(self, listener: socket.socket) -> None:
+        """Accept connections on `listener` too, until `remove_listener` or the end. While it serves."""
+        await self._server.add_listener(listener)
+
+    def remove_listener(self, listener: socket.socket) -> None:
+        """Accept no more connections on `listener`; those that were accepted go on."""
+        self._server.remove_listener(listener)
+
     def stop(self) -> None:
         """Drain and end; called again, end at once."""
         if self._server.should_exit:
@@ -247,6 +272,27 @@ class _Server(uvicorn.Server):
         self._state = state
         self._listener = listener
         self._drain_s = drain_s
+        self._added: dict[socket.socket, asyncio.Server] = {}
+
+    async def add_listener(self, listener: socket.socket) -> None:
+        """Accept connections on a duplicate of `listener` too."""
+        create_protocol = partial(
+            self.config.http_protocol_class,  # type: ignore[call-arg]
+            config=self.config,
+            server_state=self.server_state,
+            app_state=self.lifespan.state,
+        )
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(create_protocol, sock=listener.dup(), backlog=self.config.backlog)
+        self._added[listener] = server
+        self.servers.append(server)
+
+    def remove_listener(self, listener: socket.socket) -> None:
+        """Close the duplicate of `listener`, if there is one; what waits there is another process's."""
+        server = self._added.pop(listener, None)
+        if server is not None:
+            self.servers.remove(server)
+            server.close()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

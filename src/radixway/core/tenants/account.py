@@ -119,8 +119,12 @@ class TenantAccount:
     _tokens: SlidingWindow = field(default_factory=SlidingWindow)
 
     def __post_init__(self) -> None:
+        self.set_limits(self.rates, self.quotas)
+
+    def set_limits(self, rates: RatesConfig, quotas: QuotasConfig) -> None:
+        """Set the limits to `rates` and `quotas`; what is used and reserved stays."""
+        self.rates, self.quotas = rates, quotas
         # Read for every request, and slow to ask pydantic for.
-        rates, quotas = self.rates, self.quotas
         self._has_rates = rates != RatesConfig()
         self._max_concurrent = rates.concurrent
         self._max_requests, self._max_tokens = rates.requests_per_minute, rates.tokens_per_minute
@@ -201,7 +205,6 @@ class TenantAccount:
     def describe_limits(self, now: float) -> list[dict[str, Any]]:
         """Return every limit: how much is used, reservations aside, and when it is reset."""
         self._roll_periods(now)
-        rates, quotas = self.rates, self.quotas
         minute: dict[str, Any] = {"window_s": 60}
         currency: dict[str, Any] = {"currency": quotas.currency}
         day, month = ({"resets_in_s": ceil(spent.until - now)} for spent in (self.day, self.month))
@@ -283,3 +286,6 @@ class LimitsBackend(Protocol):
         self, account: TenantAccount, now: float, estimate: UsageEstimate, tokens: int, cost: float
     ) -> None:
         """Replace the `estimate` of a request that is over by its `tokens` and `cost`. Never waits."""
+
+    async def limits_of(self, account: TenantAccount, now: float) -> list[dict[str, Any]]:
+        """Return every limit of `account`, and how much of it is used."""

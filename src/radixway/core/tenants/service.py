@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import date
+from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +16,18 @@ from radixway.core.config.tenants import TenantConfig, TenantsConfig
 from radixway.core.pipeline import Middleware, TenantPolicy
 from radixway.core.pipeline.contexts import model_pattern
 from radixway.core.telemetry import MetricsRegistry
-from radixway.core.tenants.account import TenantAccount
+from radixway.core.tenants.account import LimitsBackend, TenantAccount
 from radixway.core.tenants.keys import KeyRing
 from radixway.core.tenants.middlewares import CacheSalting, SessionAdmission, TenantLimits
 from radixway.core.tenants.pricing import PriceList, PricingOf
-from radixway.core.tenants.usage_ledger import UsageLedger, UsageTotals, UsageWriter, day_of, summarize_usage
+from radixway.core.tenants.usage_ledger import (
+    UsageKey,
+    UsageLedger,
+    UsageTotals,
+    UsageWriter,
+    day_of,
+    summarize_usage,
+)
 
 if TYPE_CHECKING:
     from radixway.core.tenants.shared_limits import SharedLimits
@@ -38,8 +46,16 @@ class TenantService(Component):
         ring: KeyRing,
         metrics: MetricsRegistry,
         shared: SharedLimitsConfig | None = None,
+        limits: LimitsBackend | None = None,
+        *,
+        reads_usage_file: bool = False,
     ) -> None:
-        """`shared`: where limits of several gateways are kept. Raises ConfigError."""
+        """`shared`: where limits of several gateways are kept. `limits`: judges where that is None, by
+        default by this process's accounts. `reads_usage_file`: other processes write to it, so that reports
+        read it.
+
+        Raises ConfigError.
+        """
         _check_currencies(section)
         named = {DEFAULT_TENANT: TenantConfig()} | section.named
         usage = section.usage
@@ -50,15 +66,18 @@ class TenantService(Component):
         }
         self.ledger = UsageLedger(max_rows=usage.most_rows, keeps_deltas=usage.persist)
         self.keeping: UsageWriter | None = None
+        self._reads_usage_file = reads_usage_file
         if usage.persist:
             self.keeping = UsageWriter(
                 self.ledger,
-                (usage.path or radixway_home() / "usage.sqlite").expanduser(),
+                usage_path(section),
                 flush_s=usage.flush_s,
                 keep_days=usage.keep_days,
                 clock=time,
             )
         self._shared = None if shared is None else _build_shared_limits(shared, self.accounts)
+        self._limits: LimitsBackend | None = self._shared or limits
+        """Where limits are kept, if not in this process alone."""
         self._pricing = section.pricing
         metrics.gauges(
             "radixway_tenant_limits_shared",
@@ -75,7 +94,7 @@ class TenantService(Component):
         `is_auto`: whether a name leaves the model to the gateway. `pricing_of`: prices not given here.
         """
         prices = PriceList(self._pricing, pricing_of)
-        limits = TenantLimits(self.accounts, self.ledger, prices, is_auto, shared=self._shared)
+        limits = TenantLimits(self.accounts, self.ledger, prices, is_auto, shared=self._limits)
         salted = any(tenancy.cache_salt is not None for tenancy in self.tenancies.values())
         return [limits, CacheSalting()] if salted else [limits]
 
@@ -87,7 +106,7 @@ class TenantService(Component):
         """Take up what was used before, and keep what is used from now on. Raises ConfigError."""
         if self.keeping is not None:
             await self.keeping.load_ledger()
-            self._restore_usage()
+            restore_usage(self.accounts, self.ledger.rows.items(), time())
         if self._shared is not None:
             await self._shared.start()
 
@@ -105,17 +124,20 @@ class TenantService(Component):
         known = self.tenancies.get(tenant)
         return tenant if known is None else known.cache_namespace or tenant
 
-    def usage_report(
+    async def usage_report(
         self, by: Collection[str], first: date, last: date, tenant: str | None
     ) -> list[dict[str, Any]]:
         """Return the usage from `first` to `last`, by fields of `UsageKey`."""
-        return summarize_usage(self.ledger.rows.items(), by, first=first, last=last, tenant=tenant)
+        rows: Iterable[tuple[UsageKey, UsageTotals]] = self.ledger.rows.items()
+        if self._reads_usage_file and self.keeping is not None:
+            rows = await self.keeping.read_all(first.isoformat())
+        return summarize_usage(rows, by, first=first, last=last, tenant=tenant)
 
     async def limits_of(self, tenant: str) -> list[dict[str, Any]]:
         """A tenant's limits, and how much of them is used."""
         account = self.accounts[tenant]
-        if self._shared is not None:
-            return await self._shared.limits_of(account, time())
+        if self._limits is not None:
+            return await self._limits.limits_of(account, time())
         return account.describe_limits(time())
 
     def describe(self) -> dict[str, Any]:
@@ -125,28 +147,42 @@ class TenantService(Component):
             | ({} if self._shared is None else {"limits": self._shared.describe()})
         )
 
-    def _restore_usage(self) -> None:
-        """Restore today's and this month's usage from the ledger."""
-        now = time()
-        today = day_of(now)
-        for key, figures in self.ledger.rows.items():
-            account = self.accounts.get(key.tenant)
-            if account is None or key.day[:7] != today[:7]:
-                continue
-            cost = figures.cost if key.currency == account.quotas.currency else 0.0
-            tokens = figures.prompt_tokens + figures.completion_tokens
-            account.restore_usage(now, tokens, cost, today=key.day == today)
+
+def usage_path(section: TenantsConfig) -> Path:
+    """Return the path of the file of usage."""
+    return (section.usage.path or radixway_home() / "usage.sqlite").expanduser()
+
+
+def restore_usage(
+    accounts: Mapping[str, TenantAccount], rows: Iterable[tuple[UsageKey, UsageTotals]], now: float
+) -> None:
+    """Count into `accounts` what `rows` say was used today and in this month."""
+    today = day_of(now)
+    for key, figures in rows:
+        account = accounts.get(key.tenant)
+        if account is None or key.day[:7] != today[:7]:
+            continue
+        cost = figures.cost if key.currency == account.quotas.currency else 0.0
+        tokens = figures.prompt_tokens + figures.completion_tokens
+        account.restore_usage(now, tokens, cost, today=key.day == today)
 
 
 def build_tenant_service(
-    section: TenantsConfig, metrics: MetricsRegistry, shared: SharedLimitsConfig | None = None
+    section: TenantsConfig,
+    metrics: MetricsRegistry,
+    shared: SharedLimitsConfig | None = None,
+    limits: LimitsBackend | None = None,
+    *,
+    reads_usage_file: bool = False,
 ) -> TenantService | None:
-    """Return the service, if anything is configured. `shared`: see `TenantService`. Raises ConfigError."""
+    """Return the service, if anything is configured. The other arguments: see `TenantService`. Raises
+    ConfigError."""
     if not section.is_on:
         if shared is not None:
             log.warning("scale.limits: there are no tenants whose limits could be shared")
         return None
-    return TenantService(section, KeyRing(section), metrics, shared=shared)
+    ring = KeyRing(section)
+    return TenantService(section, ring, metrics, shared, limits, reads_usage_file=reads_usage_file)
 
 
 def _build_shared_limits(section: SharedLimitsConfig, accounts: Mapping[str, TenantAccount]) -> SharedLimits:

@@ -329,6 +329,20 @@ class UsageWriter:
         else:
             self._error = None
 
+    async def read_all(self, since: str) -> list[tuple[UsageKey, UsageTotals]]:
+        """Write what was counted by now; return the rows of all processes from the day `since` on.
+
+        A file that cannot be written or read leaves the ledger's own.
+        """
+        await self.flush_deltas()
+        file = self._file
+        if file is not None and self._error is None:
+            try:
+                return await self._in_thread(lambda: list(file.read_rows(since)))
+            except sqlite3.Error as error:
+                log.error("usage could not be read from %s: %s", self._path, error)
+        return list(self._ledger.rows.items())
+
     def describe(self) -> dict[str, Any]:
         """Describe where usage is stored, and the last failure to store it."""
         return {"file": str(self._path), "error": self._error}

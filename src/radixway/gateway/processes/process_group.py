@@ -1,0 +1,132 @@
+"""What a child is told at its start, and what it knows of its siblings."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from radixway.core.config import Config
+from radixway.gateway.processes.control_messages import GroupChanged, ProcessMember
+
+FIRST_SLOT = 0
+"""The child in it has what there is once: chats, the console, the planner, what administrators change."""
+
+
+def slot_url(slot: int) -> str:
+    """Return the URL that names the child of `slot`; it resolves nowhere."""
+    return f"http://process-{slot}"
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessSettings:
+    """All that a child is told: pickled by the supervisor, which reads the configuration."""
+
+    config: Config
+    slot: int
+    count: int
+    name: str
+    directory: Path
+    """Sockets of the children; only this user may enter it."""
+    key: str
+    """Signs what children pass on to each other."""
+    listener_fds: tuple[int, ...]
+    """The listening sockets, by slot."""
+
+    @property
+    def http_path(self) -> Path:
+        """The socket at which its siblings reach this child."""
+        return http_path(self.directory, self.name)
+
+    @property
+    def load_endpoint(self) -> str:
+        """The endpoint at which this child publishes its load."""
+        return load_endpoint(self.directory, self.name)
+
+
+def http_path(directory: Path, name: str) -> Path:
+    """Return the socket of the child `name` for its siblings' requests."""
+    return directory / f"{name}.http"
+
+
+def load_endpoint(directory: Path, name: str) -> str:
+    """Return the endpoint at which the child `name` publishes its load."""
+    return f"ipc://{directory / name}.load"
+
+
+@dataclass(slots=True)
+class ProcessGroup:
+    """A child's view of all children, by the supervisor's latest message."""
+
+    slot: int
+    count: int
+    name: str
+    directory: Path
+    key: str
+    pid: int = field(default_factory=os.getpid)
+    members: tuple[ProcessMember, ...] = ()
+    on_change: list[Callable[[], None]] = field(default_factory=list)
+    """Called when `members` changed."""
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this child has what there is once."""
+        return self.slot == FIRST_SLOT
+
+    def own_config(self, config: Config) -> Config:
+        """Return `config` without what the first child does for all."""
+        if self.is_first:
+            return config
+        changed: dict[str, Any] = {
+            "console": config.console.model_copy(update={"enabled": False}),
+            "scale": config.scale.model_copy(update={"planner": None}),
+        }
+        if config.chat.redis is None:
+            changed["chat"] = config.chat.model_copy(update={"enabled": False})
+        return config.model_copy(update=changed)
+
+    def apply_change(self, change: GroupChanged) -> None:
+        """Take in the supervisor's message."""
+        self.members = tuple(change.members)
+        self._changed.set()
+        for tell in self.on_change:
+            tell()
+
+    async def wait_joined(self) -> None:
+        """Wait until the siblings know of this child."""
+        while not any(member.name == self.name for member in self.members):
+            self._changed.clear()
+            await self._changed.wait()
+
+    def path_of_slot(self, slot: int) -> Path | None:
+        """Return the socket of the child that serves `slot` now; None while there is none."""
+        for member in self.members:
+            if member.slot == slot and member.state == "serving":
+                return http_path(self.directory, member.name)
+        return None
+
+    def living_paths(self) -> set[Path]:
+        """Return the sockets of all children, those that join or leave among them."""
+        return {http_path(self.directory, member.name) for member in self.members}
+
+    async def wait_slot(self, slot: int, timeout_s: float) -> None:
+        """Wait until a child serves `slot`, or `timeout_s` is over."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while self.path_of_slot(slot) is None:
+                    self._changed.clear()
+                    await self._changed.wait()
+
+    def other_slots(self) -> list[int]:
+        """Return the slots of the siblings that serve, the first before the others."""
+        serving = (member.slot for member in self.members if member.state == "serving")
+        return sorted(slot for slot in serving if slot != self.slot)
+
+    def other_names(self) -> list[str]:
+        """Return the names of all other children, those that join or leave among them."""
+        return [member.name for member in self.members if member.name != self.name]

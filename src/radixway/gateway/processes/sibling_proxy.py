@@ -1,0 +1,367 @@
+"""Stands before a child's application: whichever child a connection comes to, all of them answer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from dataclasses import dataclass, field
+from time import time
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+import aiohttp
+import msgspec
+
+from radixway.api.console.proxy import forward_websocket
+from radixway.cluster.session_ownership import (
+    GatewayFleet,
+    HopSigner,
+    OwnerProxy,
+    build_ownership_keys,
+    replay_body,
+)
+from radixway.cluster.session_ownership.signed_hop import HEADER, read_hop_header
+from radixway.core.component import Component
+from radixway.core.config import Config
+from radixway.core.http import (
+    App,
+    BadBodyError,
+    ClientDisconnectedError,
+    HttpError,
+    Message,
+    Receive,
+    Scope,
+    Send,
+    read_body,
+    send_error,
+)
+from radixway.core.http.asgi import FORWARDER
+from radixway.core.telemetry import MetricsRegistry
+from radixway.gateway.processes.process_group import FIRST_SLOT, ProcessGroup, slot_url
+from radixway.gateway.processes.reply_merging import RequestPages
+from radixway.gateway.processes.sibling_connections import SiblingConnections
+from radixway.gateway.processes.sibling_rules import SiblingRule, build_sibling_rules
+from radixway.gateway.processes.worker_state import WorkerStateCopy, decode_report, encode_report
+
+log = logging.getLogger(__name__)
+
+STATE_PATH = "/processes/state"
+"""Of the private sockets alone: what calls have changed of a child's workers."""
+_AWAY_S = 15.0
+"""How long a call waits for a child that is being started again."""
+_ANSWER_S = 30.0
+"""How long a sibling may take for its part of an answer."""
+_DEFAULT_PAGE_ROWS = 50
+_RELOAD_RULES = "/config/semantic/reload"
+
+
+@dataclass(slots=True)
+class CollectedReply:
+    """A whole answer."""
+
+    status: int
+    headers: list[tuple[bytes, bytes]]
+    body: bytes = b""
+
+    @property
+    def is_json(self) -> bool:
+        """Whether it is a JSON document of a call that went well."""
+        kind = next((value for name, value in self.headers if name.lower() == b"content-type"), b"")
+        return self.status < 400 and kind.startswith(b"application/json")
+
+    def with_json(self, document: Any) -> CollectedReply:
+        """Return the same answer with another body."""
+        body = msgspec.json.encode(document)
+        headers = [header for header in self.headers if header[0].lower() != b"content-length"]
+        return CollectedReply(self.status, [*headers, (b"content-length", b"%d" % len(body))], body)
+
+    async def send_to(self, send: Send) -> None:
+        """Send it to a client."""
+        await send({"type": "http.response.start", "status": self.status, "headers": self.headers})
+        await send({"type": "http.response.body", "body": self.body, "more_body": False})
+
+
+@dataclass(slots=True)
+class _Collector:
+    """An ASGI `send` that collects what an application answers."""
+
+    reply: CollectedReply = field(default_factory=lambda: CollectedReply(500, []))
+    parts: list[bytes] = field(default_factory=list)
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.reply.status, self.reply.headers = message["status"], list(message.get("headers", ()))
+        else:
+            self.parts.append(message.get("body", b""))
+
+
+class SiblingProxy(Component):
+    """An ASGI application around a child's. What one child passes to another is signed and passed once."""
+
+    name = "processes"
+
+    def __init__(
+        self,
+        config: Config,
+        app: App,
+        group: ProcessGroup,
+        metrics: MetricsRegistry,
+        authorization: Any,
+        worker_state: WorkerStateCopy,
+        *,
+        records: bool,
+    ) -> None:
+        """`authorization`: knows whose bodies are read. `records`: whether trajectories are recorded."""
+        self._app = app
+        self._group = group
+        self._signer = HopSigner(group.key, time)
+        self._worker_state = worker_state
+        self._max_body_bytes = config.gateway.max_body_bytes
+        self._find_rule = build_sibling_rules(config)
+        self._connections = SiblingConnections(group)
+        self._places = build_ownership_keys(config, records=records)
+        self._owners = OwnerProxy(
+            app,
+            GatewayFleet(slot_url(group.slot), [slot_url(slot) for slot in range(group.count)]),
+            self._places,
+            self._signer,
+            metrics,
+            authorization.has_valid_key,
+            self._max_body_bytes,
+            self._connections,
+            counted_as="radixway_passed_to_process",
+        )
+        self._sharing_lock = asyncio.Lock()
+        self.address: tuple[str, int] = ("", 0)
+        """The address at which clients reach all children."""
+
+    async def start(self) -> None:
+        """Hold connections to the siblings from now on."""
+        await self._owners.start()
+
+    async def stop(self) -> None:
+        """Let go of the siblings."""
+        await self._owners.stop()
+
+    def describe(self) -> dict[str, Any]:
+        """Return the report for `/health`."""
+        members = [
+            {"slot": each.slot, "name": each.name, "state": each.state} for each in self._group.members
+        ]
+        return {"self": self._group.name, "pid": self._group.pid, "of": self._group.count, "members": members}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a client."""
+        if scope["type"] not in ("http", "websocket") or FORWARDER in scope:
+            await self._app(scope, receive, send)
+            return
+        rule = self._find_rule(scope)
+        try:
+            if scope["type"] == "websocket":
+                if rule is not None and rule.first and not self._group.is_first:
+                    await self._forward_websocket(scope, receive, send)
+                else:
+                    await self._app(scope, receive, send)
+            elif scope["path"] == "/requests" and scope["method"] == "GET":
+                await self._merge_requests(scope, receive, send)
+            elif rule is None:
+                await self._owners(scope, receive, send)
+            else:
+                await self._apply_rule(rule, scope, receive, send)
+        except HttpError as error:
+            await send_error(scope, send, error)
+        except ClientDisconnectedError:
+            pass
+
+    async def answer_sibling(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer what a sibling passes on, and only that; the private socket's application."""
+        hop = read_hop_header(scope)
+        try:
+            if hop is None and scope["path"] != "/ready":
+                raise HttpError("this socket is for the gateway's own processes", status=403, code="private")
+            client = None if hop is None else self._signer.verify_hop(scope, hop)
+            headers = [header for header in scope["headers"] if header[0] != HEADER]
+            scope = {**scope, "client": client, "server": self.address, "headers": headers}
+            if scope["path"] == STATE_PATH:
+                await self._answer_state(scope, receive, send)
+            else:
+                rule = self._find_rule(scope)
+                if rule is not None and rule.first and self._group.is_first and scope["type"] == "http":
+                    await self._apply_rule(rule, scope, receive, send)
+                else:
+                    await self._app(scope, receive, send)
+        except HttpError as error:
+            await send_error(scope, send, error)
+        except ClientDisconnectedError:
+            pass
+
+    async def copy_state(self) -> None:
+        """Take over what calls have changed of the workers, from the first sibling that tells it."""
+        for slot in self._group.other_slots():
+            reply = await self._ask(slot, _make_scope("GET", STATE_PATH), b"")
+            if reply is not None and reply.status == 200:
+                report = decode_report(reply.body)
+                await self._worker_state.apply_report(report, takes_leases=self._group.is_first)
+                return
+
+    async def share_state(self) -> None:
+        """Tell all siblings what calls have changed of the workers, and wait until it is in force there."""
+        async with self._sharing_lock:
+            report = encode_report(self._worker_state.make_report())
+            scope = _make_scope("PUT", STATE_PATH)
+            await asyncio.gather(*(self._tell(name, scope, report) for name in self._group.other_names()))
+
+    async def _apply_rule(self, rule: SiblingRule, scope: Scope, receive: Receive, send: Send) -> None:
+        if rule.first and not self._group.is_first:
+            raw = await read_body(scope, receive, self._max_body_bytes)
+            await self._group.wait_slot(FIRST_SLOT, _AWAY_S)
+            await self._owners.forward_request(slot_url(FIRST_SLOT), scope, raw, receive, send)
+            return
+        if rule.then == "nothing":
+            await self._app(scope, receive, send)
+            return
+        raw = await read_body(scope, receive, self._max_body_bytes)
+        if self._places.may_be_owned(scope) and self._places.find_owned(scope, raw) is not None:
+            await self._owners(scope, replay_body(raw, receive), send)
+            return
+        own = await self._answer_here(scope, raw, receive)
+        await (await self._complete_reply(rule, own, scope, raw)).send_to(send)
+
+    async def _complete_reply(
+        self, rule: SiblingRule, own: CollectedReply, scope: Scope, raw: bytes
+    ) -> CollectedReply:
+        """Do what `rule` wants after this child's `own` answer; return the answer of all."""
+        if rule.then == "find":
+            if own.status != 404:
+                return own
+            for slot in self._group.other_slots():
+                found = await self._ask(slot, scope, raw)
+                if found is not None and found.status != 404:
+                    return found
+            return own
+        if 400 <= own.status < 500:
+            return own
+        if rule.then == "share_state":
+            await self.share_state()
+            return own
+        if rule.then == "reload_rules":
+            scope, raw = {**scope, "method": "POST", "path": _RELOAD_RULES, "query_string": b""}, b""
+        replies = [
+            reply for slot in self._group.other_slots() if (reply := await self._ask(slot, scope, raw))
+        ]
+        if rule.then != "ask_others":
+            _log_differences(scope, own, replies)
+        if rule.merge is None or not own.is_json:
+            return own
+        told = [own, *(reply for reply in replies if reply.is_json)]
+        own.status = max(reply.status for reply in told)
+        return own.with_json(rule.merge([msgspec.json.decode(reply.body) for reply in told]))
+
+    async def _merge_requests(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer `/requests` with the newest of all children's."""
+        query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
+        try:
+            pages = RequestPages(self._group.count, query.pop("cursor", None))
+        except ValueError:
+            raise BadBodyError("cursor: the `next` of the page before", param="cursor") from None
+        found: dict[int, Any] = {}
+        own: CollectedReply | None = None
+        for slot in (self._group.slot, *self._group.other_slots()):
+            cursor = pages.cursors[slot]
+            if pages.is_over(slot) and slot != self._group.slot:
+                continue
+            given = query if cursor is None or pages.is_over(slot) else query | {"cursor": cursor}
+            part = {**scope, "query_string": urlencode(given).encode()}
+            reply: CollectedReply | None
+            if slot == self._group.slot:
+                own = reply = await self._answer_here(part, b"", receive)
+                if not own.is_json:
+                    await own.send_to(send)
+                    return
+                if pages.is_over(slot):
+                    continue
+            else:
+                reply = await self._ask(slot, part, b"")
+            if reply is not None and reply.is_json:
+                found[slot] = msgspec.json.decode(reply.body)
+        assert own is not None
+        limit = int(query.get("limit", _DEFAULT_PAGE_ROWS))
+        await own.with_json(pages.merge_pages(found, limit)).send_to(send)
+
+    async def _answer_here(self, scope: Scope, raw: bytes, receive: Receive) -> CollectedReply:
+        collector = _Collector()
+        await self._app(scope, replay_body(raw, receive), collector)
+        collector.reply.body = b"".join(collector.parts)
+        return collector.reply
+
+    async def _ask(self, slot: int, scope: Scope, raw: bytes) -> CollectedReply | None:
+        """Return the answer of the sibling in `slot`; None if there is none."""
+        try:
+            async with (
+                asyncio.timeout(_ANSWER_S),
+                self._owners.open_request(slot_url(slot), scope, raw) as answer,
+            ):
+                body = await answer.read()
+                return CollectedReply(answer.status, [*answer.raw_headers], body)
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            log.warning(
+                "process %d does not answer %s: %s", slot, scope["path"], error or type(error).__name__
+            )
+            return None
+
+    async def _tell(self, name: str, scope: Scope, raw: bytes) -> None:
+        """Send `raw` to the sibling `name`. One that cannot be told is started again, and asks then."""
+        headers = {HEADER.decode(): self._signer.sign_hop(scope)}
+        try:
+            async with (
+                asyncio.timeout(_ANSWER_S),
+                self._connections.session_at(name).request(
+                    scope["method"], f"http://{name}{scope['path']}", data=raw, headers=headers
+                ) as answer,
+            ):
+                if answer.status >= 400:
+                    log.error("process %s refuses the state of workers: %s", name, await answer.text())
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            log.warning(
+                "process %s was not told the state of workers: %s", name, error or type(error).__name__
+            )
+
+    async def _answer_state(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] == "PUT":
+            report = decode_report(await read_body(scope, receive, self._max_body_bytes))
+            await self._worker_state.apply_report(report, takes_leases=False)
+            body = b"{}"
+        else:
+            body = encode_report(self._worker_state.make_report())
+        headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+        await CollectedReply(200, headers, body).send_to(send)
+
+    async def _forward_websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._group.wait_slot(FIRST_SLOT, _AWAY_S)
+        hop = ((HEADER, self._signer.sign_hop(scope).encode("latin-1")),)
+        try:
+            session = self._connections.session_for(slot_url(FIRST_SLOT))
+            await forward_websocket(session, scope, receive, send, hop)
+        except (aiohttp.ClientError, OSError) as error:
+            log.warning("the first process does not take a WebSocket: %s", error or type(error).__name__)
+            with suppress(RuntimeError):  # it is closed already
+                await send({"type": "websocket.close", "code": 1013})
+
+
+def _make_scope(method: str, path: str) -> Scope:
+    """Return the scope of a call of our own."""
+    return {
+        "type": "http",
+        "method": method,
+        "path": path,
+        "query_string": b"",
+        "headers": [],
+        "client": None,
+    }
+
+
+def _log_differences(scope: Scope, own: CollectedReply, replies: list[CollectedReply]) -> None:
+    for reply in replies:
+        if reply.status >= 400 and own.status < 400:
+            log.error("%s was done here, but not in every process: %d", scope["path"], reply.status)
