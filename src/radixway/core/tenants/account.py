@@ -205,6 +205,7 @@ class TenantAccount:
     def describe_limits(self, now: float) -> list[dict[str, Any]]:
         """Return every limit: how much is used, reservations aside, and when it is reset."""
         self._roll_periods(now)
+        rates, quotas = self.rates, self.quotas
         minute: dict[str, Any] = {"window_s": 60}
         currency: dict[str, Any] = {"currency": quotas.currency}
         day, month = ({"resets_in_s": ceil(spent.until - now)} for spent in (self.day, self.month))
