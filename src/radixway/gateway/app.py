@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING
 
@@ -55,21 +55,33 @@ _EXPOSED_HEADERS = ("retry-after", "x-radixway-worker", "x-request-id")
 
 
 class CheckedHandler:
-    """A handler of an endpoint behind the check of where a request comes from."""
+    """A handler of an endpoint behind the check of where a request comes from, and who should answer it."""
 
-    __slots__ = ("_authorization", "answer")
+    __slots__ = ("_answers_here", "_authorization", "answer")
 
-    def __init__(self, handler: RequestHandler, authorization: PathAuthorization) -> None:
+    def __init__(
+        self,
+        handler: RequestHandler,
+        authorization: PathAuthorization,
+        answers_here: Sequence[Callable[[Scope], bool]],
+    ) -> None:
+        """`answers_here`: whether a request is for this process, as each of them tells."""
         self.answer = handler.answer
         self._authorization = authorization
+        self._answers_here = answers_here
 
     def may_answer(self, scope: Scope) -> bool:
-        """Return False for a request of another site, which is refused over ASGI."""
+        """Return False for a request of another site or for another process: ASGI's way deals with it."""
         try:
             self._authorization.check_origin(scope)
         except HttpError:
             return False
-        return True
+        return all(answers_here(scope) for answers_here in self._answers_here)
+
+
+def _is_of_no_page(scope: Scope) -> bool:
+    """Return whether the reply to `scope` needs no headers for a browser."""
+    return all(name != b"origin" for name, _ in scope["headers"])
 
 
 class Gateway(GatewayParts):
@@ -107,6 +119,8 @@ class Gateway(GatewayParts):
         app = wrap_application(
             self._handle_request, config.pipeline.middlewares, self.router, config.gateway.max_body_bytes
         )
+        self._is_wrapped = app != self._handle_request
+        """Users' middlewares stand around the handlers."""
         records = self.recorder is not None
         self.siblings = self._build_siblings(app)
         """Lets any of several processes answer for all; None: there is but one."""
@@ -116,8 +130,6 @@ class Gateway(GatewayParts):
         )
         """Forwards requests that another gateway owns; None without peers."""
         self._entry_app = self._with_cors(self._forwarding or app)
-        self._is_bare = self._entry_app == self._handle_request
-        """Nothing stands around the handlers."""
         self.ext_proc_server = self._build_ext_proc_server() if config.ext_proc.enabled else None
         self.console = self._build_console() if config.console.enabled else None
         self.components += self._in_order()
@@ -194,11 +206,14 @@ class Gateway(GatewayParts):
         )
 
     def _direct_handlers(self) -> DirectHandlers:
-        """Return the handlers of declared endpoints by path; none where something stands around them."""
-        if not self._is_bare:
+        """Return the handlers of declared endpoints by path; none with middlewares of users around them."""
+        if self._is_wrapped:
             return {}
+        checks = [proxy.answers_here for proxy in (self.siblings, self._forwarding) if proxy is not None]
+        if self.config.gateway.cors_origins:
+            checks.append(_is_of_no_page)
         return {
-            path.encode("ascii"): CheckedHandler(handler, self.authorization)
+            path.encode("ascii"): CheckedHandler(handler, self.authorization, checks)
             for path, handler in self.inference.by_path.items()
         }
 

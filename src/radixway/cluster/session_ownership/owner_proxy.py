@@ -160,6 +160,10 @@ class OwnerProxy(Component):
         """Return the report for `/health`."""
         return {"self": self._fleet.own, "others": self._fleet.other_gateways}
 
+    def answers_here(self, scope: Scope) -> bool:
+        """Return whether the request of `scope`, which is for a declared endpoint, needs no other gateway."""
+        return read_hop_header(scope) is None and not self._places.may_be_owned(scope)
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or FORWARDER in scope:  # Envoy takes a request to its worker from here
             await self._app(scope, receive, send)

@@ -151,6 +151,10 @@ class SiblingProxy(Component):
         ]
         return {"self": self._group.name, "pid": self._group.pid, "of": self._group.count, "members": members}
 
+    def answers_here(self, scope: Scope) -> bool:
+        """Return whether the request of `scope`, which is for a declared endpoint, needs no other child."""
+        return self._owners.answers_here(scope)
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a client."""
         if scope["type"] not in ("http", "websocket") or FORWARDER in scope:
