@@ -178,7 +178,8 @@ class RequestHandler:
         request.journal.tenant, request.journal.user = request.caller.tenant, request.caller.user
         raw = await exchange.read_body(self._max_body_bytes)
         parsed = self._endpoint.read(raw)
-        model, stream, priority, ttft_slo_ms = parsed[:4]
+        model, stream = parsed.model, parsed.stream
+        priority, ttft_slo_ms = parsed.priority, parsed.ttft_slo_ms
         request.raw, request.model, request.stream, request.rids = raw, model, stream, parsed.rids
         if (
             model == DEFAULT_MODEL

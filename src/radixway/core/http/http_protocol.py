@@ -2,7 +2,7 @@
 
 import asyncio
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import httptools
 from starlette.requests import ClientDisconnect
@@ -210,7 +210,7 @@ class HttpProtocol(HttpToolsProtocol):
         if handler is not None and self._running is None and self._is_plain_post():
             path = self.url.decode("ascii")
             self.scope |= {"method": "POST", "path": path, "raw_path": self.url, "query_string": b""}
-            scope = cast(Scope, self.scope)
+            scope: Any = self.scope
             if handler.may_answer(scope):
                 self._arriving = DirectExchange(
                     handler,
@@ -298,7 +298,7 @@ class HttpProtocol(HttpToolsProtocol):
                 self.transport.close()
                 exchange.disconnected = True
         finally:
-            self.tasks.discard(cast(asyncio.Task[None], exchange.task))
+            self.tasks.discard(exchange.task)
             exchange.task = None
 
     def _on_direct_response(self, size: int) -> None:

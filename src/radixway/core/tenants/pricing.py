@@ -19,6 +19,9 @@ class TokenCost(NamedTuple):
     currency: str = ""
 
 
+_NO_COST = TokenCost()
+
+
 class PriceList:
     """Prices by model name or pattern, the first that matches; else the semantic layer's."""
 
@@ -35,7 +38,7 @@ class PriceList:
             fitting = (pricing for pattern, pricing in self._pricing.items() if fnmatchcase(model, pattern))
             pricing = next(fitting, None) or self._fallback(model)
         if pricing is None:
-            return TokenCost()
+            return _NO_COST
         return TokenCost(pricing.cost(prompt_tokens, completion_tokens), pricing.currency)
 
 

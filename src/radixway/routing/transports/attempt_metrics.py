@@ -5,7 +5,8 @@ from collections.abc import Awaitable, Callable
 from itertools import pairwise
 from operator import sub
 from time import perf_counter
-from typing import NamedTuple
+
+import msgspec
 
 from radixway.core.pipeline import (
     Chunks,
@@ -79,7 +80,7 @@ class MeasuredAttempt:
         return reply
 
 
-class _AttemptEnd(NamedTuple):
+class _AttemptEnd(msgspec.Struct, gc=False):
     """Counts an attempt once it has ended."""
 
     answers: AttemptSeries

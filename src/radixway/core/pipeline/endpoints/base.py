@@ -10,7 +10,7 @@ A declaration that is neither guarded nor exempt with a reason cannot be made, s
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -50,7 +50,7 @@ class ReplyForm(Enum):
     """TGI's stream to our pull workers; no endpoint replies so."""
 
 
-class ParsedRequest(NamedTuple):
+class ParsedRequest(msgspec.Struct, gc=False):
     """The fields of a body that the gateway reads."""
 
     model: str | None

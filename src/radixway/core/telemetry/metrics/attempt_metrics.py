@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import Literal
+
+import msgspec
 
 from radixway.core.telemetry.metrics.primitives import (
     CounterValue,
@@ -34,14 +36,14 @@ _BY_WORKER = ("worker", "model", "policy")
 _BY = ("predicted", "reported")
 
 
-class UsagePrediction(NamedTuple):
+class UsagePrediction(msgspec.Struct, gc=False):
     """The tokens that the gateway expected when it chose a worker."""
 
     prompt_tokens: int
     cached_tokens: int
 
 
-class AttemptUsage(NamedTuple):
+class AttemptUsage(msgspec.Struct, gc=False):
     """Tokens of an answer, as far as the worker reports them."""
 
     prompt_tokens: int
@@ -91,7 +93,7 @@ class AttemptSeries:
 
     def record_usage(self, spent: AttemptUsage, predicted: UsagePrediction | None) -> None:
         """Count the tokens `spent` on an answer, beside those `predicted`."""
-        prompt, completion, cached = spent
+        prompt, completion, cached = spent.prompt_tokens, spent.completion_tokens, spent.cached_tokens
         self._prompt.value += prompt
         self._completion.value += completion
         if predicted is not None:
