@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from radixway.api.request_log import RequestSummary
 from radixway.core.pipeline import TokenUsage
 from radixway.core.telemetry import Journal, JournalStore, SharedObject
+from radixway.core.telemetry.trace_record import TraceRecord
 from radixway.routing import RoutingRequest, WorkerChoice
 from radixway.routing.block_index import PrefixMatches
 from radixway.routing.policies import Scores
@@ -327,3 +328,12 @@ def test_a_book_is_a_list_of_which_the_oldest_are_forgotten(
         for name, (known, _) in newest.items():
             found = book.find_journal(name)
             assert found is not None and found.number == known and book.is_newest(found)
+
+
+@pytest.mark.parametrize(("sampled", "is_kept"), [(False, True), (True, False)])
+def test_a_journal_is_packed_for_the_stages_of_its_trace_alone(sampled, is_kept):
+    book, journal = JournalStore(10), Journal("r")
+    journal.trace = TraceRecord(None, sampled=sampled)
+    book.save_journal(journal)
+    found = book.find_journal("r")
+    assert (found is journal) is is_kept and found.trace.trace_id == journal.trace.trace_id

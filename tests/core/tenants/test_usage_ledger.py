@@ -1,5 +1,6 @@
 """The book of what was used, and its file."""
 
+import gc
 import sqlite3
 from datetime import date
 
@@ -7,7 +8,14 @@ import pytest
 
 from radixway.core.config import ConfigError, ModelPricing
 from radixway.core.tenants import PriceList, UsageLedger
-from radixway.core.tenants.usage_ledger import UsageFile, UsageKey, UsageTotals, UsageWriter, summarize_usage
+from radixway.core.tenants.usage_ledger import (
+    ChargedUsage,
+    UsageFile,
+    UsageKey,
+    UsageTotals,
+    UsageWriter,
+    summarize_usage,
+)
 
 NOON = 1_763_726_400.0  # 2025-11-21 12:00 UTC
 DAY_S = 86_400
@@ -116,3 +124,21 @@ def test_a_price_is_the_models_own_or_that_of_the_first_pattern_or_what_the_sema
     assert prices.cost_of("qwen-7b", 1_000_000, 500_000) == (1.0, "USD")
     assert prices.cost_of("m", 1_000_000, 0) == (7.0, "USD")
     assert prices.cost_of("unpriced", 1_000_000, 0) == (0.0, "")
+
+
+def test_a_journal_can_keep_a_charge_as_it_is_and_tells_all_of_it():
+    charged = ChargedUsage(10, 4, 2, estimated=True, cost=0.5, model="m", currency="EUR")
+    assert not gc.is_tracked(charged)  # or each journal of a tenant would be packed
+    assert charged.explain() == {
+        "requests": 1,
+        "failed": 0,
+        "kept_answers": 0,
+        "estimated": 1,
+        "cost": 0.5,
+        "total_tokens": 12,
+        "prompt_tokens": 10,
+        "cached_tokens": 4,
+        "completion_tokens": 2,
+        "model": "m",
+        "currency": "EUR",
+    }

@@ -243,7 +243,7 @@ class JournalStore(Component):
 
 def _compact_entries(journal: Journal) -> tuple[int, bool]:
     """Drop what no journal tells; return about how many bytes are left, and whether all of it is plain."""
-    size, is_plain = _JOURNAL_BYTES, not is_tracked(journal.trace)
+    size, is_plain = _JOURNAL_BYTES, not journal.is_traced  # a trace that is not sampled has no stages
     for _, _, told in journal.entries:
         if told.__class__ is dict:
             for value in told.values():

@@ -10,6 +10,8 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeVar
 
+import msgspec
+
 from radixway.core.config import ConfigError
 from radixway.core.storage import open_sqlite
 
@@ -70,9 +72,8 @@ class UsageTotals:
         }
 
 
-@dataclass(slots=True)
-class ChargedUsage:
-    """Usage of one request that a worker answered, for its journal. Flat: journals are packed."""
+class ChargedUsage(msgspec.Struct, gc=False):
+    """Usage of one request that a worker answered, for its journal. Plain, so that it is kept as it is."""
 
     prompt_tokens: int
     cached_tokens: int
