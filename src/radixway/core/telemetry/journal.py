@@ -139,6 +139,7 @@ class JournalStore(Component):
         self._oldest = 1
         self._stored: dict[int, Journal | JournalPage] = {}
         """By number; one that was forgotten by itself is missing."""
+        self._keys: dict[int, str] = {}
         self._sizes: dict[int, int] = {}
         self._numbers: dict[str, int] = {}
         self.size_bytes = 0
@@ -151,7 +152,8 @@ class JournalStore(Component):
         """Store `journal` and later additions to it; beyond the capacity the oldest is forgotten."""
         self._newest = number = self._newest + 1
         journal.number = number
-        self._numbers[journal.key] = number
+        key = self._keys[number] = journal.key
+        self._numbers[key] = number
         size, is_plain = _compact_entries(journal)
         journal.entries = tuple(journal.entries)
         self._stored[number] = journal
@@ -235,10 +237,11 @@ class JournalStore(Component):
             self._forget(number)
 
     def _forget(self, number: int) -> None:
-        journal = _unpack(self._stored.pop(number))
+        del self._stored[number]
         self.size_bytes -= self._sizes.pop(number)
-        if self._numbers.get(journal.key) == number:
-            del self._numbers[journal.key]
+        key = self._keys.pop(number)
+        if self._numbers.get(key) == number:
+            del self._numbers[key]
 
 
 def _compact_entries(journal: Journal) -> tuple[int, bool]:
