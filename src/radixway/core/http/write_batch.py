@@ -2,7 +2,7 @@
 
 A write wakes the process that waits for it, which on a busy machine runs at once, in place of ours and over
 our caches. Made one after the other when everything else is done, the writes of a turn cost a tenth less of
-the whole CPU time of a request (docs/decisions/0018); one connection's go out as one.
+the whole CPU time of a request (docs/decisions/0020); one connection's go out as one.
 """
 
 from __future__ import annotations
