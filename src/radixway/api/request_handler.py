@@ -39,6 +39,7 @@ from radixway.core.pipeline import (
 )
 from radixway.core.telemetry import Journal, JournalStore, MetricsRegistry
 from radixway.core.telemetry.tracing import RequestTracer, split_trace_headers
+from radixway.core.work_slices import run_in_slices
 from radixway.routing import DEFAULT_MODEL, DefaultModelResolver
 
 log = logging.getLogger(__name__)
@@ -167,7 +168,7 @@ class RequestHandler:
         trusted = self._callers.any and self._callers.authenticate(request, scope)
         request.journal.tenant, request.journal.user = request.caller.tenant, request.caller.user
         raw = await read_body(scope, receive, self._max_body_bytes)
-        parsed = self._endpoint.read(raw)
+        parsed = await run_in_slices(self._endpoint.read_in_slices(raw))
         model, stream, priority, ttft_slo_ms = parsed[:4]
         request.raw, request.model, request.stream, request.rids = raw, model, stream, parsed.rids
         if (
