@@ -40,8 +40,10 @@ from radixway.core.pipeline import (
     RoutingContext,
     StreamBrokenError,
 )
+from radixway.core.pipeline.endpoints.large_bodies import LARGE_BODY_BYTES
 from radixway.core.telemetry import Journal, JournalStore, MetricsRegistry
 from radixway.core.telemetry.tracing import RequestTracer, split_trace_headers
+from radixway.core.work_slices import run_in_slices
 from radixway.routing import DEFAULT_MODEL, DefaultModelResolver
 
 log = logging.getLogger(__name__)
@@ -177,7 +179,10 @@ class RequestHandler:
         trusted = self._callers.any and self._callers.authenticate(request, scope)
         request.journal.tenant, request.journal.user = request.caller.tenant, request.caller.user
         raw = await exchange.read_body(self._max_body_bytes)
-        parsed = self._endpoint.read(raw)
+        if len(raw) < LARGE_BODY_BYTES:
+            parsed = self._endpoint.read(raw)
+        else:
+            parsed = await run_in_slices(self._endpoint.read_in_slices(raw))
         model, stream = parsed.model, parsed.stream
         priority, ttft_slo_ms = parsed.priority, parsed.ttft_slo_ms
         request.raw, request.model, request.stream, request.rids = raw, model, stream, parsed.rids

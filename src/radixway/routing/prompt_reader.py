@@ -9,6 +9,7 @@ Only what the model's policy reads is looked for. A prompt's tokens are had, in 
                 much as they share a beginning, if their clients write JSON alike
 """
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
@@ -27,6 +28,7 @@ from radixway.routing.worker import KvEventsState, Worker
 
 _TEXT_BYTES_PER_TOKEN = 4
 """English text with most tokenizers; used for estimates only."""
+_LARGE_BODY_BYTES = 2**20
 _MAX_BLOCKS = 2**13
 """Blocks that are hashed; the rest of a longer prompt counts as uncached."""
 
@@ -95,7 +97,35 @@ class PromptReader:
             found.tokens = len(request.raw) // _TEXT_BYTES_PER_TOKEN
             found.source = "size"
             return found
+        if len(request.raw) >= _LARGE_BODY_BYTES:
+            return self._read_large(found, request, policy, candidates, tokens_matter)
         body = parse_prompt_body(request.endpoint, request.raw)
+        return self._read_body(found, body, request, policy, candidates, tokens_matter)
+
+    async def _read_large(
+        self,
+        found: RoutingRequest,
+        request: Request,
+        policy: Policy | PromptNeeds,
+        candidates: Sequence[Worker],
+        tokens_matter: bool,
+    ) -> RoutingRequest:
+        """Read a body of megabytes: finding its fields and hashing its text are a turn of the loop each."""
+        await asyncio.sleep(0)
+        body = parse_prompt_body(request.endpoint, request.raw)
+        await asyncio.sleep(0)
+        reading = self._read_body(found, body, request, policy, candidates, tokens_matter)
+        return reading if isinstance(reading, RoutingRequest) else await reading
+
+    def _read_body(
+        self,
+        found: RoutingRequest,
+        body: PromptBody | TextsBody | None,
+        request: Request,
+        policy: Policy | PromptNeeds,
+        candidates: Sequence[Worker],
+        tokens_matter: bool,
+    ) -> RoutingRequest | Awaitable[RoutingRequest]:
         if body is None:
             return found
         try:

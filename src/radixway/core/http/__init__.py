@@ -32,6 +32,7 @@ from radixway.core.http.request_body import (
     decode_json,
     decode_open_struct,
     decode_query,
+    field_error,
     limit_body,
     read_body,
 )
@@ -83,6 +84,7 @@ __all__ = [
     "decode_open_struct",
     "decode_query",
     "exit_process_within",
+    "field_error",
     "include_routes",
     "is_loopback_host",
     "is_server_stopping",

@@ -78,7 +78,7 @@ def decode_json(decoder: msgspec.json.Decoder[ValueT], raw: bytes) -> ValueT:
     try:
         return decoder.decode(raw)
     except msgspec.ValidationError as error:
-        raise _field_error(str(error)) from None
+        raise field_error(str(error)) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadBodyError(f"the body is not valid JSON: {error}", code="invalid_json") from None
     except RecursionError:
@@ -95,7 +95,7 @@ def decode_open_struct(raw: bytes, into: type[StructT]) -> tuple[StructT, dict[s
     try:
         body = msgspec.convert(fields, into)
     except msgspec.ValidationError as error:
-        raise _field_error(str(error)) from None
+        raise field_error(str(error)) from None
     known = into.__struct_encode_fields__
     return body, fields, {name: value for name, value in fields.items() if name not in known}
 
@@ -105,7 +105,7 @@ def decode_query(fields: Mapping[str, str], into: type[ValueT]) -> ValueT:
     try:
         return msgspec.convert(fields, into, strict=False)
     except msgspec.ValidationError as error:
-        raise _field_error(str(error)) from None
+        raise field_error(str(error)) from None
 
 
 def _is_body_skipped(scope: Scope, limit: int) -> bool:
@@ -127,8 +127,8 @@ def body_too_large_error(limit: int) -> BadBodyError:
     )
 
 
-def _field_error(text: str) -> BadBodyError:
-    """Return msgspec's message with the field's name in front and in `param`."""
+def field_error(text: str) -> BadBodyError:
+    """Return msgspec's message `text` as an error with the field's name in front and in `param`."""
     place = _PLACE.search(text)
     field = place["field"] if place else ""
     named = _NAMED.search(text)

@@ -17,6 +17,8 @@ from msgspec import Meta
 
 from radixway.core.config import ConfigError
 from radixway.core.http import decode_json
+from radixway.core.pipeline.endpoints.large_bodies import LARGE_BODY_BYTES
+from radixway.core.work_slices import WorkSlices
 
 ModelName = Annotated[str, Meta(max_length=256)]
 """A model as a body may name it. Names are kept in journals, so they cannot be of any size."""
@@ -78,6 +80,19 @@ class RequestBody(msgspec.Struct, kw_only=True):
         return ParsedRequest(self.model, False, self.priority, self.ttft_slo_ms)
 
 
+class LargeBody(RequestBody, kw_only=True):
+    """The same fields where the body is large: its long arrays are `msgspec.Raw`."""
+
+    @classmethod
+    def is_worthwhile(cls, raw: bytes) -> bool:
+        """Return whether the large body `raw` takes less so than at once."""
+        return True
+
+    def parse_in_slices(self) -> WorkSlices[ParsedRequest | None]:
+        """Check the long arrays and parse; None where `read` has something to say. Raises BadBodyError."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Endpoint:
     """An API endpoint. Raises ConfigError for a declaration that the guard could not read."""
@@ -93,6 +108,8 @@ class Endpoint:
     text_fields: tuple[str, ...]
     """Top-level fields of the body in which a model's texts lie; the first one tells the prompt's form."""
     reply_form: ReplyForm
+    large_body: type[LargeBody] | None = None
+    """The schema by which large bodies are read in slices; None: they are read like others."""
     aliases: tuple[str, ...] = ()
     """Other paths of the same endpoint. Workers are asked at the path that the client called."""
     methods: tuple[str, ...] = ("POST",)
@@ -164,6 +181,14 @@ class Endpoint:
     def read(self, raw: bytes) -> ParsedRequest:
         """Return what the gateway must know of the body `raw`. Raises BadBodyError, naming the field."""
         return decode_json(self._decoder, raw).parse()
+
+    def read_in_slices(self, raw: bytes) -> WorkSlices[ParsedRequest]:
+        """Like `read`, in slices where the body is large."""
+        if len(raw) < LARGE_BODY_BYTES or self.large_body is None or not self.large_body.is_worthwhile(raw):
+            return self.read(raw)
+        body = decode_json(msgspec.json.Decoder(self.large_body), raw)
+        yield
+        return (yield from body.parse_in_slices()) or self.read(raw)
 
 
 class EndpointRegistry:

@@ -8,6 +8,7 @@ from msgspec import Meta
 from radixway.core.http import BadBodyError
 from radixway.core.pipeline.endpoints.base import (
     Endpoint,
+    LargeBody,
     ParsedRequest,
     ReplyForm,
     RequestBody,
@@ -17,6 +18,8 @@ from radixway.core.pipeline.endpoints.base import (
     named_rids,
     named_user,
 )
+from radixway.core.pipeline.endpoints.large_bodies import MANY_OBJECTS, check_items
+from radixway.core.work_slices import WorkSlices
 
 _Count = Annotated[int, Meta(ge=0)] | None
 
@@ -79,11 +82,59 @@ class CompletionBody(_SamplingBody, kw_only=True):
         return len(prompt) if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int) else 1
 
 
+class _ContentPart(msgspec.Struct, gc=False):
+    """A part of a message, which is the worker's to check."""
+
+
+class _CheckedMessage(msgspec.Struct, gc=False):
+    """A `Message`, checked and not read."""
+
+    role: str
+    content: str | list[_ContentPart | str | int | float | bool | list[Any] | None] | None = None
+
+
+_checked_messages = msgspec.json.Decoder(list[_CheckedMessage])
+
+
+class LargeChatBody(_SamplingBody, LargeBody, kw_only=True):
+    """A `ChatBody` of many messages."""
+
+    messages: msgspec.Raw
+    max_completion_tokens: _Count = None
+
+    @classmethod
+    def is_worthwhile(cls, raw: bytes) -> bool:
+        return raw.count(b"{") >= MANY_OBJECTS
+
+    def parse_in_slices(self) -> WorkSlices[ParsedRequest | None]:
+        start = bytes(memoryview(self.messages)[:16])
+        if start[:1] != b"[" or start[1:].lstrip()[:1] == b"]":
+            return None
+        yield from check_items(self.messages, _checked_messages, "messages")
+        return self.parse()
+
+
+class LargeCompletionBody(_SamplingBody, LargeBody, kw_only=True):
+    """A `CompletionBody` of many token ids or prompts, which are not counted."""
+
+    prompt: msgspec.Raw
+
+    def parse_in_slices(self) -> WorkSlices[ParsedRequest | None]:
+        start = bytes(memoryview(self.prompt)[:16])
+        if start[:1] not in b'["':
+            return None
+        parsed = self.parse()
+        yield
+        is_single = start[:1] == b'"' or start[1:].lstrip()[:1] in b"-0123456789]"
+        return parsed if is_single else msgspec.structs.replace(parsed, answers=None)
+
+
 CHAT_COMPLETIONS = Endpoint(
     path="/v1/chat/completions",
     name="openai.chat",
     description="A conversation's answer, whole or streamed. `model: auto` leaves it open.",
     body=ChatBody,
+    large_body=LargeChatBody,
     text_fields=("messages", "tools"),
     reply_form=ReplyForm.CHAT,
     chooses_model=True,
@@ -95,6 +146,7 @@ COMPLETIONS = Endpoint(
     name="openai.completions",
     description="What follows a prompt, whole or streamed.",
     body=CompletionBody,
+    large_body=LargeCompletionBody,
     text_fields=("prompt",),
     reply_form=ReplyForm.COMPLETION,
     chooses_model=True,
