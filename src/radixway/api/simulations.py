@@ -56,7 +56,7 @@ def build_recent_trace(journals: Iterable[Journal]) -> bytes:
             timestamp=round((journal.began_at - began) * 1e3, 3),
             input_length=prompt.tokens,
             output_length=answer_tokens,
-            hash_ids=[names.number_of(_pack(block & (2**64 - 1))) for block in prompt.blocks],
+            hash_ids=[names.number_of(_pack(block & (2**64 - 1))) for block in prompt.all_blocks()],
             block_size=size,
             session=None if prompt.session is None else sessions.number_of(prompt.session.encode()),
         )
@@ -89,7 +89,7 @@ def _prompt_and_length(journal: Journal) -> tuple[RoutingRequest, int] | None:
             prompt = detail.answers.request
         elif isinstance(detail, TokenUsage):
             answered += detail.completion_tokens
-    if prompt is None or not prompt.blocks or not answered:
+    if prompt is None or not prompt.all_blocks() or not answered:
         return None
     return prompt, answered
 

@@ -79,11 +79,6 @@ class CheckedHandler:
         return all(answers_here(scope) for answers_here in self._answers_here)
 
 
-def _is_of_no_page(scope: Scope) -> bool:
-    """Return whether the reply to `scope` needs no headers for a browser."""
-    return all(name != b"origin" for name, _ in scope["headers"])
-
-
 class Gateway(GatewayParts):
     """The ASGI application. Building it opens nothing; it answers while `running()` holds, in one loop."""
 
@@ -206,12 +201,10 @@ class Gateway(GatewayParts):
         )
 
     def _direct_handlers(self) -> DirectHandlers:
-        """Return the handlers of declared endpoints by path; none with middlewares of users around them."""
-        if self._is_wrapped:
+        """Return the handlers of declared endpoints by path; none behind CORS or users' middlewares."""
+        if self._is_wrapped or self.config.gateway.cors_origins:
             return {}
         checks = [proxy.answers_here for proxy in (self.siblings, self._forwarding) if proxy is not None]
-        if self.config.gateway.cors_origins:
-            checks.append(_is_of_no_page)
         return {
             path.encode("ascii"): CheckedHandler(handler, self.authorization, checks)
             for path, handler in self.inference.by_path.items()

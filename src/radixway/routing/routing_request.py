@@ -32,12 +32,18 @@ class RoutingRequest(msgspec.Struct, gc=False):
     text: str = ""
     """The prompt's, for policies that read it, until the request is over."""
     stream: bool = False
+    packed_blocks: bytes = b""
+    """What `blocks` was when the request was over, 8 bytes each: nothing to look at for a collection."""
 
     def compact(self) -> int:
         """The request is over: drop the text, and pack the blocks. Return about how many bytes stay."""
         self.text = ""
-        self.blocks = array("Q", self.blocks)
-        return 8 * len(self.blocks)
+        self.packed_blocks, self.blocks = array("Q", self.blocks).tobytes(), ()
+        return len(self.packed_blocks)
+
+    def all_blocks(self) -> Sequence[int]:
+        """Return `blocks`, also when the request is over."""
+        return array("Q", self.packed_blocks) if self.packed_blocks else self.blocks
 
     def explain(self) -> dict[str, int | str]:
         """Describe the prompt for the journal."""

@@ -41,7 +41,8 @@ class WorkerChoice(msgspec.Struct, gc=False):
         return min(self.matches.disk.get(self.worker.slot, 0), last // size) * size
 
     def compact(self) -> int:
-        """The request is over: see `RoutingRequest.compact`."""
+        """The request is over: leave nothing for the garbage collector. See `RoutingRequest.compact`."""
+        self.scores.costs, self.scores.parts = tuple(self.scores.costs), tuple(self.scores.parts)
         return self.request.compact()
 
     def explain(self) -> dict[str, Any]:

@@ -180,7 +180,7 @@ def test_a_prompts_text_does_not_outlive_its_request() -> None:
     journal, request = Journal("a"), RoutingRequest(tokens=7, blocks=[1, 2**64 - 1], text="a secret")
     journal.add("select", WorkerChoice(Lasting(), "p", request, (), Scores([]), PrefixMatches({}, {}, {})))
     book.save_journal(journal)
-    assert request.text == "" and list(request.blocks) == [1, 2**64 - 1]
+    assert request.text == "" and list(request.all_blocks()) == [1, 2**64 - 1]
     assert book.find_journal("a").entries[0][2].request.tokens == 7
 
 
@@ -206,7 +206,7 @@ def test_what_every_request_tells_is_not_looked_at_by_the_garbage_collector() ->
         book.save_journal(served(f"r{number}"))
     gc.collect()
     gc.collect()  # a tuple is left out by the collection after that of what it holds
-    assert len(gc.get_objects()) - before < 500 * 5.5, "the entries, two dictionaries', costs and blocks"
+    assert len(gc.get_objects()) - before < 100
 
 
 class Unpackable:

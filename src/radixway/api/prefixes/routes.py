@@ -248,12 +248,12 @@ def _prompt_blocks(journals: Iterable[Journal]) -> list[PromptBlocks]:
                 choice = detail.answers
             elif isinstance(detail, RequestSummary):
                 model = detail.model
-        if choice is not None and choice.request.blocks:
+        if choice is not None and (blocks := choice.request.all_blocks()):
             routing_request = choice.request
             chains.append(
                 PromptBlocks(
                     model or routing_request.model or "",
-                    tuple(routing_request.blocks),
+                    tuple(blocks),
                     routing_request.block_tokens,
                     journal.tenant or "",
                     choice.worker.name,

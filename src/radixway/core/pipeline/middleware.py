@@ -142,8 +142,7 @@ class Middleware(Protocol):
 
     A middleware may have `applies_to(endpoint) -> bool`, asked once per endpoint: it is then in the chains of
     those alone whose capabilities it wants. It never goes by names, of which it would not know the next one.
-    Metrics and spans call it by its class's name, or by its class attribute `step_name`. One with the class
-    attribute `is_timed = False` is not in `radixway_middleware_seconds`: it costs less than to be measured.
+    Metrics and spans call it by its class's name, or by its class attribute `step_name`.
     A class named in `pipeline.middlewares` is called once, with the gateway's `Services`, to build it."""
 
     async def __call__(self, request: Request, call_next: Next) -> Reply: ...
@@ -168,7 +167,10 @@ class Pipeline:
     def __init__(
         self, middlewares: Sequence[Middleware], dispatch: Next, steps: StepMetrics | None = None
     ) -> None:
-        """`steps`: where it is counted how long each middleware takes, if anywhere."""
+        """`steps`: where it is counted how long each middleware takes, if anywhere.
+
+        A `dispatch` whose attribute `is_timed` is true adds its own time to `Request.inner_steps_s`.
+        """
         self._steps = steps
         self._middlewares = tuple(middlewares)
         self._dispatch = dispatch
@@ -191,15 +193,16 @@ class Pipeline:
         return chain
 
     def _compose(self, endpoint: Endpoint, *, is_traced: bool = False) -> Next:
-        applied = [each for each in reversed(self._middlewares) if _applies_to(each, endpoint)]
-        timed = [each for each in applied if self._steps is not None and getattr(each, "is_timed", True)]
-        chain: Next = TimedDispatch(self._dispatch) if timed else self._dispatch
-        for middleware in applied:
-            chain = partial(middleware, call_next=chain)
-            if is_traced:
-                chain = trace_step(f"middleware {step_name_of(middleware)}", chain)
-            if self._steps is not None and middleware in timed:
-                chain = TimedStep(chain, self._steps.middleware_buckets(middleware))
+        chain: Next = self._dispatch
+        if self._steps is not None and not getattr(self._dispatch, "is_timed", False):
+            chain = TimedDispatch(self._dispatch)
+        for middleware in reversed(self._middlewares):
+            if _applies_to(middleware, endpoint):
+                chain = partial(middleware, call_next=chain)
+                if is_traced:
+                    chain = trace_step(f"middleware {step_name_of(middleware)}", chain)
+                if self._steps is not None:
+                    chain = TimedStep(chain, self._steps.middleware_buckets(middleware))
         return chain
 
 

@@ -16,8 +16,6 @@ class Retry:
     The number of attempts is small on purpose: a request that kills workers must not reach every one of them.
     """
 
-    is_timed = False
-
     def __init__(self, services: Services) -> None:
         config = services.config.pipeline.retry
         self._attempts = config.attempts

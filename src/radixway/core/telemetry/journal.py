@@ -41,6 +41,23 @@ JournalEntry = tuple[str, float, dict[str, Any] | ExplainableDecision]
 """A step, the seconds since the request began, and what the step decided."""
 
 
+_JOURNAL_BYTES = 800
+"""What a journal takes besides fields and blocks, about."""
+
+
+class _PackedFields(msgspec.Struct, gc=False):
+    """Fields of an entry as bytes."""
+
+    packed: bytes
+
+
+_pack_fields = msgspec.msgpack.Encoder().encode
+_unpack_fields = msgspec.msgpack.Decoder(dict[str, Any]).decode
+
+
+_NO_ENTRIES: list[JournalEntry] = []
+
+
 class Journal(msgspec.Struct, eq=False, gc=False):
     """Entries of one request, each `(step, seconds since the request began, fields)`."""
 
@@ -49,8 +66,9 @@ class Journal(msgspec.Struct, eq=False, gc=False):
     _origin: float = field(default_factory=perf_counter)
     number: int = 0
     """Its number in the store, counted from 1; 0 until it is stored."""
-    entries: list[JournalEntry] | tuple[JournalEntry, ...] = field(default_factory=list)
-    """A tuple once it is stored, at which the garbage collector looks once."""
+    _entries: list[JournalEntry] = field(default_factory=list)
+    _stored: tuple[Any, ...] = ()
+    """The entries once it is stored, all in one tuple, at which the garbage collector looks once."""
     tenant: str | None = None
     """Owner of the request, like the next two, by which erasure finds it."""
     user: str | None = None
@@ -63,12 +81,51 @@ class Journal(msgspec.Struct, eq=False, gc=False):
     def add(self, step: str, decision: ExplainableDecision | None = None, **fields: Any) -> None:
         """Append what `step` decided: a decision, or fields of JSON values. Never prompt text."""
         entry = step, perf_counter() - self._origin, decision or fields
-        if self.number:
-            self.entries = (*self.entries, entry)
-            if self._store is not None:
-                self._store.update_journal(self)
-        else:
-            self.entries.append(entry)  # type: ignore[union-attr]
+        if not self.number:
+            self._entries.append(entry)
+            return
+        self._stored += entry
+        if self._store is not None:
+            self._store.update_journal(self)
+
+    @property
+    def entries(self) -> list[JournalEntry]:
+        """The entries, to be read."""
+        if not self.number:
+            return self._entries
+        parts = iter(self._stored)
+        return [
+            (step, at, _unpack_fields(told.packed) if told.__class__ is _PackedFields else told)
+            for step, at, told in zip(parts, parts, parts, strict=True)
+        ]
+
+    def settle_entries(self) -> tuple[int, bool]:
+        """The request is over: keep the entries so that the garbage collector need not look at them.
+
+        Return about how many bytes they take, and whether that was possible.
+        """
+        size = _JOURNAL_BYTES
+        stored: list[Any] = []
+        is_plain = not self.is_traced  # a trace that is not sampled has no stages
+        for step, at, told in self._entries:
+            kept: Any = told
+            if told.__class__ is dict:
+                try:
+                    packed = _pack_fields(told)
+                except (TypeError, ValueError, OverflowError):
+                    is_plain = False
+                else:
+                    size += len(packed)
+                    kept = _PackedFields(packed)
+            else:
+                compact = getattr(told, "compact", None)
+                if compact is not None:
+                    size += compact()
+                if is_tracked(told) and not isinstance(told, SharedObject):
+                    is_plain = False
+            stored += (step, at, kept)
+        self._stored, self._entries = tuple(stored), _NO_ENTRIES
+        return size, is_plain
 
     def record_timing(self, name: str, began_s: float, **fields: Any) -> None:
         """Record a stage that began at `began_s` (see `elapsed_s`), where the request is traced."""
@@ -114,8 +171,6 @@ class Journal(msgspec.Struct, eq=False, gc=False):
 
 
 _MAX_BYTES = 256 * 2**20
-_JOURNAL_BYTES = 1000
-"""What a journal takes besides its texts and blocks, about."""
 
 
 class JournalStore(Component):
@@ -124,12 +179,13 @@ class JournalStore(Component):
     When a tenant repeats an id, its newest journal is kept; one tenant's never replaces another's. Numbers
     rise by one with each journal.
 
-    A journal whose entries the garbage collector does not look at is kept as it is: dictionaries of plain
-    values, decisions that are structs without `gc`, as those of every request are, and what outlives
+    A journal whose entries the garbage collector need not look at is kept as it is: fields of plain values,
+    decisions that are structs without `gc`, as those of every request are, and what outlives
     requests. Others are packed into bytes, and what is read of them is a copy.
     """
 
     name = "journals"
+    erasable_by = frozenset({"tenant", "user", "session", "request"})
 
     def __init__(self, capacity: int, max_bytes: int = _MAX_BYTES) -> None:
         """`max_bytes`: about what all of them may take; beyond it, too, the oldest is forgotten."""
@@ -154,8 +210,7 @@ class JournalStore(Component):
         journal.number = number
         key = self._keys[number] = journal.key
         self._numbers[key] = number
-        size, is_plain = _compact_entries(journal)
-        journal.entries = tuple(journal.entries)
+        size, is_plain = journal.settle_entries()
         self._stored[number] = journal
         self._sizes[number] = size
         self.size_bytes += size
@@ -244,26 +299,17 @@ class JournalStore(Component):
             del self._numbers[key]
 
 
-def _compact_entries(journal: Journal) -> tuple[int, bool]:
-    """Drop what no journal tells; return about how many bytes are left, and whether all of it is plain."""
-    size, is_plain = _JOURNAL_BYTES, not journal.is_traced  # a trace that is not sampled has no stages
-    for _, _, told in journal.entries:
-        if told.__class__ is dict:
-            for value in told.values():
-                if value.__class__ is str:
-                    size += len(value)
-        else:
-            compact = getattr(told, "compact", None)
-            if compact is not None:
-                size += compact()
-        if is_tracked(told) and not isinstance(told, SharedObject):
-            is_plain = False
-    return size, is_plain
-
-
 def _state_of(journal: Journal) -> tuple[Any, ...]:
+    """Return the arguments that make it again."""
     return (
-        *(journal.request_id, journal.began_at, journal._origin, journal.number, journal.entries),
+        *(
+            journal.request_id,
+            journal.began_at,
+            journal._origin,
+            journal.number,
+            _NO_ENTRIES,
+            journal._stored,
+        ),
         *(journal.tenant, journal.user, journal.session, journal.trace),
     )
 

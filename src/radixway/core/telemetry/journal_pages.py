@@ -6,7 +6,7 @@ referred to: workers, rules, configuration, functions.
 
 import pickle
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum, auto
 from io import BytesIO
@@ -120,7 +120,7 @@ def _treatment_of(kind: type) -> _Values | _Treatment:
     if issubclass(kind, _SHARED):
         return _Treatment.REFER
     if issubclass(kind, msgspec.Struct):
-        return attrgetter(*kind.__struct_fields__)
+        return _reader_of(kind.__struct_fields__)
     own = vars(kind).get("__dataclass_params__")  # not its base's
     if not is_dataclass(kind) or own is None or not own.init or hasattr(kind, "__post_init__"):
         is_known = kind.__module__.partition(".")[0] in _KNOWN_PACKAGES
@@ -129,5 +129,9 @@ def _treatment_of(kind: type) -> _Values | _Treatment:
     names = [field.name for field in every]
     if not names or any(not field.init or field.kw_only for field in every):
         return _Treatment.PICKLE
+    return _reader_of(names)
+
+
+def _reader_of(names: Sequence[str]) -> _Values:
     read = attrgetter(*names)  # a third cheaper than what pickle does with slots by itself
     return read if len(names) > 1 else lambda thing: (read(thing),)

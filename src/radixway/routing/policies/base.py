@@ -13,7 +13,7 @@ from radixway.routing.worker import Worker
 class Scores(msgspec.Struct, gc=False):
     """A policy's costs of the candidates, each list in their order."""
 
-    costs: list[float]
+    costs: Sequence[float]
     """The lowest wins; infinity leaves a candidate out."""
     terms: tuple[str, ...] = ()
     """Names, with units, of the costs' terms, for the explanation."""

@@ -59,6 +59,9 @@ class RequestForwarder(DataPlane):
 class RequestDispatcher:
     """The pipeline's innermost step."""
 
+    is_timed = True
+    """It counts its own time, which is that of no middleware."""
+
     def __init__(
         self,
         registry: WorkerRegistry,
@@ -102,31 +105,34 @@ class RequestDispatcher:
             WorkerFailedError: the chosen one broke off before the first byte.
         """
         requested, refusal, began_s = request.model, None, request.journal.elapsed_s()
-        if self._fallbacks:
-            place, refusal = await self._assign_worker(request)
-        else:
-            place = await self._admission.assign_worker(request)
-        if request.journal.is_traced:
-            request.journal.record_timing(
-                "select", began_s, worker=place.worker.name, policy=place.choice.policy
-            )
         try:
-            if refusal is not None:
-                self._note_fallback(request, str(requested), str(request.model), refusal)
-            self._settle_model(request, place.worker)
-            reply = await (
-                self._attempt(request, place)
-                if self._hedge is None
-                else self._hedge.send_hedged(request, place)
-            )
-        except BaseException:
-            place.release()  # a body that cannot be edited is found out only here
-            raise
-        request.journal.add("answer", worker=reply.worker, status=reply.status)
-        journal_token_usage(request, reply)
-        if request.routing.fallback_model is not None:
-            reply.headers.append((b"x-radixway-fallback", request.routing.fallback_model.encode()))
-        return reply
+            if self._fallbacks:
+                place, refusal = await self._assign_worker(request)
+            else:
+                place = await self._admission.assign_worker(request)
+            if request.journal.is_traced:
+                request.journal.record_timing(
+                    "select", began_s, worker=place.worker.name, policy=place.choice.policy
+                )
+            try:
+                if refusal is not None:
+                    self._note_fallback(request, str(requested), str(request.model), refusal)
+                self._settle_model(request, place.worker)
+                reply = await (
+                    self._attempt(request, place)
+                    if self._hedge is None
+                    else self._hedge.send_hedged(request, place)
+                )
+            except BaseException:
+                place.release()  # a body that cannot be edited is found out only here
+                raise
+            request.journal.add("answer", worker=reply.worker, status=reply.status)
+            journal_token_usage(request, reply)
+            if request.routing.fallback_model is not None:
+                reply.headers.append((b"x-radixway-fallback", request.routing.fallback_model.encode()))
+            return reply
+        finally:
+            request.inner_steps_s += request.journal.elapsed_s() - began_s
 
     def _settle_model(self, request: Request, worker: Worker) -> None:
         """Set the model to request from the worker, among the tenant's."""

@@ -110,6 +110,9 @@ class TrafficFeed:
 class TrafficTap:
     """Reports every answered request to `traffic`, around the dispatch."""
 
+    is_timed = True
+    """As `RequestDispatcher` has it."""
+
     def __init__(
         self, dispatch: Next, registry: WorkerRegistry, prompts: PromptReader, traffic: TrafficFeed
     ) -> None:
