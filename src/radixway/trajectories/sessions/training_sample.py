@@ -77,7 +77,7 @@ class TrainingSample(msgspec.Struct):
 
 
 def make_samples(session: AgentSession) -> WorkSlices[list[TrainingSample]]:
-    """Return a sample for each leaf there is when this begins. Raises ValueError: the session is collected."""
+    """Return a sample for each leaf there is when this begins. Raises ValueError: it has been collected."""
     taken = [(leaf, _read_trajectory(session, leaf)) for leaf in session.leaves]
     trained: set[SessionCall] = set()
     samples: list[TrainingSample] = []
