@@ -130,8 +130,7 @@ class BlockIndex:
         self._free_slots: list[int] = []
         self.defer: Callable[[WorkSlices[None]], None] = run_at_once
         """Does such work: at once, or in slices of an event loop."""
-        self._deferred: dict[int, int] = {}
-        """Such work that is not done, by slot: none is reused before."""
+        self._deferred: dict[int, int] = {}  # by slot, which is not reused before
         self._masks: dict[int, int] = {}
         """One shared object per set of workers; cleared when it has grown."""
 

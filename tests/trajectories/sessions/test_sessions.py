@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from radixway.core.work_slices import run_at_once
 from radixway.trajectories import StoreFullError, TrajectoryStore
 from radixway.trajectories.generate_replies import SampledTokens
 from radixway.trajectories.sessions import (
@@ -29,7 +30,7 @@ def check_against(agents: Agents, records: dict[str, Record]) -> None:
     agents.session.check()
     agents.session.store.check()
     trained: list[str] = []
-    for sample in make_samples(agents.session):
+    for sample in run_at_once(make_samples(agents.session)):
         for part in sample.calls:
             record = records[part.id]
             own = slice(part.sampled_at, part.end)
@@ -124,16 +125,34 @@ def test_an_answer_cut_short_goes_on_from_its_last_token() -> None:
 def test_versions_change_within_an_answer() -> None:
     agents = new_agents()
     agents.call(user("Hello"), says="one two three four", version="7", spans=[(0, 2, "6"), (2, 4, 7)])
-    (sample,) = make_samples(agents.session)
+    (sample,) = run_at_once(make_samples(agents.session))
     spans = [(span.source, span.version) for span in sample.spans]
     assert spans[:3] == [("prompt", None), ("sampled", "6"), ("sampled", 7)]
     check_against(agents, agents.records)
 
 
+def test_samples_are_made_in_slices_of_what_there_was_at_first() -> None:
+    agents = new_agents()
+    agents.call(user("word " * 3000), says="one two three four")
+    making = make_samples(agents.session)
+    next(making)
+    agents.session.release_tokens()  # such as when it is collected meanwhile
+    slices = 1
+    try:
+        while True:
+            next(making)
+            slices += 1
+    except StopIteration as done:
+        (sample,) = done.value
+    assert slices >= len(sample.tokens) // 4096 + 2
+    with pytest.raises(ValueError, match="collected"):
+        run_at_once(make_samples(agents.session))
+
+
 def test_a_missing_log_probability_is_told() -> None:
     agents = new_agents()
     agents.call(user("Hello"), logprob=float("nan"))
-    (sample,) = make_samples(agents.session)
+    (sample,) = run_at_once(make_samples(agents.session))
     assert not sample.exact
     assert None in sample.logprobs
     assert "log-probability" in sample.deviations[0]
@@ -162,7 +181,7 @@ def test_a_chain_of_many_turns_needs_no_recursion() -> None:
         call, _ = agents.session.finish_call(
             turn, f"d{len(agents.session.calls)}", said, tokenizer().token_bytes, answer, "stop"
         )
-    (sample,) = make_samples(agents.session)
+    (sample,) = run_at_once(make_samples(agents.session))
     assert len(sample.calls) == 1101
     assert len(sample.messages) == 2 * 1101
 

@@ -1,5 +1,6 @@
 """`/sessions` and `/samples`: for operators of agents and for trainers."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
 
@@ -112,7 +113,12 @@ def session_routes(service: SessionService, access: AdminAccess) -> APIRouter:
         if query.format in ("jsonl", "arrow"):
             return _export_response(service, [session], query)
         samples = await service.training_samples(session)
-        body = msgspec.json.encode({**_session_object(session), "samples": samples})
+        encoded: list[bytes] = []
+        for sample in samples:
+            encoded.append(msgspec.json.encode(sample))
+            await asyncio.sleep(0)
+        raw = msgspec.Raw(b"[%b]" % b",".join(encoded))
+        body = msgspec.json.encode({**_session_object(session), "samples": raw})
         if not query.collect:
             return Response(body, media_type="application/json")
         if session.state != "collected":

@@ -20,6 +20,7 @@ from radixway.api.sessions.model_codec import ModelCodec, ModelCodecs
 from radixway.core.component import CannotErase, Component, Subject
 from radixway.core.config import DEFAULT_TENANT, ConfigError, TrajectoriesConfig
 from radixway.core.pipeline import BadRequest, GatewayError, TokenizerOf
+from radixway.core.work_slices import run_in_slices
 from radixway.trajectories import MemoryBudget, PathHold, StoreFullError, TrajectoryStore, remove_paths
 from radixway.trajectories.generate_replies import SampledTokens
 from radixway.trajectories.sessions import (
@@ -291,11 +292,11 @@ class SessionService(Component):
         """Return the training samples of `session`. Raises GatewayError (410), SessionLimitError."""
         if session.state != "collected":
             await self.load_calls(session)
-            return list(make_samples(session))
+            return await run_in_slices(make_samples(session))
         self.check_readable(session)
         await self.load_calls(session)
         try:
-            return list(make_samples(session))
+            return await run_in_slices(make_samples(session))
         finally:
             session.forget_calls()
 

@@ -6,15 +6,17 @@ a session each sampled token is trained on exactly once.
 """
 
 from base64 import b64encode
-from collections.abc import Iterator
 from math import isnan
 from typing import Any
 
 import msgspec
 
+from radixway.core.work_slices import WorkSlices
 from radixway.trajectories.sessions.call import Message, SessionCall
 from radixway.trajectories.sessions.session import AgentSession
-from radixway.trajectories.token_records import Version
+from radixway.trajectories.token_records import Trajectory, Version
+
+_SLICE_TOKENS = 4096
 
 
 class SampleSpan(msgspec.Struct):
@@ -74,17 +76,26 @@ class TrainingSample(msgspec.Struct):
     metadata: dict[str, Any]
 
 
-def make_samples(session: AgentSession) -> Iterator[TrainingSample]:
-    """A sample for each leaf. Raises ValueError once the session is collected."""
+def make_samples(session: AgentSession) -> WorkSlices[list[TrainingSample]]:
+    """Return a sample for each leaf there is when this begins. Raises ValueError: it has been collected."""
+    taken = [(leaf, _read_trajectory(session, leaf)) for leaf in session.leaves]
     trained: set[SessionCall] = set()
-    for leaf in session.leaves:
-        yield _make_sample(session, leaf, trained)
+    samples: list[TrainingSample] = []
+    for leaf, trajectory in taken:
+        samples.append((yield from _make_sample(session, leaf, trajectory, trained)))
+        yield
+    return samples
 
 
-def _make_sample(session: AgentSession, leaf: SessionCall, trained: set[SessionCall]) -> TrainingSample:
+def _read_trajectory(session: AgentSession, leaf: SessionCall) -> Trajectory:
     if leaf.hold is None:
         raise ValueError(f"the session {session.id!r} has been collected")
-    trajectory = session.store.trajectory(leaf.hold)
+    return session.store.trajectory(leaf.hold)
+
+
+def _make_sample(
+    session: AgentSession, leaf: SessionCall, trajectory: Trajectory, trained: set[SessionCall]
+) -> WorkSlices[TrainingSample]:
     path = leaf.path()
     count = len(trajectory.ids)
     mask, ours = bytearray(count), bytearray(count)
@@ -104,6 +115,8 @@ def _make_sample(session: AgentSession, leaf: SessionCall, trained: set[SessionC
         parts.append(
             CallPart(call.id, call.begin, call.sampled_at, call.end, first, call.finish, call.reward)
         )
+        yield
+    sample_spans = yield from _make_spans(ours, mask, versions)
     return TrainingSample(
         session.id,
         leaf.id,
@@ -112,7 +125,7 @@ def _make_sample(session: AgentSession, leaf: SessionCall, trained: set[SessionC
         list(mask),
         logprobs,
         versions,
-        list(_make_spans(ours, mask, versions)),
+        sample_spans,
         [experts for call in path if (experts := _call_experts(call)) is not None],
         parts,
         leaf.history(),
@@ -124,15 +137,22 @@ def _make_sample(session: AgentSession, leaf: SessionCall, trained: set[SessionC
     )
 
 
-def _make_spans(ours: bytearray, mask: bytearray, versions: list[Version | None]) -> Iterator[SampleSpan]:
+def _make_spans(
+    ours: bytearray, mask: bytearray, versions: list[Version | None]
+) -> WorkSlices[list[SampleSpan]]:
+    spans: list[SampleSpan] = []
     start = 0
     for end in range(1, len(ours) + 1):
         same = end < len(ours) and (
             ours[end] == ours[start] and mask[end] == mask[start] and versions[end] == versions[start]
         )
         if not same:
-            yield SampleSpan(start, end, "sampled" if ours[start] else "prompt", mask[start], versions[start])
+            source = "sampled" if ours[start] else "prompt"
+            spans.append(SampleSpan(start, end, source, mask[start], versions[start]))
             start = end
+        if not end % _SLICE_TOKENS:
+            yield
+    return spans
 
 
 def _call_experts(call: SessionCall) -> SampleExperts | None:
