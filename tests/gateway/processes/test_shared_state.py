@@ -176,3 +176,15 @@ async def test_an_erasure_reaches_all_processes(tmp_path, client):
             rooms = told["rooms"]
             assert rooms["journals"]["entries"] < 16 <= sum(room["entries"] for room in rooms.values())
             assert (await gateway.get(client, "/requests"))["kept"] == 0
+
+
+async def test_a_registration_that_ends_ends_everywhere(tmp_path, client):
+    async with scripted_worker(models=("m",)) as worker:
+        async with many_processes(tmp_path, {}) as gateway:
+            await gateway.children(client)
+            registration = {"url": worker.url, "ttl_s": 1}
+            assert (await post(client, f"{gateway.url}/workers", registration))[0] == 200
+            await gateway.until_ready(client)
+            await gateway.until_ready(client, workers=0)
+            for _ in range(8):
+                assert (await gateway.get(client, "/list_workers"))["workers"] == []

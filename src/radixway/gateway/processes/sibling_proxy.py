@@ -37,6 +37,7 @@ from radixway.core.http import (
     send_error,
 )
 from radixway.core.http.asgi import FORWARDER
+from radixway.core.net.task_cancellation import cancel_tasks
 from radixway.core.telemetry import MetricsRegistry
 from radixway.gateway.processes.collected_reply import JSON_HEADERS, CollectedReply, ReplyCollector
 from radixway.gateway.processes.process_group import FIRST_SLOT, ProcessGroup, slot_url
@@ -99,6 +100,7 @@ class SiblingProxy(Component):
             counted_as="radixway_passed_to_process",
         )
         self._sharing_lock = asyncio.Lock()
+        self._sharing: set[asyncio.Task[None]] = set()
         self._erasure = erasure
         self._asked_to_erase: set[Subject] = set()
         """By siblings, who ask all others too."""
@@ -106,11 +108,14 @@ class SiblingProxy(Component):
         """The address at which clients reach all children."""
 
     async def start(self) -> None:
-        """Hold connections to the siblings from now on."""
+        """Hold connections to the siblings from now on, and tell them of workers that leave."""
         await self._owners.start()
+        if self._group.is_first:
+            self._worker_state.on_remove(self._share_soon)
 
     async def stop(self) -> None:
         """Let go of the siblings."""
+        await cancel_tasks(list(self._sharing))
         await self._owners.stop()
 
     async def erase(self, subject: Subject) -> int:
@@ -199,6 +204,12 @@ class SiblingProxy(Component):
             report = encode_report(self._worker_state.make_report())
             scope = _make_scope("PUT", STATE_PATH)
             await asyncio.gather(*(self._tell(name, scope, report) for name in self._group.other_names()))
+
+    def _share_soon(self) -> None:
+        """Tell siblings of a change that no call has made: a registration that has ended."""
+        task = asyncio.get_running_loop().create_task(self.share_state(), name="state of workers")
+        self._sharing.add(task)
+        task.add_done_callback(self._sharing.discard)
 
     async def _apply_rule(self, rule: SiblingRule, scope: Scope, receive: Receive, send: Send) -> None:
         if rule.first and not self._group.is_first:
