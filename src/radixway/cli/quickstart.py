@@ -100,6 +100,8 @@ async def run_up(config: Config, config_file: Path | None, model: str | None, *,
         ConfigError: the configuration names something that does not exist.
         EngineKilled: the engine was ended from outside before it was ready.
     """
+    if config.gateway.processes != 1:
+        log.info("gateway.processes: `radixway up` runs one; `radixway serve` runs as many as it says")
     listener = _open_listener(config)
     engine_port = _next_free_port(listener.getsockname()[1])
     engine = EngineProcess(engine_port, config_file, model, publish=config.engine.kv_events_endpoint is None)

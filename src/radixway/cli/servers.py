@@ -90,7 +90,9 @@ def serve(
     read_options = partial(read_config, config, overrides, middleware_paths=middleware_paths or ())
     with exit_on(ConfigError):
         settings = read_options()
-    if settings.gateway.processes == 1:
+    from radixway.gateway.processes import count_processes
+
+    if count_processes(settings) == 1:
         from radixway.cli.quickstart import run_gateway
 
         run_server(run_gateway(settings))

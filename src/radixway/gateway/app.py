@@ -258,7 +258,14 @@ class Gateway(GatewayParts):
         )
         records = self.recorder is not None
         return SiblingProxy(
-            self.config, app, self.processes, self.metrics, self.authorization, state, records=records
+            self.config,
+            app,
+            self.processes,
+            self.metrics,
+            self.authorization,
+            self.erasure,
+            state,
+            records=records,
         )
 
     def preload_console(self, port: int) -> None:

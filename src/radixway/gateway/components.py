@@ -73,7 +73,7 @@ class GatewayParts:
 
         Raises ConfigError.
         """
-        self.processes = processes
+        self.processes, given = processes, config
         if processes is not None:
             config = processes.own_config(config)
         self.config = config
@@ -82,7 +82,7 @@ class GatewayParts:
         self.event_loop_lag = EventLoopLag(self.metrics)
         self.journals = JournalStore(config.telemetry.journal_capacity)
         self.tracing = build_tracing(config.telemetry.tracing, self.metrics)
-        self.traffic = TrafficFeed()
+        self.traffic = TrafficFeed(None if processes is None else processes.traffic_key())
         self.answer_metrics = AnswerMetrics(self.metrics)
         self.kv_event_counts = KvEventCounts()
         # The workers, and what is recorded of their answers.
@@ -101,7 +101,8 @@ class GatewayParts:
             self.middlewares.insert(0, self.recorder)
         self.tries = None if self.recorder is None else self.recorder.tries
         memory = None if self.tries is None else self.tries.memory
-        self.sessions = SessionService(config.trajectories, self.tokenizer_of, memory=memory)
+        owns = (lambda _: True) if processes is None else processes.owns_session
+        self.sessions = SessionService(config.trajectories, self.tokenizer_of, memory=memory, owns=owns)
         # Who may call what, and the audit log.
         self.tenants = build_tenant_service(
             config.tenants,
@@ -149,7 +150,9 @@ class GatewayParts:
             self.upstream.dispatch = self.planner.observe_dispatch(self.upstream.dispatch)
             if self.load_sync is not None:
                 self.planner.gateways = self.load_sync.known_peers
-        self.unshared = warn_unshared_state(config, records=self.recorder is not None)
+        self.unshared = warn_unshared_state(
+            given, records=self.recorder is not None, processes=1 if processes is None else processes.count
+        )
         # Where workers come from.
         self.configured_workers = ConfiguredWorkers(
             self.registry, self.membership, config.workers, self.semantics.configured_workers

@@ -12,10 +12,11 @@ import signal
 import socket
 import sys
 
-from radixway.core.config import ConfigError, SyncConfig
+from radixway.core.config import ConfigError
 from radixway.core.http import (
     AppServer,
     CannotListenError,
+    ServerLimits,
     bind_unix,
     raise_file_limit,
     run_until_exit,
@@ -51,10 +52,7 @@ class ChildServer:
         self._limits = ProcessLimits(channel.send_message)
         config = settings.config
         self._shares_load = config.scale.sync is None
-        if self._shares_load:  # over Redis siblings find each other as other gateways do
-            own = settings.load_endpoint
-            sync = SyncConfig(bind=own, peers=(own,))
-            config = config.model_copy(update={"scale": config.scale.model_copy(update={"sync": sync})})
+        """Whether over sockets of our own; over Redis siblings find each other as other gateways do."""
         self.gateway = Gateway(config, processes=self._group, limits=self._limits)
         assert self.gateway.siblings is not None
         self._siblings = self.gateway.siblings
@@ -69,12 +67,14 @@ class ChildServer:
             bind_unix(settings.http_path),
             drain_s=config.gateway.drain_s,
             websockets=True,
+            limits=ServerLimits(**config.limits.server.model_dump()),
         )
         self._siblings.address = own_listener.getsockname()[:2]
 
     async def serve(self) -> None:
         """Serve until SIGTERM, or until the supervisor is gone."""
         hearing = asyncio.create_task(self._hear_supervisor(), name="messages of the supervisor")
+        hearing.add_done_callback(_end_with_supervisor)
         with self._server.stopped_by_signals():
             async with self.gateway.running():
                 private = asyncio.create_task(self._private.serve(), name="private socket")
@@ -109,14 +109,15 @@ class ChildServer:
             if isinstance(message, GroupChanged):
                 self._group.apply_change(message)
                 self._follow_loads()
-                await self._follow_listeners(message)
+                if self._group.is_leaving:
+                    self._server.stop_accepting()
+                else:
+                    await self._follow_listeners(message)
             elif isinstance(message, LimitsAnswer):
                 self._limits.receive_answer(message)
             else:
                 for listener in self._listeners:
                     listener.close()
-        log.warning("the supervisor has ended: this process ends too")
-        signal.raise_signal(signal.SIGTERM)
 
     def _follow_loads(self) -> None:
         """Hear the loads of the siblings that there are now."""
@@ -142,6 +143,13 @@ class ChildServer:
         for slot in self._accepted - wanted:
             self._server.remove_listener(self._listeners[slot])
         self._accepted = wanted
+
+
+def _end_with_supervisor(hearing: asyncio.Task[None]) -> None:
+    """End this process, which nobody would end or start again."""
+    if not hearing.cancelled():
+        log.error("the supervisor is not heard any more: this process ends", exc_info=hearing.exception())
+        signal.raise_signal(signal.SIGTERM)
 
 
 async def _run(settings: ProcessSettings, sock: socket.socket) -> int:

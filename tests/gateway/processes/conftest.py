@@ -104,7 +104,8 @@ async def many_processes(
         if process.returncode is None:
             process.terminate()
             await asyncio.wait_for(process.wait(), PATIENCE_S)
-        assert not any("Traceback" in line or '"level":"error"' in line for line in running.log), running.log
+        wrong = [line for line in running.log if "Traceback" in line or '"level":"error"' in line]
+        assert not wrong, running.log[max(0, running.log.index(wrong[0]) - 5) :]
     finally:
         if process.returncode is None:
             process.kill()

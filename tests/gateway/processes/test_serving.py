@@ -104,6 +104,7 @@ async def test_two_processes_answer_as_one(tmp_path, client):
                     pass  # a child tells the others its counts once a second
 
 
+@pytest.mark.slow
 async def test_a_worker_that_one_process_is_told_of_serves_in_both(tmp_path, client):
     behaviour = HeldWorker()
     async with scripted_worker(behaviour, models=("m",)) as worker:
@@ -223,8 +224,9 @@ async def test_a_roll_loses_no_request_and_takes_up_the_new_configuration(tmp_pa
             over.set()
             await asyncio.gather(*asking)
             assert set(statuses) == {200}
-            new = await gateway.children(client)
-            assert not set(new.values()) & set(children.values())
+            async with asyncio.timeout(PATIENCE_S):
+                while set((await gateway.children(client)).values()) & set(children.values()):
+                    pass  # the last of the old ones is about to close its listener
             for told in [await gateway.get(client, "/list_workers") for _ in range(8)]:
                 assert len(told["workers"]) == 2
             assert await ask(client, gateway.url, model="n")
@@ -254,5 +256,30 @@ async def test_sigterm_lets_requests_finish(tmp_path, client):
 async def test_a_start_failure_fails_the_command_with_its_reason(tmp_path):
     tree = {"trajectories": {"sessions": {"path": str(tmp_path)}}}  # a directory is no file
     with pytest.raises(AssertionError, match=r"trajectories\.sessions\.path"):
+        async with many_processes(tmp_path, tree):
+            pass
+
+
+@pytest.mark.slow
+async def test_a_child_that_cannot_be_started_again_ends_the_command_with_its_reason(tmp_path, client):
+    archive = tmp_path / "sessions.sqlite"
+    tree = {"trajectories": {"sessions": {"path": str(archive)}}}
+    async with many_processes(tmp_path, tree) as gateway:
+        children = await gateway.children(client)
+        for file in tmp_path.glob("sessions.sqlite*"):
+            file.unlink()
+        archive.mkdir()
+        os.kill(children[1], signal.SIGKILL)
+        for _ in range(8):  # its sibling answers all meanwhile
+            assert (await gateway.get(client, "/health"))["processes"]["pid"] == children[0]
+        assert await asyncio.wait_for(gateway.process.wait(), PATIENCE_S) == 2
+        assert sum("could not be started again" in line for line in gateway.log) == 5
+        assert "trajectories.sessions.path" in gateway.log[-1]
+        gateway.log.clear()
+
+
+async def test_what_only_one_process_can_listen_at_is_refused(tmp_path):
+    tree = {"workers": [{"url": "http://127.0.0.1:1", "kv_events": {"endpoint": "tcp://*:5557"}}]}
+    with pytest.raises(AssertionError, match=r"workers\.0\.kv_events\.endpoint"):
         async with many_processes(tmp_path, tree):
             pass

@@ -67,10 +67,13 @@ class SessionService(Component):
         tokenizer_of: TokenizerOf,
         clock: Callable[[], float] = time.time,
         memory: MemoryBudget | None = None,
+        owns: Callable[[str], bool] = lambda _: True,
     ) -> None:
+        """`owns`: whether a session of the file is this process's, by its id."""
         self._section = section.sessions
         self.codecs = ModelCodecs(tokenizer_of)
         self.clock = clock
+        self._owns = owns
         self.book = SessionRegistry(
             TrajectoryStore(max_bytes=section.max_bytes, memory=memory),
             max_sessions=self._section.most,
@@ -95,7 +98,8 @@ class SessionService(Component):
             await self.stop()
             raise ConfigError(f"trajectories.sessions.path: {path} cannot be used: {error}") from error
         for session in found or ():
-            self.book.adopt_session(session)
+            if self._owns(session.id):
+                self.book.adopt_session(session)
 
     async def stop(self) -> None:
         """Close the file; everything is written."""

@@ -112,10 +112,10 @@ def bind_tcp_shared(host: str, port: int, count: int) -> list[socket.socket]:
     The port must be free: another server that shares its port is no reason to join it. Raises
     CannotListenError.
     """
-    probe = bind_tcp(host, port)
-    port = probe.getsockname()[1]
-    probe.close()
-    return [bind_tcp(host, port, shared=True) for _ in range(count)]
+    if port:
+        bind_tcp(host, port).close()
+    first = bind_tcp(host, port, shared=True)
+    return [first, *(bind_tcp(host, first.getsockname()[1], shared=True) for _ in range(count - 1))]
 
 
 def is_loopback_host(host: str) -> bool:
@@ -245,6 +245,11 @@ class AppServer:
         """Accept no more connections on `listener`; those that were accepted go on."""
         self._server.remove_listener(listener)
 
+    def stop_accepting(self) -> None:
+        """Accept no more connections at all, and serve on until `stop`."""
+        for server in self._server.servers:
+            server.close()
+
     def stop(self) -> None:
         """Drain and end; called again, end at once."""
         if self._server.should_exit:
@@ -304,7 +309,7 @@ class _Server(uvicorn.Server):
 
     async def on_tick(self, counter: int) -> bool:
         """Implement `uvicorn.Server`. Without files to open, libuv cuts off new clients, and is silent."""
-        if counter % 10 == 0:
+        if counter % 10 == 0 and self._listener.fileno() >= 0:
             try:
                 os.close(os.dup(self._listener.fileno()))
             except OSError as error:

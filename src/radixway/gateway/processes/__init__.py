@@ -12,12 +12,8 @@ State, and the file that owns it:
 - `worker_state.py`: what calls have changed of the workers; the first child's is right, the others copy it
 """
 
-from radixway.gateway.processes.supervisor import (
-    ProcessFailedError,
-    ProcessSupervisor,
-    check_processes,
-    count_processes,
-)
+from radixway.gateway.processes.process_count import check_processes, count_processes
+from radixway.gateway.processes.supervisor import ProcessFailedError, ProcessSupervisor
 from radixway.gateway.processes.tenant_limits import LimitsAuthority
 
 __all__ = [

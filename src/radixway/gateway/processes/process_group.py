@@ -7,10 +7,12 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from radixway.core.config import Config
+from radixway.cluster.session_ownership import GatewayFleet
+from radixway.core.config import Config, SyncConfig
 from radixway.gateway.processes.control_messages import GroupChanged, ProcessMember
 
 FIRST_SLOT = 0
@@ -41,11 +43,6 @@ class ProcessSettings:
     def http_path(self) -> Path:
         """The socket at which its siblings reach this child."""
         return http_path(self.directory, self.name)
-
-    @property
-    def load_endpoint(self) -> str:
-        """The endpoint at which this child publishes its load."""
-        return load_endpoint(self.directory, self.name)
 
 
 def http_path(directory: Path, name: str) -> Path:
@@ -79,16 +76,31 @@ class ProcessGroup:
         return self.slot == FIRST_SLOT
 
     def own_config(self, config: Config) -> Config:
-        """Return `config` without what the first child does for all."""
-        if self.is_first:
-            return config
-        changed: dict[str, Any] = {
-            "console": config.console.model_copy(update={"enabled": False}),
-            "scale": config.scale.model_copy(update={"planner": None}),
-        }
-        if config.chat.redis is None:
-            changed["chat"] = config.chat.model_copy(update={"enabled": False})
-        return config.model_copy(update=changed)
+        """Return `config` as this child has it: a peer of the others, without what the first does for all."""
+        scale: dict[str, Any] = {}
+        if config.scale.sync is None:
+            own = load_endpoint(self.directory, self.name)
+            scale["sync"] = SyncConfig(bind=own, peers=(own,))
+        changed: dict[str, Any] = {}
+        if not self.is_first:
+            scale["planner"] = None
+            changed["console"] = config.console.model_copy(update={"enabled": False})
+            if config.chat.redis is None:
+                changed["chat"] = config.chat.model_copy(update={"enabled": False})
+        return config.model_copy(update=changed | {"scale": config.scale.model_copy(update=scale)})
+
+    @property
+    def fleet(self) -> GatewayFleet:
+        """The children as gateways that own sessions."""
+        return GatewayFleet(slot_url(self.slot), [slot_url(slot) for slot in range(self.count)])
+
+    def owns_session(self, session_id: str) -> bool:
+        """Return whether the session is this child's, whoever it was before."""
+        return self.fleet.find_owner(session_id) == slot_url(self.slot)
+
+    def traffic_key(self) -> bytes:
+        """Return the key by which all children name the blocks of recorded traffic."""
+        return blake2b(b"traffic", key=self.key.encode()[:64], digest_size=32).digest()
 
     def apply_change(self, change: GroupChanged) -> None:
         """Take in the supervisor's message."""
@@ -102,6 +114,11 @@ class ProcessGroup:
         while not any(member.name == self.name for member in self.members):
             self._changed.clear()
             await self._changed.wait()
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether a successor serves in this child's place."""
+        return any(each.name == self.name and each.state == "leaving" for each in self.members)
 
     def path_of_slot(self, slot: int) -> Path | None:
         """Return the socket of the child that serves `slot` now; None while there is none."""

@@ -108,21 +108,6 @@ def merge_removed(replies: Sequence[Any]) -> Any:
     }
 
 
-def merge_erasures(replies: Sequence[Any]) -> Any:
-    """Merge `/admin/erase`: complete where it is complete in every child."""
-    own = replies[0]
-    for reply in replies[1:]:
-        own["complete"] = own["complete"] and reply["complete"]
-        for name, outcome in reply["rooms"].items():
-            known = own["rooms"].setdefault(name, outcome)
-            if known is outcome:
-                continue
-            known["entries"] += outcome["entries"]
-            if outcome["status"] == "pending":
-                known |= {"status": "pending", "why": outcome.get("why")}
-    return own
-
-
 class RequestPages:
     """The cursors of `/requests`: one for each child, in the text of one.
 

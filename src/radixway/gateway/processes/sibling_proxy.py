@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import replace
 from time import time
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
@@ -13,23 +13,23 @@ from urllib.parse import parse_qsl, urlencode
 import aiohttp
 import msgspec
 
+from radixway.api.authorization import PathAuthorization
 from radixway.api.console.proxy import forward_websocket
 from radixway.cluster.session_ownership import (
-    GatewayFleet,
     HopSigner,
     OwnerProxy,
     build_ownership_keys,
     replay_body,
 )
 from radixway.cluster.session_ownership.signed_hop import HEADER, read_hop_header
-from radixway.core.component import Component
+from radixway.core.component import CannotErase, Component, Subject
 from radixway.core.config import Config
+from radixway.core.erasure import ErasureService
 from radixway.core.http import (
     App,
     BadBodyError,
     ClientDisconnectedError,
     HttpError,
-    Message,
     Receive,
     Scope,
     Send,
@@ -37,17 +37,22 @@ from radixway.core.http import (
     send_error,
 )
 from radixway.core.http.asgi import FORWARDER
+from radixway.core.net.task_cancellation import cancel_tasks
 from radixway.core.telemetry import MetricsRegistry
+from radixway.gateway.processes.collected_reply import JSON_HEADERS, CollectedReply, ReplyCollector
 from radixway.gateway.processes.process_group import FIRST_SLOT, ProcessGroup, slot_url
 from radixway.gateway.processes.reply_merging import RequestPages
 from radixway.gateway.processes.sibling_connections import SiblingConnections
 from radixway.gateway.processes.sibling_rules import SiblingRule, build_sibling_rules
+from radixway.gateway.processes.sibling_streams import LineStreams
 from radixway.gateway.processes.worker_state import WorkerStateCopy, decode_report, encode_report
 
 log = logging.getLogger(__name__)
 
 STATE_PATH = "/processes/state"
-"""Of the private sockets alone: what calls have changed of a child's workers."""
+"""Of the private sockets alone, as the next: what calls have changed of a child's workers."""
+ERASE_PATH = "/processes/erase"
+"""Erases a subject in a child."""
 _AWAY_S = 15.0
 """How long a call waits for a child that is being started again."""
 _ANSWER_S = 30.0
@@ -56,50 +61,11 @@ _DEFAULT_PAGE_ROWS = 50
 _RELOAD_RULES = "/config/semantic/reload"
 
 
-@dataclass(slots=True)
-class CollectedReply:
-    """A whole answer."""
-
-    status: int
-    headers: list[tuple[bytes, bytes]]
-    body: bytes = b""
-
-    @property
-    def is_json(self) -> bool:
-        """Whether it is a JSON document of a call that went well."""
-        kind = next((value for name, value in self.headers if name.lower() == b"content-type"), b"")
-        return self.status < 400 and kind.startswith(b"application/json")
-
-    def with_json(self, document: Any) -> CollectedReply:
-        """Return the same answer with another body."""
-        body = msgspec.json.encode(document)
-        headers = [header for header in self.headers if header[0].lower() != b"content-length"]
-        return CollectedReply(self.status, [*headers, (b"content-length", b"%d" % len(body))], body)
-
-    async def send_to(self, send: Send) -> None:
-        """Send it to a client."""
-        await send({"type": "http.response.start", "status": self.status, "headers": self.headers})
-        await send({"type": "http.response.body", "body": self.body, "more_body": False})
-
-
-@dataclass(slots=True)
-class _Collector:
-    """An ASGI `send` that collects what an application answers."""
-
-    reply: CollectedReply = field(default_factory=lambda: CollectedReply(500, []))
-    parts: list[bytes] = field(default_factory=list)
-
-    async def __call__(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self.reply.status, self.reply.headers = message["status"], list(message.get("headers", ()))
-        else:
-            self.parts.append(message.get("body", b""))
-
-
 class SiblingProxy(Component):
     """An ASGI application around a child's. What one child passes to another is signed and passed once."""
 
     name = "processes"
+    erasable_by = frozenset({"tenant", "user", "session", "request"})
 
     def __init__(
         self,
@@ -107,7 +73,8 @@ class SiblingProxy(Component):
         app: App,
         group: ProcessGroup,
         metrics: MetricsRegistry,
-        authorization: Any,
+        authorization: PathAuthorization,
+        erasure: ErasureService,
         worker_state: WorkerStateCopy,
         *,
         records: bool,
@@ -123,7 +90,7 @@ class SiblingProxy(Component):
         self._places = build_ownership_keys(config, records=records)
         self._owners = OwnerProxy(
             app,
-            GatewayFleet(slot_url(group.slot), [slot_url(slot) for slot in range(group.count)]),
+            group.fleet,
             self._places,
             self._signer,
             metrics,
@@ -133,16 +100,40 @@ class SiblingProxy(Component):
             counted_as="radixway_passed_to_process",
         )
         self._sharing_lock = asyncio.Lock()
+        self._sharing: set[asyncio.Task[None]] = set()
+        self._erasure = erasure
+        self._asked_to_erase: set[Subject] = set()
+        """By siblings, who ask all others too."""
         self.address: tuple[str, int] = ("", 0)
         """The address at which clients reach all children."""
 
     async def start(self) -> None:
-        """Hold connections to the siblings from now on."""
+        """Hold connections to the siblings from now on, and tell them of workers that leave."""
         await self._owners.start()
+        if self._group.is_first:
+            self._worker_state.on_remove(self._share_soon)
 
     async def stop(self) -> None:
         """Let go of the siblings."""
+        await cancel_tasks(list(self._sharing))
         await self._owners.stop()
+
+    async def erase(self, subject: Subject) -> int:
+        """Erase `subject` in all siblings; return how many entries there were. Raises CannotErase."""
+        if subject in self._asked_to_erase:
+            return 0
+        body = msgspec.json.encode(replace(subject, workers=False))
+        slots = [slot for slot in range(self._group.count) if slot != self._group.slot]
+        replies = [await self._ask(slot, _make_scope("POST", ERASE_PATH), body) for slot in slots]
+        entries = 0
+        for slot, reply in zip(slots, replies, strict=True):
+            if reply is None or reply.status != 200:
+                raise CannotErase(f"process {slot} does not answer")
+            told = msgspec.json.decode(reply.body)
+            if not told["complete"]:
+                raise CannotErase(f"process {slot} could not erase all of it")
+            entries += sum(each["entries"] for each in told["rooms"].values())
+        return entries
 
     def describe(self) -> dict[str, Any]:
         """Return the report for `/health`."""
@@ -189,6 +180,8 @@ class SiblingProxy(Component):
             scope = {**scope, "client": client, "server": self.address, "headers": headers}
             if scope["path"] == STATE_PATH:
                 await self._answer_state(scope, receive, send)
+            elif scope["path"] == ERASE_PATH:
+                await self._answer_erasure(scope, receive, send)
             else:
                 rule = self._find_rule(scope)
                 if rule is not None and rule.first and self._group.is_first and scope["type"] == "http":
@@ -216,6 +209,12 @@ class SiblingProxy(Component):
             scope = _make_scope("PUT", STATE_PATH)
             await asyncio.gather(*(self._tell(name, scope, report) for name in self._group.other_names()))
 
+    def _share_soon(self) -> None:
+        """Tell siblings of a change that no call has made: a registration that has ended."""
+        task = asyncio.get_running_loop().create_task(self.share_state(), name="state of workers")
+        self._sharing.add(task)
+        task.add_done_callback(self._sharing.discard)
+
     async def _apply_rule(self, rule: SiblingRule, scope: Scope, receive: Receive, send: Send) -> None:
         if rule.first and not self._group.is_first:
             raw = await read_body(scope, receive, self._max_body_bytes)
@@ -224,6 +223,9 @@ class SiblingProxy(Component):
             return
         if rule.then == "nothing":
             await self._app(scope, receive, send)
+            return
+        if rule.then in ("concatenate", "interleave"):
+            await self._join_streams(rule, scope, receive, send)
             return
         raw = await read_body(scope, receive, self._max_body_bytes)
         if self._places.may_be_owned(scope) and self._places.find_owned(scope, raw) is not None:
@@ -262,6 +264,16 @@ class SiblingProxy(Component):
         own.status = max(reply.status for reply in told)
         return own.with_json(rule.merge([msgspec.json.decode(reply.body) for reply in told]))
 
+    async def _join_streams(self, rule: SiblingRule, scope: Scope, receive: Receive, send: Send) -> None:
+        streams = LineStreams(self._app, self._owners, self._group.other_slots())
+        if rule.then == "interleave":
+            await streams.interleave(scope, receive, send)
+        elif b"format=arrow" in scope["query_string"]:
+            message = "format: jsonl, where several processes answer; one session's samples come as arrow too"
+            raise BadBodyError(message, param="format")
+        else:
+            await streams.concatenate(scope, receive, send)
+
     async def _merge_requests(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer `/requests` with the newest of all children's."""
         query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
@@ -294,7 +306,7 @@ class SiblingProxy(Component):
         await own.with_json(pages.merge_pages(found, limit)).send_to(send)
 
     async def _answer_here(self, scope: Scope, raw: bytes, receive: Receive) -> CollectedReply:
-        collector = _Collector()
+        collector = ReplyCollector()
         await self._app(scope, replay_body(raw, receive), collector)
         collector.reply.body = b"".join(collector.parts)
         return collector.reply
@@ -338,8 +350,17 @@ class SiblingProxy(Component):
             body = b"{}"
         else:
             body = encode_report(self._worker_state.make_report())
-        headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-        await CollectedReply(200, headers, body).send_to(send)
+        await CollectedReply(200, [*JSON_HEADERS, (b"content-length", b"%d" % len(body))], body).send_to(send)
+
+    async def _answer_erasure(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body = await read_body(scope, receive, self._max_body_bytes)
+        subject = msgspec.json.decode(body, type=Subject)
+        self._asked_to_erase.add(subject)
+        try:
+            outcome = await self._erasure.erase_everywhere(subject)
+        finally:
+            self._asked_to_erase.discard(subject)
+        await CollectedReply(200, list(JSON_HEADERS)).with_json(outcome.to_dict()).send_to(send)
 
     async def _forward_websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._group.wait_slot(FIRST_SLOT, _AWAY_S)

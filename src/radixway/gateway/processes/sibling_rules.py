@@ -12,7 +12,6 @@ from radixway.core.http import Scope
 from radixway.core.pipeline import ENDPOINTS
 from radixway.gateway.processes.reply_merging import (
     Merge,
-    merge_erasures,
     merge_health,
     merge_loads,
     merge_removed,
@@ -29,10 +28,12 @@ class SiblingRule:
 
     first: bool = False
     """The first child answers it."""
-    then: Literal["nothing", "share_state", "reload_rules", "repeat", "ask_others", "find"] = "nothing"
+    then: Literal[
+        "nothing", "share_state", "reload_rules", "repeat", "ask_others", "find", "concatenate", "interleave"
+    ] = "nothing"
     """After this child's own answer, if that is well: tell siblings the state of workers; have them read
     their rules again; repeat the call at each; ask each and merge the answers. `find`: after 404, ask one
-    after the other."""
+    after the other. The last two: streams of lines, whole or as the lines come."""
     merge: Merge | None = None
     """Makes one of JSON answers; None: this child's own is given."""
 
@@ -59,13 +60,14 @@ _RULES: dict[tuple[str, str], SiblingRule] = {
     ("POST", "/update_weight_version"): _WORKERS_CHANGE,
     **{("POST", f"/update_weights_from_{source}"): _WORKERS_CHANGE for source in _UPDATES},
     ("POST", "/abort_request"): SiblingRule(then="repeat"),
-    ("POST", "/admin/erase"): SiblingRule(then="repeat", merge=merge_erasures),
     ("POST", "/feedback"): _FIND,
     ("POST", "/cache/report"): _FIND,
     ("GET", "/health"): SiblingRule(then="ask_others", merge=merge_health),
     ("GET", "/metrics"): SiblingRule(then="ask_others", merge=merge_loads),
     ("GET", "/workers"): SiblingRule(first=True, then="ask_others", merge=merge_worker_lists),
     ("GET", "/list_workers"): SiblingRule(then="ask_others", merge=merge_worker_lists),
+    ("GET", "/samples"): SiblingRule(then="concatenate"),
+    ("GET", "/traffic"): SiblingRule(then="interleave"),
     ("GET", "/usage"): SiblingRule(then="ask_others", merge=merge_usage),
     ("GET", "/sessions"): SiblingRule(then="ask_others", merge=merge_sessions),
     ("POST", "/retrieve_from_text"): SiblingRule(then="ask_others", merge=merge_retrievals),

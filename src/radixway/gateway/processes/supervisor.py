@@ -19,13 +19,12 @@ import sys
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from math import ceil
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 from time import monotonic
 from typing import Any
 
-from radixway.core.config import Config, ConfigError, KvEventsConfig
+from radixway.core.config import Config, ConfigError
 from radixway.core.net.task_cancellation import cancel_tasks
 from radixway.core.telemetry.metrics.multiprocess import DIRECTORY
 from radixway.gateway.processes.control_messages import (
@@ -40,7 +39,6 @@ from radixway.gateway.processes.control_messages import (
 )
 from radixway.gateway.processes.process_group import ProcessSettings
 from radixway.gateway.processes.tenant_limits import LimitsAuthority
-from radixway.routing.kv_events.subscription import publisher_addresses
 
 log = logging.getLogger(__name__)
 
@@ -51,54 +49,16 @@ _RESTART_AFTER_S = (0.1, 30.0)
 _LIVED_S = 60.0
 """A child that lived so long restarts with the first pause."""
 _START_TIMEOUT_S = 300.0
+_LEAVE_S = 1.0
+"""How long a child that is replaced reads first requests from connections that it has accepted."""
 _END_TIMEOUT_S = 60.0
 """Time for a child to end, beside its drain."""
 _MAX_DIRECTORY_CHARS = 70
 """Paths of Unix sockets have at most 107 bytes."""
-_CGROUP_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 
 
 class ProcessFailedError(Exception):
     """A child could not be started; the message says why."""
-
-
-def count_processes(config: Config) -> int:
-    """Return how many processes `gateway.processes` asks for on this machine."""
-    wanted = config.gateway.processes
-    return usable_cores() if wanted == "auto" else wanted
-
-
-def check_processes(config: Config) -> None:
-    """Raise ConfigError for what only one process can do: listen at an address that is not shared."""
-    if count_processes(config) == 1:
-        return
-    sync = config.scale.sync
-    if sync is not None and sync.bind is not None:
-        raise ConfigError(
-            f"scale.sync.bind: only one of several processes could listen at {sync.bind}: use "
-            "scale.sync.redis, over which they find the others and each other, or gateway.processes: 1"
-        )
-    for at, worker in enumerate(config.workers):
-        events = worker.kv_events
-        if isinstance(events, KvEventsConfig) and any(each.binds for each in publisher_addresses(events)):
-            raise ConfigError(
-                f"workers.{at}.kv_events.endpoint: only one of several processes could listen at "
-                f"{events.endpoint}: have the worker bind its publisher, or gateway.processes: 1"
-            )
-    if config.ext_proc.enabled:
-        raise ConfigError(
-            f"ext_proc.port: only one of several processes could listen at {config.ext_proc.port}: "
-            "set gateway.processes to 1 for Envoy"
-        )
-
-
-def usable_cores(quota_file: Path = _CGROUP_QUOTA) -> int:
-    """Return the cores that this process may use: by its affinity, and by its container's quota."""
-    cores = len(os.sched_getaffinity(0))
-    with suppress(OSError, ValueError):
-        quota, period = quota_file.read_text().split()
-        cores = min(cores, max(1, ceil(int(quota) / int(period))))
-    return cores
 
 
 @dataclass(slots=True, eq=False)
@@ -215,19 +175,19 @@ class ProcessSupervisor:
     async def _replace_child(self, slot: int, config: Config) -> ProcessFailedError | None:
         """Start a successor in `slot`; when it serves, end the child there. Return why it could not."""
         old = self._serving.get(slot)
-        new = await self._start_child(slot, config)
         try:
+            new = await self._start_child(slot, config)
             await new.ready
         except ProcessFailedError as error:
             return error
         if old is not None and old in self._children:
             old.state = "leaving"
-            old.terminate()
             self._tell_children()
+            self._run_task(_terminate_later(old))
         return None
 
     async def _start_child(self, slot: int, config: Config) -> ChildProcess:
-        """Start the process of a child; its `ready` says what becomes of it."""
+        """Start the process of a child; its `ready` says what becomes of it. Raises ProcessFailedError."""
         self._generation += 1
         name = f"{slot}-{self._generation}"
         directory = Path(self._directory.name)
@@ -237,13 +197,18 @@ class ProcessSupervisor:
         settings = ProcessSettings(config, slot, len(fds), name, directory, self._key, fds)
         ours, theirs = socket.socketpair()
         with theirs:
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "radixway.gateway.process_child", str(theirs.fileno()), name),
-                stdin=asyncio.subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(), *fds),
-                env={DIRECTORY: str(metrics), **os.environ},
-                start_new_session=True,  # what is typed at a terminal comes to the supervisor alone
-            )
+            command = (sys.executable, "-m", "radixway.gateway.process_child", str(theirs.fileno()), name)
+            try:
+                process = await asyncio.create_subprocess_exec(
+                    *command,
+                    stdin=asyncio.subprocess.DEVNULL,
+                    pass_fds=(theirs.fileno(), *fds),
+                    env={DIRECTORY: str(metrics), **os.environ},
+                    start_new_session=True,  # what is typed at a terminal comes to the supervisor alone
+                )
+            except OSError as error:
+                ours.close()
+                raise ProcessFailedError(f"no process can be started: {error}") from None
         channel = await ControlChannel.open_on(ours)
         channel.send_frame(pickle.dumps(settings))
         child = ChildProcess(slot, name, config, process, channel, asyncio.get_running_loop().create_future())
@@ -296,9 +261,6 @@ class ProcessSupervisor:
         if served:
             del self._serving[child.slot]
         _set_failed(child, _describe_end(code))
-        was_ready = child.state in ("serving", "leaving")
-        if not was_ready:
-            self._failed_starts += 1
         self._tell_children()
         if self._stopping.is_set() or child.state == "leaving":
             return
@@ -317,12 +279,12 @@ class ProcessSupervisor:
             async with self._roll_lock:
                 if slot in self._serving:  # a roll has filled it
                     return
-                child = await self._start_child(slot, self._config)
                 try:
+                    child = await self._start_child(slot, self._config)
                     await child.ready
                 except ProcessFailedError as error:
-                    await asyncio.wait(child.tasks)
-                    log.error("process %s could not be started: %s", child.name, error)
+                    self._failed_starts += 1
+                    log.error("process %d could not be started again: %s", slot, error)
                     if self._failed_starts >= _MAX_FAILED_STARTS:
                         self._failure = error
                         self._stopping.set()
@@ -345,7 +307,8 @@ class ProcessSupervisor:
                 own = self._serving.get(slot)
                 acceptors[slot] = serving[slot % len(serving)] if own is None else own.name
         for child in self._children:
-            child.channel.send_message(GroupChanged(members, acceptors))
+            if child.state != "starting":  # it follows its siblings from when it can be reached
+                child.channel.send_message(GroupChanged(members, acceptors))
 
     async def _end_children(self) -> None:
         """Have all children end, and wait until they have; connections are refused from now on."""
@@ -368,6 +331,12 @@ class ProcessSupervisor:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+async def _terminate_later(child: ChildProcess) -> None:
+    """End `child`, which accepts no more, when those that it has just accepted have sent their requests."""
+    await asyncio.sleep(_LEAVE_S)
+    child.terminate()
 
 
 def _set_failed(child: ChildProcess, reason: str) -> None:

@@ -7,6 +7,7 @@ rest, and replaces what was told before, so that nothing has to arrive in order.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -76,6 +77,10 @@ class WorkerStateCopy:
         self._registrations = registrations
         self._weights = weights
         self._health = health
+
+    def on_remove(self, tell: Callable[[], None]) -> None:
+        """Call `tell` whenever a worker is removed."""
+        self._registry.on_remove.append(lambda _: tell())
 
     def make_report(self) -> WorkerStateReport:
         """Return the report of this child."""

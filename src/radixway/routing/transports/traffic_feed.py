@@ -32,10 +32,11 @@ _pack = Struct("<Q").pack
 class TrafficFollower:
     """Lines of a trace as they come, each when its request is over. Close it at the end."""
 
-    def __init__(self, leave: Callable[[TrafficFollower], None]) -> None:
+    def __init__(self, leave: Callable[[TrafficFollower], None], key: bytes | None = None) -> None:
+        """`key`: of the hashes; None: one of its own."""
         self._leave = leave
         self._lines: Queue[bytes | None] = Queue()
-        self._key = secrets.token_bytes(32)
+        self._key = key or secrets.token_bytes(32)
         self._began = perf_counter()
 
     def __aiter__(self) -> Self:
@@ -77,7 +78,9 @@ class TrafficFollower:
 class TrafficFeed:
     """The followers of live traffic."""
 
-    def __init__(self) -> None:
+    def __init__(self, key: bytes | None = None) -> None:
+        """`key`: where processes' lines are put together, of all their followers' hashes."""
+        self._key = key
         self._followers: set[TrafficFollower] = set()
         self._closed = False
 
@@ -88,7 +91,7 @@ class TrafficFeed:
 
     def add_follower(self) -> TrafficFollower:
         """Add a follower of requests that arrive from now on."""
-        follower = TrafficFollower(self._followers.discard)
+        follower = TrafficFollower(self._followers.discard, self._key)
         if self._closed:
             follower.stop_following()
         else:

@@ -1,0 +1,52 @@
+"""How many processes a gateway has, and whether its configuration goes with several."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from math import ceil
+from pathlib import Path
+
+from radixway.core.config import Config, ConfigError, KvEventsConfig
+from radixway.routing.kv_events.subscription import publisher_addresses
+
+_CGROUP_QUOTA = Path("/sys/fs/cgroup/cpu.max")
+
+
+def count_processes(config: Config) -> int:
+    """Return how many processes `gateway.processes` asks for on this machine."""
+    wanted = config.gateway.processes
+    return usable_cores() if wanted == "auto" else wanted
+
+
+def check_processes(config: Config) -> None:
+    """Raise ConfigError for what only one process can do: listen at an address that is not shared."""
+    if count_processes(config) == 1:
+        return
+    sync = config.scale.sync
+    if sync is not None and sync.bind is not None:
+        raise ConfigError(
+            f"scale.sync.bind: only one of several processes could listen at {sync.bind}: use "
+            "scale.sync.redis, over which they find the others and each other, or gateway.processes: 1"
+        )
+    for at, worker in enumerate(config.workers):
+        events = worker.kv_events
+        if isinstance(events, KvEventsConfig) and any(each.binds for each in publisher_addresses(events)):
+            raise ConfigError(
+                f"workers.{at}.kv_events.endpoint: only one of several processes could listen at "
+                f"{events.endpoint}: have the worker bind its publisher, or gateway.processes: 1"
+            )
+    if config.ext_proc.enabled:
+        raise ConfigError(
+            f"ext_proc.port: only one of several processes could listen at {config.ext_proc.port}: "
+            "set gateway.processes to 1 for Envoy"
+        )
+
+
+def usable_cores(quota_file: Path = _CGROUP_QUOTA) -> int:
+    """Return the cores that this process may use: by its affinity, and by its container's quota."""
+    cores = len(os.sched_getaffinity(0))
+    with suppress(OSError, ValueError):
+        quota, period = quota_file.read_text().split()
+        cores = min(cores, max(1, ceil(int(quota) / int(period))))
+    return cores
