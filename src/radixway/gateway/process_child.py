@@ -148,7 +148,11 @@ class ChildServer:
 def _end_with_supervisor(hearing: asyncio.Task[None]) -> None:
     """End this process, which nobody would end or start again."""
     if not hearing.cancelled():
-        log.error("the supervisor is not heard any more: this process ends", exc_info=hearing.exception())
+        error = hearing.exception()
+        if error is None or isinstance(error, OSError | EOFError):
+            log.warning("the supervisor has gone: this process ends")
+        else:
+            log.error("the supervisor is not heard any more: this process ends", exc_info=error)
         signal.raise_signal(signal.SIGTERM)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import pytest
 
@@ -13,31 +14,53 @@ PAGE = "http://page.example"
 MAX_BODY_BYTES = 100_000
 
 
-@pytest.fixture(scope="package")
-def all_servers() -> Iterator[dict[str, ThreadedGateway]]:
+@contextmanager
+def serving_in_each_way(**gateway: Any) -> Iterator[dict[str, ThreadedGateway]]:
     with ExitStack() as stack:
         yield {
             name: stack.enter_context(
                 gateway_in_a_thread(
                     name,
                     chat={"enabled": False},
-                    gateway={"max_body_bytes": MAX_BODY_BYTES, "cors_origins": [PAGE]},
+                    gateway={"max_body_bytes": MAX_BODY_BYTES} | gateway,
                 )
             )
             for name in SERVERS
         }
 
 
-@pytest.fixture
-def servers(all_servers: dict[str, ThreadedGateway]) -> Iterator[dict[str, ThreadedGateway]]:
-    """All of `SERVERS`, without traces of the test before; at the end they have logged no error."""
-    yield all_servers
-    for server in all_servers.values():
+@pytest.fixture(scope="package")
+def all_servers() -> Iterator[dict[str, ThreadedGateway]]:
+    with serving_in_each_way() as servers:
+        yield servers
+
+
+@pytest.fixture(scope="package")
+def all_page_servers() -> Iterator[dict[str, ThreadedGateway]]:
+    with serving_in_each_way(cors_origins=[PAGE]) as servers:
+        yield servers
+
+
+def forgetting(servers: dict[str, ThreadedGateway]) -> Iterator[dict[str, ThreadedGateway]]:
+    yield servers
+    for server in servers.values():
         server.close_clients()
         server.wait_until_idle()
         server.take_seen()
         errors, server.errors[:] = list(server.errors), []
         assert not errors, "\n".join(errors)
+
+
+@pytest.fixture
+def servers(all_servers: dict[str, ThreadedGateway]) -> Iterator[dict[str, ThreadedGateway]]:
+    """All of `SERVERS`, without traces of the test before; at the end they have logged no error."""
+    yield from forgetting(all_servers)
+
+
+@pytest.fixture
+def page_servers(all_page_servers: dict[str, ThreadedGateway]) -> Iterator[dict[str, ThreadedGateway]]:
+    """The same where pages of another site may ask."""
+    yield from forgetting(all_page_servers)
 
 
 @pytest.fixture(params=SERVERS)

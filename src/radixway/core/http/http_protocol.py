@@ -188,8 +188,9 @@ class HttpProtocol(HttpToolsProtocol):
         """A header, or a trailer, of which nothing is kept: by then the headers have been acted on."""
         if not self._in_head:
             self._head.add_header(name, value)
-            if name.lower() == b"connection" and self.cycle is not None and not self._discards_input:
-                self.cycle.keep_alive = False  # the parser has taken it for a header
+            request = self._arriving or self.cycle
+            if name.lower() == b"connection" and request is not None and not self._discards_input:
+                request.keep_alive = False  # the parser has taken it for a header
             return
         name = name.lower()
         if name == b"expect" and value.lower() == b"100-continue":
