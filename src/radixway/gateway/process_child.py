@@ -97,7 +97,7 @@ class ChildServer:
         await asyncio.gather(*(health.wait_first_probe(worker) for worker in self.gateway.registry))
 
     def _on_ready(self) -> None:
-        HeapFreezer().freeze_startup_objects()
+        HeapFreezer().freeze_startup_objects(is_idle=lambda: not self.gateway.in_hand)
         if self._group.is_first:
             self.gateway.warm_up()
             self.gateway.preload_console(self._siblings.address[1])

@@ -40,6 +40,22 @@ async def test_middlewares_wrap_each_other_in_order():
     assert steps(sent) == ["a in", "b in", "dispatch", "b out", "a out"]
 
 
+async def test_the_time_of_a_dispatch_that_counts_it_is_counted_once():
+    seen = []
+
+    async def count_time(request):  # and says nothing of it
+        request.inner_steps_s += 1000.0
+        return await dispatch(request)
+
+    async def look(request, call_next):
+        reply = await call_next(request)
+        seen.append(request.inner_steps_s)
+        return reply
+
+    await Pipeline([look], count_time, MetricsRegistry().steps)(request())
+    assert len(seen) == 1 and seen[0] < 1000.0
+
+
 class TokenStep(Step):
     def applies_to(self, endpoint):
         return endpoint.has_token_ids

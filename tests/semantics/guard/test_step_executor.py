@@ -7,7 +7,8 @@ import threading
 
 import pytest
 
-from radixway.semantics.guard.step_executor import run_in_thread, run_steps, run_steps_inline, steps_in_turn
+from radixway.core.work_slices import run_at_once
+from radixway.semantics.guard.step_executor import run_in_thread, run_steps, steps_in_turn
 
 
 async def test_steps_are_done_in_a_thread_and_the_loop_goes_on_meanwhile():
@@ -61,6 +62,6 @@ def test_several_short_texts_are_one_step_and_long_ones_one_each():
     def pauses(texts):
         return sum(1 for _ in steps_in_turn(texts, measured, len))
 
-    assert run_steps_inline(steps_in_turn(["a", "bb"], measured, len)) == [1, 2]
+    assert run_at_once(steps_in_turn(["a", "bb"], measured, len)) == [1, 2]
     assert pauses(["short"] * 100) == 0
     assert pauses(["long" * 10_000] * 5) == 5

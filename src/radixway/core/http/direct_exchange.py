@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
@@ -48,7 +48,6 @@ class DirectExchange:
         "disconnected",
         "handler",
         "keep_alive",
-        "message_event",
         "more_body",
         "parts",
         "response_complete",
@@ -91,7 +90,13 @@ class DirectExchange:
         self.disconnected = False
         self.response_started = False
         self.response_complete = False
-        self.message_event = self
+
+    @property
+    def message_event(self) -> Self:
+        """What the protocol sets when something has happened: itself, which as an attribute would be a
+        cycle of references, and each request left to the garbage collector.
+        """
+        return self
 
     def set(self) -> None:
         """Something has happened: a client that has left is all that matters here."""
@@ -151,10 +156,10 @@ class DirectExchange:
         await self.send_chunk(chunk)
 
     def _render_head(self, status: int, headers: Headers) -> bytes:
-        self.response_started = True
         lines = b"".join([b"%b: %b\r\n" % header for header in headers])
         if _CONTROL.search(lines) is not None or lines.count(b"\n") != len(headers):
             raise RuntimeError("a header of the reply has control characters")
+        self.response_started = True
         end = b"\r\n" if self.keep_alive else b"connection: close\r\n\r\n"
         return b"%b%b%b%b" % (STATUS_LINE[status], self._default_lines, lines, end)
 

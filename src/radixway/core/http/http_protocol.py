@@ -107,6 +107,7 @@ class HttpProtocol(HttpToolsProtocol):
                 cycle.message_event.set()
         self.pipeline.clear()
         super().connection_lost(exc)
+        self.cycle = self._running = None  # type: ignore[assignment]  # each refers to this connection
 
     def close_idle(self) -> None:
         """Close the connection unless a request is in flight, even if an answer is unread."""
@@ -157,6 +158,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._cancel_timer()
         self._cancel_send_timer()
         self._state.forget_connection(self)
+        self._batch.flush()
         super().handle_websocket_upgrade()
 
     def shutdown(self) -> None:
@@ -188,9 +190,9 @@ class HttpProtocol(HttpToolsProtocol):
         """A header, or a trailer, of which nothing is kept: by then the headers have been acted on."""
         if not self._in_head:
             self._head.add_header(name, value)
-            request = self._arriving or self.cycle
-            if name.lower() == b"connection" and request is not None and not self._discards_input:
-                request.keep_alive = False  # the parser has taken it for a header
+            cycle = self._arriving or self.cycle
+            if name.lower() == b"connection" and cycle is not None and not self._discards_input:
+                cycle.keep_alive = False  # the parser has taken it for a header
             return
         name = name.lower()
         if name == b"expect" and value.lower() == b"100-continue":
@@ -283,6 +285,8 @@ class HttpProtocol(HttpToolsProtocol):
         """Run the handler; answer with an exception that is meant for the client."""
         try:
             await exchange.handler.answer(exchange)
+            if not (exchange.response_complete or exchange.disconnected):
+                raise RuntimeError("a handler returned without a whole reply")
         except (Exception, asyncio.CancelledError) as error:
             is_ending = self._state.is_ending
             if isinstance(error, asyncio.CancelledError):
@@ -443,7 +447,8 @@ class HttpProtocol(HttpToolsProtocol):
             (b"connection", b"close"),
         ]
         lines = b"".join(b"%b: %b\r\n" % header for header in headers)
-        self.transport.write(b"%b%b\r\n%b" % (STATUS_LINE[error.status], lines, body))
+        answer = b"%b%b\r\n%b" % (STATUS_LINE[error.status], lines, body)
+        self._batch.write(self.transport, answer)  # the answer to an earlier request may wait there
         self._close_when_read()
 
     def _close_when_read(self) -> None:

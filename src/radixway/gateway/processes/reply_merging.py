@@ -27,14 +27,6 @@ def merge_worker_lists(replies: Sequence[Any]) -> Any:
     return own
 
 
-def merge_worker_loads(replies: Sequence[Any]) -> Any:
-    """Merge the answers of `/add_worker` and its like."""
-    own = replies[0]
-    for url in own["worker_urls"]:
-        own["worker_urls"][url] = sum(reply["worker_urls"].get(url, 0) for reply in replies)
-    return own
-
-
 def merge_loads(replies: Sequence[Any]) -> Any:
     """Merge `/metrics` as JSON."""
     own = replies[0]

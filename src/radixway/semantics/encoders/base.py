@@ -19,16 +19,6 @@ class EncoderError(Exception):
     """An encoder or a head that cannot be used; the text names the file and what is wrong with it."""
 
 
-def run_steps(steps: Generator[None, None, T]) -> T:
-    """Run `steps` to their end without a pause; return their result."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as done:
-            result: T = done.value
-            return result
-
-
 @dataclass(slots=True)
 class TextEncoding:
     """A text, read once."""

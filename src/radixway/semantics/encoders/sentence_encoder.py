@@ -5,7 +5,8 @@ from typing import Protocol
 
 import numpy as np
 
-from radixway.semantics.encoders.base import BLOCK, Floats, Ints, TextEncoding, run_steps
+from radixway.core.work_slices import run_at_once
+from radixway.semantics.encoders.base import BLOCK, Floats, Ints, TextEncoding
 from radixway.semantics.encoders.model_files import BertConfig
 from radixway.semantics.encoders.word_pieces import WordPieces
 
@@ -49,7 +50,7 @@ class SentenceEncoder:
         return TextEncoding(np.zeros(self.size, np.float32), len(found.ids), found.offsets)
 
     def encode(self, texts: Sequence[str], *, layers: Sequence[int] = ()) -> list[TextEncoding]:
-        return [run_steps(self.encode_steps(text, layers=layers)) for text in texts]
+        return [run_at_once(self.encode_steps(text, layers=layers)) for text in texts]
 
     def encode_steps(self, text: str, *, layers: Sequence[int] = ()) -> Generator[None, None, TextEncoding]:
         if unknown := set(layers) - set(self.layers):

@@ -16,7 +16,8 @@ from pathlib import Path
 import numpy as np
 import tokenizers
 
-from radixway.semantics.encoders.base import EncoderError, Ints, run_steps
+from radixway.core.work_slices import run_at_once
+from radixway.semantics.encoders.base import EncoderError, Ints
 
 OVERLAP = 32
 """Pieces that a window has in common with the next."""
@@ -70,7 +71,7 @@ class WordPieces:
 
     def split_text(self, text: str) -> TextPieces:
         """Return the pieces of `text`; what is not valid Unicode in it counts as U+FFFD."""
-        return run_steps(self.split_text_steps(text))
+        return run_at_once(self.split_text_steps(text))
 
     def split_text_steps(self, text: str) -> Generator[None, None, TextPieces]:
         """Split `text` with pauses in which others may go on: a megabyte takes seconds.

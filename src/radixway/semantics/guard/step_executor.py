@@ -9,6 +9,8 @@ from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
+from radixway.core.work_slices import run_at_once
+
 P = ParamSpec("P")
 S = TypeVar("S")
 T = TypeVar("T")
@@ -33,7 +35,7 @@ async def run_steps(steps: Steps[T], *, inline: bool = False) -> T:
     `inline`: run them at once on the event loop, as those for a short text.
     """
     if inline:
-        return run_steps_inline(steps)
+        return run_at_once(steps)
     while (done := await run_in_thread(_advance, steps)) is None:
         pass
     return done[0]
@@ -52,13 +54,6 @@ def steps_in_turn(
             size = 0
             yield
     return results
-
-
-def run_steps_inline(steps: Steps[T]) -> T:
-    """Run all `steps` on the calling thread and return their result: for short texts."""
-    while (done := _advance(steps)) is None:
-        pass
-    return done[0]
 
 
 def _advance(steps: Steps[T]) -> tuple[T] | None:

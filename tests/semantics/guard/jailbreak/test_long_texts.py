@@ -2,6 +2,7 @@
 
 import pytest
 
+from radixway.core.work_slices import run_at_once
 from radixway.semantics.encoders import EncoderService, encode_once
 from radixway.semantics.guard.jailbreak import build_attack_judge
 from radixway.semantics.guard.jailbreak.jailbreak_head import (
@@ -10,7 +11,6 @@ from radixway.semantics.guard.jailbreak.jailbreak_head import (
     PASSAGES,
     JailbreakHead,
 )
-from radixway.semantics.guard.step_executor import run_steps_inline
 
 pytestmark = pytest.mark.asyncio
 
@@ -79,7 +79,7 @@ async def test_chinese_needs_no_encoder(encoders, read):
 
 async def test_the_words_of_a_text_and_the_states_of_its_passages_make_the_risk(one_encoder):
     head = JailbreakHead.load_file(JAILBREAK_HEAD, one_encoder)
-    words = run_steps_inline(head.classify_ngrams_steps(FILLER))
+    words = run_at_once(head.classify_ngrams_steps(FILLER))
     (encoding,) = one_encoder.encode([FILLER])
-    whole = run_steps_inline(head.classify_steps(FILLER, encoding, {}))
+    whole = run_at_once(head.classify_steps(FILLER, encoding, {}))
     assert head.combine_readings(words, [encoding], {}) == whole

@@ -4,7 +4,8 @@ import logging
 from collections.abc import Generator, Sequence
 from pathlib import Path
 
-from radixway.semantics.encoders.base import EncoderError, TextEncoder, TextEncoding, run_steps
+from radixway.core.work_slices import run_at_once
+from radixway.semantics.encoders.base import EncoderError, TextEncoder, TextEncoding
 from radixway.semantics.encoders.classifiers.model import SequenceClassifier, load_sequence_classifier
 from radixway.semantics.encoders.classifiers.model_folder import discover_classifiers
 from radixway.semantics.encoders.heads import DOMAIN_HEAD, DomainHead
@@ -33,7 +34,7 @@ class CategoryEncoder:
 
     def encode(self, texts: Sequence[str], *, layers: Sequence[int] = ()) -> list[TextEncoding]:
         """See `TextEncoder`."""
-        return [run_steps(self.encode_steps(text, layers=layers)) for text in texts]
+        return [run_at_once(self.encode_steps(text, layers=layers)) for text in texts]
 
     def encode_steps(self, text: str, *, layers: Sequence[int] = ()) -> Generator[None, None, TextEncoding]:
         """See `TextEncoder`."""

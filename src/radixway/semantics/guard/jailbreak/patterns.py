@@ -15,10 +15,11 @@ from itertools import groupby
 import re2
 
 from radixway.bundled import read_toml
+from radixway.core.work_slices import run_at_once
 from radixway.semantics.guard.jailbreak.attack_reader import Kind
 from radixway.semantics.guard.jailbreak.encodings import MAX_PART_CHARS
 from radixway.semantics.guard.jailbreak.text_normalization import MAX_VIEWS, NormalizedView, normalized_views
-from radixway.semantics.guard.step_executor import Steps, run_steps_inline
+from radixway.semantics.guard.step_executor import Steps
 
 _MEMORY = 128 << 20
 _GAP = r"[^a-z0-9]+"
@@ -239,7 +240,7 @@ class PatternFindings:
 
 def find_patterns(text: str, *, data: bool = False) -> PatternFindings:
     """Find patterns in all views of `text`. `data`: it is what a tool or a document says."""
-    return run_steps_inline(find_patterns_steps(text, data=data))
+    return run_at_once(find_patterns_steps(text, data=data))
 
 
 def find_patterns_steps(text: str, *, data: bool = False) -> Steps[PatternFindings]:

@@ -10,6 +10,7 @@ import numpy as np
 
 import radixway.bundled
 from radixway.core.pipeline import PersonalDataSpan
+from radixway.core.work_slices import run_at_once
 from radixway.semantics.encoders.base import EncoderError, Floats, TextEncoder, TextEncoding
 from radixway.semantics.encoders.heads.head_file import HeadFile
 from radixway.semantics.guard.pii.chinese_tagger import (
@@ -28,7 +29,7 @@ from radixway.semantics.guard.pii.sequence_tagger import (
     join_address_parts,
 )
 from radixway.semantics.guard.pii.word_features import FEATURES, WordSpans, split_words, word_bits
-from radixway.semantics.guard.step_executor import Steps, run_steps_inline
+from radixway.semantics.guard.step_executor import Steps
 
 PII_HEAD = Path(radixway.bundled.__file__).parent / "heads" / "pii.npz"
 """The one that ships."""
@@ -125,7 +126,7 @@ class PiiHead:
 
         `encoding` is that of `text`, with the states of `layers`.
         """
-        return run_steps_inline(self.find_spans_steps(text, encoding))
+        return run_at_once(self.find_spans_steps(text, encoding))
 
     def find_spans_steps(self, text: str, encoding: TextEncoding) -> Steps[list[PersonalDataSpan]]:
         """Do `find_spans` in steps, so that a long `text` does not block others; `encoding`: see there."""

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from radixway.core.pipeline import PersonalDataSpan
+from radixway.core.work_slices import run_at_once
 from radixway.semantics.guard.pii.recognisers.plain_text import PlainText, Recogniser, to_plain_text
-from radixway.semantics.guard.step_executor import Steps, run_steps_inline
+from radixway.semantics.guard.step_executor import Steps
 
 
 def _discover_recognisers() -> list[Recogniser]:
@@ -36,7 +37,7 @@ def find_structured(text: str) -> list[PersonalDataSpan]:
     Confidences: from 0.95 where check digits agree, below 0.7 for what only looks like it. Positions count
     characters of `text` as given, whatever its digits and hyphens are written with.
     """
-    return run_steps_inline(find_structured_steps(text))
+    return run_at_once(find_structured_steps(text))
 
 
 def find_structured_steps(text: str) -> Steps[list[PersonalDataSpan]]:
