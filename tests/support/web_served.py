@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from radixway.core.http import AppServer, HttpError, ServerCounts, ServerLimits, bind_tcp, read_body
+from radixway.core.http.direct_exchange import DirectHandlers
 
 MAX_BODY_BYTES = 4 * 2**20
 LARGE_BYTES = 32 * 2**20
@@ -166,8 +167,10 @@ def head(path: str, *headers: str, method: str = "GET") -> bytes:
 
 
 @asynccontextmanager
-async def served(*, drain_s: float = 5, **limits: Any) -> AsyncIterator[Served]:
-    """The application behind a server with these limits."""
+async def served(
+    *, drain_s: float = 5, handlers: DirectHandlers | None = None, **limits: Any
+) -> AsyncIterator[Served]:
+    """The application behind a server with these limits, and beside it `handlers`."""
     app, counts = Application(), ServerCounts()
     server = AppServer(
         app,
@@ -176,6 +179,7 @@ async def served(*, drain_s: float = 5, **limits: Any) -> AsyncIterator[Served]:
         websockets=True,
         limits=ServerLimits(**limits),
         counts=counts,
+        handlers=handlers,
     )
     ready = asyncio.Event()
     serving = asyncio.create_task(server.serve(ready.set))

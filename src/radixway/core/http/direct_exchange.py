@@ -141,6 +141,8 @@ class DirectExchange:
         return SENT
 
     async def send_end(self, chunk: bytes) -> None:
+        if not (self.response_started or self.disconnected):
+            raise RuntimeError("the reply has not begun")
         await self.send_chunk(chunk)
         if not self.disconnected:
             self._batch.write(self._transport, b"0\r\n\r\n")
@@ -151,12 +153,13 @@ class DirectExchange:
         await self.send_chunk(chunk)
 
     def _render_head(self, status: int, headers: Headers) -> bytes:
-        self.response_started = True
         lines = b"".join([b"%b: %b\r\n" % header for header in headers])
         if _CONTROL.search(lines) is not None or lines.count(b"\n") != len(headers):
             raise RuntimeError("a header of the reply has control characters")
         end = b"\r\n" if self.keep_alive else b"connection: close\r\n\r\n"
-        return b"%b%b%b%b" % (STATUS_LINE[status], self._default_lines, lines, end)
+        head = b"%b%b%b%b" % (STATUS_LINE[status], self._default_lines, lines, end)
+        self.response_started = True
+        return head
 
     def _complete_response(self, size: int) -> None:
         self.response_complete = True

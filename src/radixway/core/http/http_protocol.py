@@ -121,6 +121,7 @@ class HttpProtocol(HttpToolsProtocol):
         """Close the connection, idle for `keep_alive_s`, once its last answer has been read."""
         self._batch.flush()
         self.transport.close()
+        self._watch_unread()
 
     def pause_writing(self) -> None:
         """Implement `asyncio.Protocol`: the client reads more slowly than it is answered, or not at all."""
@@ -130,6 +131,8 @@ class HttpProtocol(HttpToolsProtocol):
     def resume_writing(self) -> None:
         super().resume_writing()
         self._cancel_send_timer()
+        if self._running is None:  # what is left of the last answer is not followed by more
+            self._watch_unread()
 
     def data_received(self, data: bytes) -> None:
         if self._discards_input:
@@ -188,8 +191,9 @@ class HttpProtocol(HttpToolsProtocol):
         """A header, or a trailer, of which nothing is kept: by then the headers have been acted on."""
         if not self._in_head:
             self._head.add_header(name, value)
-            if name.lower() == b"connection" and self.cycle is not None and not self._discards_input:
-                self.cycle.keep_alive = False  # the parser has taken it for a header
+            cycle = self._arriving or self.cycle
+            if name.lower() == b"connection" and cycle is not None and not self._discards_input:
+                cycle.keep_alive = False  # the parser has taken it for a header
             return
         name = name.lower()
         if name == b"expect" and value.lower() == b"100-continue":
@@ -282,6 +286,8 @@ class HttpProtocol(HttpToolsProtocol):
         """Run the handler; answer with an exception that is meant for the client."""
         try:
             await exchange.handler.answer(exchange)
+            if not (exchange.response_complete or exchange.disconnected):
+                raise RuntimeError("the handler has not completed its reply")
         except (Exception, asyncio.CancelledError) as error:
             is_ending = self._state.is_ending
             if isinstance(error, asyncio.CancelledError):
@@ -294,8 +300,7 @@ class HttpProtocol(HttpToolsProtocol):
                     exchange, error if isinstance(error, HttpError) else ServerStoppingError()
                 )
             elif not exchange.response_complete:
-                self._batch.flush()
-                self.transport.close()
+                self._close_transport()
                 exchange.disconnected = True
         finally:
             self.tasks.discard(exchange.task)
@@ -307,9 +312,8 @@ class HttpProtocol(HttpToolsProtocol):
             self.loop.call_soon(self._watch_unread)
 
     def _watch_unread(self) -> None:
-        """After the batch has been written: cut off a client that never reads the rest."""
-        unread = not self.transport.is_closing() and self.transport.get_write_buffer_size()
-        if unread and self._reading_timer is None:
+        """Cut off a client that never reads the rest of what has been written."""
+        if self._reading_timer is None and self.transport.get_write_buffer_size():
             self._start_send_timer()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: App) -> None:  # type: ignore[override]
@@ -359,14 +363,14 @@ class HttpProtocol(HttpToolsProtocol):
             return
         self.server_state.total_requests += 1
         if self.transport.is_closing():
+            self._watch_unread()
             return
         self.flow.resume_reading()
         if self.pipeline:
             self._start_asgi_task(*self.pipeline.pop())  # type: ignore[arg-type]
             return
         self._state.keep_alive(self)
-        if self._reading_timer is None and self.transport.get_write_buffer_size():
-            self._start_send_timer()
+        self._watch_unread()
 
     # What is refused.
 
@@ -442,6 +446,7 @@ class HttpProtocol(HttpToolsProtocol):
             (b"connection", b"close"),
         ]
         lines = b"".join(b"%b: %b\r\n" % header for header in headers)
+        self._batch.flush()  # an answer that was sent before
         self.transport.write(b"%b%b\r\n%b" % (STATUS_LINE[error.status], lines, body))
         self._close_when_read()
 
