@@ -146,6 +146,8 @@ class DirectExchange:
         return SENT
 
     async def send_end(self, chunk: bytes) -> None:
+        if not (self.response_started or self.disconnected):
+            raise RuntimeError("the reply has not begun")
         await self.send_chunk(chunk)
         if not self.disconnected:
             self._batch.write(self._transport, b"0\r\n\r\n")
@@ -161,7 +163,9 @@ class DirectExchange:
             raise RuntimeError("a header of the reply has control characters")
         self.response_started = True
         end = b"\r\n" if self.keep_alive else b"connection: close\r\n\r\n"
-        return b"%b%b%b%b" % (STATUS_LINE[status], self._default_lines, lines, end)
+        head = b"%b%b%b%b" % (STATUS_LINE[status], self._default_lines, lines, end)
+        self.response_started = True
+        return head
 
     def _complete_response(self, size: int) -> None:
         self.response_complete = True

@@ -122,6 +122,7 @@ class HttpProtocol(HttpToolsProtocol):
         """Close the connection, idle for `keep_alive_s`, once its last answer has been read."""
         self._batch.flush()
         self.transport.close()
+        self._watch_unread()
 
     def pause_writing(self) -> None:
         """Implement `asyncio.Protocol`: the client reads more slowly than it is answered, or not at all."""
@@ -131,6 +132,8 @@ class HttpProtocol(HttpToolsProtocol):
     def resume_writing(self) -> None:
         super().resume_writing()
         self._cancel_send_timer()
+        if self._running is None:  # what is left of the last answer is not followed by more
+            self._watch_unread()
 
     def data_received(self, data: bytes) -> None:
         if self._discards_input:
@@ -299,8 +302,7 @@ class HttpProtocol(HttpToolsProtocol):
                     exchange, error if isinstance(error, HttpError) else ServerStoppingError()
                 )
             elif not exchange.response_complete:
-                self._batch.flush()
-                self.transport.close()
+                self._close_transport()
                 exchange.disconnected = True
         finally:
             self.tasks.discard(exchange.task)
@@ -312,9 +314,8 @@ class HttpProtocol(HttpToolsProtocol):
             self.loop.call_soon(self._watch_unread)
 
     def _watch_unread(self) -> None:
-        """After the batch has been written: cut off a client that never reads the rest."""
-        unread = not self.transport.is_closing() and self.transport.get_write_buffer_size()
-        if unread and self._reading_timer is None:
+        """Cut off a client that never reads the rest of what has been written."""
+        if self._reading_timer is None and self.transport.get_write_buffer_size():
             self._start_send_timer()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: App) -> None:  # type: ignore[override]
@@ -364,14 +365,14 @@ class HttpProtocol(HttpToolsProtocol):
             return
         self.server_state.total_requests += 1
         if self.transport.is_closing():
+            self._watch_unread()
             return
         self.flow.resume_reading()
         if self.pipeline:
             self._start_asgi_task(*self.pipeline.pop())  # type: ignore[arg-type]
             return
         self._state.keep_alive(self)
-        if self._reading_timer is None and self.transport.get_write_buffer_size():
-            self._start_send_timer()
+        self._watch_unread()
 
     # What is refused.
 
