@@ -143,7 +143,8 @@ class Middleware(Protocol):
     A middleware may have `applies_to(endpoint) -> bool`, asked once per endpoint: it is then in the chains of
     those alone whose capabilities it wants. It never goes by names, of which it would not know the next one.
     Metrics and spans call it by its class's name, or by its class attribute `step_name`. One with the class
-    attribute `is_timed = False` is not in `radixway_middleware_seconds`: it costs less than to be measured.
+    attribute `is_timed = False` is not in `radixway_middleware_seconds`, unless it counts its own time
+    there, and adds it to the request's `inner_steps_s`: it costs less than to be measured.
     A class named in `pipeline.middlewares` is called once, with the gateway's `Services`, to build it."""
 
     async def __call__(self, request: Request, call_next: Next) -> Reply: ...
