@@ -209,6 +209,8 @@ class RequestHandler:
             request.edit(max_staleness=UNSET, min_weight_version=UNSET)
         if trusted:
             self._callers.apply_overrides(request, scope)
+        if request.caller.policy is not None:
+            request.note_parsed(parsed)  # the edits above change none of its figures
         return bool(trusted)
 
     def _record_metrics(self, request: Request, sent: _ResponseSender, failure: HttpError | None) -> None:

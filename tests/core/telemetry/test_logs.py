@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 
+import msgspec
 import pytest
 
 from radixway.core.config import LogsConfig
@@ -244,8 +245,29 @@ def test_levels_formats_and_lines_of_requests_are_configured(stderr) -> None:
     assert logging.getLogger("radixway.requests").isEnabledFor(logging.INFO) is False
 
 
+class FieldsOfALine(msgspec.Struct, kw_only=True, omit_defaults=True):
+    request: str
+    worker: str | None = None
+    status: int
+    total_ms: float
+
+
 @pytest.mark.parametrize("text", ["plain", 'a "quoted" line\nbreak', "é" * 10, "x" * 5000])
 def test_a_line_of_fields_is_what_the_general_way_makes_of_it(text: str) -> None:
     given = 1_700_000_000.0625, "info", "radixway.requests", text
     fields = {"request": text, "worker": None, "status": 200, "total_ms": 1.5}
-    assert setup._render_json_line(*given, fields) == setup.render_json(setup._build_line(*given, fields))
+    plain = render_json(setup._build_line(*given, fields))
+    line = FieldsOfALine(request=text, status=200, total_ms=1.5)
+    assert setup._render_json_line(*given, fields) == plain
+    assert setup._render_json_line(*given, line) == plain
+    assert setup._render_json_line(*given, {}) == render_json(setup._build_line(*given, {}))
+
+
+def test_who_waits_for_lines_does_not_wait_until_they_are_gathered() -> None:
+    stream = io.StringIO()
+    writer = LineWriter(lambda: stream, lambda: None, own=str, gathering_s=3600.0)
+    for line in ("one", "two"):
+        writer.put_nowait(lambda line=line: line)
+        assert writer.flush_lines(60)
+    assert stream.getvalue() == "one\ntwo\n"
+    writer.unregister()

@@ -5,7 +5,10 @@ import json
 import pytest
 
 from radixway.core.config import ModelPricing
-from radixway.core.tenants.pricing import USUAL_COMPLETION_TOKENS, estimate_usage
+from radixway.core.pipeline import Request
+from radixway.core.pipeline.endpoints import CHAT_COMPLETIONS, COMPLETIONS, GENERATE, ParsedRequest
+from radixway.core.telemetry import Journal
+from radixway.core.tenants.pricing import USUAL_COMPLETION_TOKENS, estimate_request, estimate_usage
 
 
 def expected(**body) -> int:
@@ -36,6 +39,54 @@ def test_several_prompts_and_copies_are_counted_however_they_are_given():
     assert expected(input_ids=[[1, 2], [3], [4]], sampling_params={"max_new_tokens": 10}) == 30
     assert expected(input_ids=[1, 2, 3], sampling_params={"max_new_tokens": 10}) == 10
     assert expected(prompt="x", max_tokens=10, best_of=4) == 40
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "fields"),
+    [
+        (CHAT_COMPLETIONS, {"messages": [{"role": "user", "content": "x"}], **fields})
+        for fields in (
+            {},
+            {"max_tokens": 10},
+            {"max_tokens": 10, "max_completion_tokens": 20, "n": 3},
+            {"max_tokens": 10, "max_completion_tokens": 0},
+            {"max_tokens": 0},
+            {"max_tokens": 10, "best_of": 4, "n": 2},
+            {"max_tokens": 10**15, "n": 10**15},
+        )
+    ]
+    + [
+        (COMPLETIONS, {"prompt": prompt, "max_tokens": 10, **fields})
+        for prompt in ("x", ["x", "y"], [1, 2, 3], [[1], [2, 3]])
+        for fields in ({}, {"n": 2}, {"best_of": 3})
+    ]
+    + [
+        (GENERATE, fields)
+        for fields in (
+            {"text": "x"},
+            {"text": "x", "max_tokens": 10},
+            {"text": ["x", "y"], "sampling_params": {"max_new_tokens": 10}},
+            {"text": "x", "sampling_params": {"max_new_tokens": 10}},
+            {"text": "x", "sampling_params": {"max_new_tokens": 10, "n": 3}},
+            {"input_ids": [[1], [2]], "sampling_params": [{"max_new_tokens": 5}, {"max_new_tokens": 10}]},
+        )
+    ],
+)
+def test_what_the_endpoint_read_gives_the_same_estimate_as_the_body(endpoint, fields):
+    raw = json.dumps(fields).encode()
+    request = Request(id="r", endpoint=endpoint, path="/", journal=Journal("r"), raw=raw)
+    assert request.parsed is None and estimate_request(request) == estimate_usage(raw)
+    request.note_parsed(endpoint.read(raw))
+    assert request.parsed is not None and estimate_request(request) == estimate_usage(raw)
+
+
+def test_the_body_is_read_for_an_estimate_only_once_it_was_edited():
+    raw = b'{"messages": [], "max_tokens": 10}'
+    request = Request(id="r", endpoint=CHAT_COMPLETIONS, path="/", journal=Journal("r"), raw=raw)
+    request.note_parsed(ParsedRequest("m", answers=3, max_answer_tokens=7))
+    assert estimate_request(request)[1] == estimate_request(request.copy())[1] == 21
+    request.edit(max_tokens=30)
+    assert estimate_request(request)[1] == 30
 
 
 def test_figures_of_any_size_have_a_price():

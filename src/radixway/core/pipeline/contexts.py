@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from fnmatch import translate
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import msgspec
 
@@ -29,7 +29,8 @@ class TenantPolicy(SharedObject):
     cache_salt: str | None = None
     """Separates its prefixes in engines' caches."""
     guard: str | None = None
-    _matches: Callable[[str], bool] = field(init=False, repr=False, compare=False)
+    allows_model: Callable[[str], bool] = field(init=False, repr=False, compare=False)
+    """Returns whether it may use a model."""
 
     def __post_init__(self) -> None:
         models = self.models
@@ -37,7 +38,7 @@ class TenantPolicy(SharedObject):
         matches = lru_cache(_MAX_MATCHED_MODELS)(
             lambda model: models is None or bool(models.fullmatch(model))
         )
-        object.__setattr__(self, "_matches", matches)
+        object.__setattr__(self, "allows_model", matches)
 
     def explain(self) -> dict[str, str]:
         return {"tenant": self.name}
@@ -47,15 +48,11 @@ class TenantPolicy(SharedObject):
         """True if there are workers that may not answer it."""
         return self.models is not None or bool(self.pools)
 
-    def allows_model(self, model: str) -> bool:
-        """Return whether it may use the model."""
-        return self._matches(model)
-
     def may_use_worker(self, pools: Collection[str], models: Collection[str]) -> bool:
         """Return whether a worker of these pools that serves these models may answer some request of it."""
         if self.pools and self.pools.isdisjoint(pools):
             return False
-        return self.models is None or any(map(self._matches, models))
+        return self.models is None or any(map(self.allows_model, models))
 
 
 def model_pattern(patterns: Collection[str]) -> re.Pattern[str] | None:
@@ -63,7 +60,7 @@ def model_pattern(patterns: Collection[str]) -> re.Pattern[str] | None:
     return re.compile("|".join(map(translate, patterns))) if patterns else None
 
 
-class Caller(NamedTuple):
+class Caller(msgspec.Struct, frozen=True, gc=False):
     """The identity that authentication gives a request."""
 
     tenant: str = "default"

@@ -62,11 +62,11 @@ class TimedDispatch:
 
     async def __call__(self, request: Request) -> Reply:
         """Pass `request` on and return the reply."""
-        before, began = request.inner_steps_s, perf_counter()
+        began = perf_counter()
         try:
             return await self._call(request)
-        finally:  # in place of what a dispatch within has added
-            request.inner_steps_s = before + perf_counter() - began
+        finally:
+            request.inner_steps_s += perf_counter() - began
 
 
 def trace_step(
@@ -138,11 +138,12 @@ Next = Callable[[Request], Awaitable[Reply]]
 class Middleware(Protocol):
     """A step of the pipeline: look at the request, call `call_next` (once, never, or again), look at the
     reply.
-    reply.
 
     A middleware may have `applies_to(endpoint) -> bool`, asked once per endpoint: it is then in the chains of
     those alone whose capabilities it wants. It never goes by names, of which it would not know the next one.
-    Metrics and spans call it by its class's name, or by its class attribute `step_name`.
+    Metrics and spans call it by its class's name, or by its class attribute `step_name`. One with the class
+    attribute `times_itself = True` counts its own time, and adds it to the request's `inner_steps_s`: that
+    costs less than to be measured from outside.
     A class named in `pipeline.middlewares` is called once, with the gateway's `Services`, to build it."""
 
     async def __call__(self, request: Request, call_next: Next) -> Reply: ...
@@ -169,7 +170,7 @@ class Pipeline:
     ) -> None:
         """`steps`: where it is counted how long each middleware takes, if anywhere.
 
-        A `dispatch` whose attribute `is_timed` is true adds its own time to `Request.inner_steps_s`.
+        A `dispatch`, too, may have `times_itself`.
         """
         self._steps = steps
         self._middlewares = tuple(middlewares)
@@ -194,16 +195,20 @@ class Pipeline:
 
     def _compose(self, endpoint: Endpoint, *, is_traced: bool = False) -> Next:
         chain: Next = self._dispatch
-        if self._steps is not None and not getattr(self._dispatch, "is_timed", False):
+        if self._steps is not None and not _times_itself(self._dispatch):
             chain = TimedDispatch(self._dispatch)
         for middleware in reversed(self._middlewares):
             if _applies_to(middleware, endpoint):
                 chain = partial(middleware, call_next=chain)
                 if is_traced:
                     chain = trace_step(f"middleware {step_name_of(middleware)}", chain)
-                if self._steps is not None:
+                if self._steps is not None and not _times_itself(middleware):
                     chain = TimedStep(chain, self._steps.middleware_buckets(middleware))
         return chain
+
+
+def _times_itself(step: object) -> bool:
+    return bool(getattr(step, "times_itself", False))
 
 
 def _applies_to(middleware: Middleware, endpoint: Endpoint) -> bool:

@@ -14,7 +14,7 @@ from radixway.core.pipeline.contexts import (
     RoutingContext,
     SemanticContext,
 )
-from radixway.core.pipeline.endpoints import Endpoint
+from radixway.core.pipeline.endpoints import Endpoint, ParsedRequest
 from radixway.core.pipeline.errors import BadRequest
 from radixway.core.pipeline.interfaces import GuardClearance
 from radixway.core.pipeline.reply import Chunks
@@ -86,6 +86,9 @@ class Request(msgspec.Struct, eq=False):
     """The pipeline's own clock: what the middleware that runs now has spent in those after it."""
     _cache: CacheContext | None = None
     _body: dict[str, Any] | None = None
+    _parsed: ParsedRequest | None = None
+    _parsed_raw: bytes | None = None
+    """The body that `_parsed` is true of."""
 
     @property
     def surface(self) -> str:
@@ -121,6 +124,15 @@ class Request(msgspec.Struct, eq=False):
         if self._body is None:
             self._body = _decode_body(_decode, self.raw)
         return self._body
+
+    @property
+    def parsed(self) -> ParsedRequest | None:
+        """What its endpoint read of `raw`, where that was noted and the body was not edited since."""
+        return self._parsed if self._parsed_raw is self.raw else None
+
+    def note_parsed(self, parsed: ParsedRequest) -> None:
+        """Note what its endpoint read of `raw`, so that nobody has to read it again."""
+        self._parsed, self._parsed_raw = parsed, self.raw
 
     def add_field(self, name: str, value: Any) -> None:
         """Set the top-level field `name`: in front of the others if it is new, and then none is parsed."""

@@ -3,7 +3,9 @@
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from math import ceil
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
+
+import msgspec
 
 from radixway.core.config import QuotasConfig, RatesConfig
 from radixway.core.config.tenants import format_cost
@@ -63,7 +65,7 @@ class SlidingWindow:
 _DAY_S = 86_400
 
 
-class UsageEstimate(NamedTuple):
+class UsageEstimate(msgspec.Struct, frozen=True, gc=False):
     """The use expected of a request, reserved while it runs."""
 
     tokens: int = 0
@@ -148,7 +150,10 @@ class TenantAccount:
 
     def admit_request(self, now: float, estimate: UsageEstimate = NOTHING) -> None:
         """Let a request in and reserve `estimate`. Raises LimitReachedError."""
-        self.check_limits(now, estimate)
+        if self._has_rates:
+            self._check_rates(now, estimate)
+        if self._has_quotas:
+            self._check_quotas(now, estimate)
         self.reserve_usage(now, estimate)
 
     def reserve_usage(self, now: float, estimate: UsageEstimate = NOTHING) -> None:
@@ -197,10 +202,12 @@ class TenantAccount:
 
     def restore_usage(self, now: float, tokens: int, cost: float, *, today: bool) -> None:
         """Count what was used, now or, before the start, earlier in this month."""
-        self._roll_periods(now)
-        for spent in (self.day, self.month) if today else (self.month,):
-            spent.tokens += tokens
-            spent.cost += cost
+        day, month = self._roll_periods(now)
+        if today:
+            day.tokens += tokens
+            day.cost += cost
+        month.tokens += tokens
+        month.cost += cost
 
     def describe_limits(self, now: float) -> list[dict[str, Any]]:
         """Return every limit: how much is used, reservations aside, and when it is reset."""
@@ -246,9 +253,9 @@ class TenantAccount:
                 raise self.count_refusal(now, "tokens_per_minute", wait_s)
 
     def _check_quotas(self, now: float, estimate: UsageEstimate) -> None:
-        self._roll_periods(now)
+        day, month = self._roll_periods(now)
         for name, tokens, cost in self._quota_limits:
-            spent = self.day if name == "day" else self.month
+            spent = day if name == "day" else month
             if tokens is not None and _exceeds_limit(
                 spent.tokens, self.reserved_tokens, estimate.tokens, tokens
             ):
@@ -256,15 +263,19 @@ class TenantAccount:
             if cost is not None and _exceeds_limit(spent.cost, self.reserved_cost, estimate.cost, cost):
                 raise self.count_refusal(now, f"cost_per_{name}")
 
-    def _roll_periods(self, now: float) -> None:
+    def _roll_periods(self, now: float) -> tuple[PeriodUsage, PeriodUsage]:
+        """Return the usage of today and of this month."""
         if now >= self.day.until:
             self.day = PeriodUsage(until=(now // _DAY_S + 1) * _DAY_S)
         if now >= self.month.until:
             self.month = PeriodUsage(until=_next_month(now))
+        return self.day, self.month
 
 
 def _exceeds_limit(used: float, reserved: float, estimate: float, allowed: float) -> bool:
-    return used >= allowed or used + reserved + min(estimate, allowed) > allowed + 1e-9
+    if used >= allowed:
+        return True
+    return used + reserved + (estimate if estimate < allowed else allowed) > allowed + 1e-9
 
 
 def _next_month(now: float) -> float:

@@ -3,7 +3,7 @@
 import os
 import secrets
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b, sha256
 
 from radixway.core.config import ConfigError
@@ -17,11 +17,11 @@ class KnownKey:
     tenant: str
     user: str | None
     scopes: frozenset[str]
+    may_use_models: bool = field(init=False)
+    """Whether models answer it."""
 
-    @property
-    def may_use_models(self) -> bool:
-        """True if models answer it."""
-        return not self.scopes <= {"worker", "metrics"}
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "may_use_models", not self.scopes <= {"worker", "metrics"})
 
 
 _KEY_HEADERS = frozenset({b"authorization", b"x-api-key"})
@@ -39,7 +39,7 @@ class KeyRing:
 
     def __init__(self, section: TenantsConfig) -> None:
         """Raises ConfigError: a key that is not where it should be, or is two tenants'."""
-        self._secret = secrets.token_bytes(32)
+        self._keyed = blake2b(key=secrets.token_bytes(32), digest_size=32)
         self._known: dict[bytes, KnownKey] = {}
         self._seen: dict[bytes, KnownKey] = {}
         """By the digest of a whole header that had a known key."""
@@ -77,7 +77,9 @@ class KeyRing:
         return None
 
     def _digest(self, hashed: bytes) -> bytes:
-        return blake2b(hashed, key=self._secret, digest_size=32).digest()
+        digest = self._keyed.copy()
+        digest.update(hashed)
+        return digest.digest()
 
 
 def request_keys(headers: Iterable[tuple[bytes, bytes]]) -> list[bytes]:

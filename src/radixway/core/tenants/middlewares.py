@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from time import time
+from functools import partial
+from time import perf_counter, time
 from typing import Any
 
 from radixway.core.pipeline import (
@@ -14,20 +15,23 @@ from radixway.core.pipeline import (
     Request,
     TokenUsage,
 )
+from radixway.core.telemetry import StepMetrics
 from radixway.core.tenants.account import NOTHING, LimitsBackend, TenantAccount, UsageEstimate
 from radixway.core.tenants.pricing import (
     PriceList,
     count_prompt_tokens,
-    estimate_usage,
+    estimate_request,
     estimate_usage_by_size,
 )
-from radixway.core.tenants.usage_ledger import ChargedUsage, UsageLedger, UsageTotals
+from radixway.core.tenants.usage_ledger import ChargedUsage, UsageLedger
 
 
 class TenantLimits:
     """A `pipeline.Middleware` for every endpoint. Built only where tenants are configured."""
 
     step_name = "Limits"
+    times_itself = True
+    """It counts its own time, for less than the two frames that a pipeline would put around it."""
 
     def __init__(
         self,
@@ -35,12 +39,12 @@ class TenantLimits:
         ledger: UsageLedger,
         prices: PriceList,
         is_auto: Callable[[str], bool],
+        steps: StepMetrics,
         clock: Callable[[], float] = time,
         shared: LimitsBackend | None = None,
     ) -> None:
-        """`is_auto`: whether a model's name leaves the choice to the gateway. `clock`: since the epoch.
-
-        `shared`: where limits are kept, if not in this process alone.
+        """`is_auto`: whether a model's name leaves the choice to the gateway. `steps`: where its own time is
+        counted. `clock`: since the epoch. `shared`: where limits are kept, if not in this process alone.
         """
         self._shared = shared
         self._accounts = accounts
@@ -48,49 +52,68 @@ class TenantLimits:
         self._prices = prices
         self._is_auto = is_auto
         self._clock = clock
+        self._times = steps.middleware_buckets(self)
 
     async def __call__(self, request: Request, call_next: Next) -> Reply:
         """Return the answer of `call_next`. Raises ModelNotServedError, LimitReachedError."""
         tenancy = request.caller.policy
         if tenancy is None:
             return await call_next(request)
-        account = self._accounts[tenancy.name]
-        model = request.model
-        if model is not None and not tenancy.allows_model(model) and not self._is_auto(model):
-            raise ModelNotServedError(model)
-        estimate = self._estimate_usage(account, request) if account.estimates else NOTHING
-        if self._shared is None:
-            account.admit_request(self._clock(), estimate)
-        else:
-            await self._shared.admit_request(account, self._clock(), estimate)
+        own_s = -perf_counter()
         try:
-            reply = await call_next(request)
-        except BaseException as failure:
-            left = isinstance(failure, asyncio.CancelledError) and request.routing.attempted_workers
-            used = estimate_usage_by_size(request, 0) if left else None
-            self._settle_request(request, account, estimate, used)
-            raise
-        if reply.chunks is None:
-            self._settle_request(request, account, estimate, _usage_of_reply(request, reply))
+            account = self._accounts[tenancy.name]
+            model = request.model
+            if model is not None and not tenancy.allows_model(model) and not self._is_auto(model):
+                raise ModelNotServedError(model)
+            estimate = self._estimate_usage(account, request) if account.estimates else NOTHING
+            if self._shared is None:
+                account.admit_request(self._clock(), estimate)
+            else:
+                await self._shared.admit_request(account, self._clock(), estimate)
+            own_s += perf_counter()
+            try:
+                reply = await call_next(request)
+            except BaseException as failure:
+                own_s -= perf_counter()
+                left = isinstance(failure, asyncio.CancelledError) and request.routing.attempted_workers
+                used = estimate_usage_by_size(request, 0) if left else None
+                self._settle_request(request, account, estimate, used)
+                raise
+            own_s -= perf_counter()
+            if reply.chunks is None:
+                self._settle_request(request, account, estimate, _usage_of_reply(request, reply))
+            else:
+                self._settle_at_end(request, account, estimate, reply)
             return reply
+        finally:
+            own_s += perf_counter()
+            self._times.observe_value(own_s)
+            request.inner_steps_s += own_s
 
-        def done(used: TokenUsage) -> None:
-            self._settle_request(request, account, estimate, _complete_usage(request, used))
-
+    def _settle_at_end(
+        self, request: Request, account: TenantAccount, estimate: UsageEstimate, reply: Reply
+    ) -> None:
+        """Settle a request when its stream is over."""
+        done = partial(self._settle_stream, request, account, estimate)
         if isinstance(reply.chunks, MeteredChunks):
             reply.chunks.add_listener(done)
-        else:  # a middleware changes the stream of the worker
+        elif reply.chunks is not None:  # a middleware changes the stream of the worker
             reply.chunks = MeteredChunks(reply.chunks, done, several=request.endpoint.has_token_ids)
             request.open_streams.append(reply.chunks)
-        return reply
 
     def _estimate_usage(self, account: TenantAccount, request: Request) -> UsageEstimate:
-        prompt_tokens, answer_tokens = estimate_usage(request.raw, generates=request.endpoint.generates)
+        prompt_tokens, answer_tokens = estimate_request(request)
         cost = 0.0
         if account.estimates_cost:
-            price = self._prices.cost_of(request.model or "", prompt_tokens, answer_tokens)
-            cost = price.cost if price.currency == account.currency else 0.0
+            pricing = self._prices.pricing_of(request.model or "")
+            if pricing is not None and pricing.currency == account.currency:
+                cost = pricing.cost(prompt_tokens, answer_tokens)
         return UsageEstimate(prompt_tokens + answer_tokens, cost)
+
+    def _settle_stream(
+        self, request: Request, account: TenantAccount, estimate: UsageEstimate, used: TokenUsage
+    ) -> None:
+        self._settle_request(request, account, estimate, _complete_usage(request, used))
 
     def _settle_request(
         self, request: Request, account: TenantAccount, estimate: UsageEstimate, used: TokenUsage | None
@@ -99,27 +122,34 @@ class TenantLimits:
         now, routing = self._clock(), request.routing
         is_cached = not routing.attempted_workers
         model = (not is_cached and routing.resolved_model) or routing.metrics_model
+        category = request.semantics.category or ""
         currency, tokens, cost = "", 0, 0.0
-        if used is None:
-            figures = UsageTotals(requests=1, failed=1)
-        elif is_cached:
-            figures = UsageTotals(requests=1, kept_answers=1)
+        if used is None or is_cached:
+            row = self._ledger.current_row(now, account.tenant, model, category, currency)
+            row.failed += used is None
+            row.kept_answers += used is not None
         else:
             prompt, cached, completion = used.prompt_tokens, used.cached_tokens, used.completion_tokens
             tokens = prompt + completion
-            cost, currency = self._prices.cost_of(model, prompt, completion)
-            figures = UsageTotals(1, 0, 0, int(used.estimated), prompt, cached, completion, cost)
+            pricing = self._prices.pricing_of(model)
+            if pricing is not None:
+                cost, currency = pricing.cost(prompt, completion), pricing.currency
+            row = self._ledger.current_row(now, account.tenant, model, category, currency)
+            row.estimated += used.estimated
+            row.prompt_tokens += prompt
+            row.cached_tokens += cached
+            row.completion_tokens += completion
+            row.cost += cost
             request.journal.add(
                 "usage", ChargedUsage(prompt, cached, completion, used.estimated, cost, model, currency)
             )
+        row.requests += 1
         if currency != account.currency:
             cost = 0.0
         if self._shared is None:
             account.settle_usage(now, estimate, tokens, cost)
         else:
             self._shared.settle_usage(account, now, estimate, tokens, cost)
-        category = request.semantics.category or ""
-        self._ledger.record_usage(now, account.tenant, model, category, currency, figures)
 
 
 class SessionAdmission:

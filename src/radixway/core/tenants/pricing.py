@@ -31,15 +31,20 @@ class PriceList:
 
     def cost_of(self, model: str, prompt_tokens: int, completion_tokens: int) -> TokenCost:
         """Return the cost of `prompt_tokens` and `completion_tokens` of `model`."""
-        pricing = self._pricing.get(model)
-        if pricing is None and not self._pricing:
-            pricing = self._fallback(model)
-        elif pricing is None:
-            fitting = (pricing for pattern, pricing in self._pricing.items() if fnmatchcase(model, pattern))
-            pricing = next(fitting, None) or self._fallback(model)
+        pricing = self.pricing_of(model)
         if pricing is None:
             return _NO_COST
         return TokenCost(pricing.cost(prompt_tokens, completion_tokens), pricing.currency)
+
+    def pricing_of(self, model: str) -> ModelPricing | None:
+        """Return the prices of `model`, if it has any."""
+        pricing = self._pricing.get(model)
+        if pricing is not None:
+            return pricing
+        if not self._pricing:
+            return self._fallback(model)
+        fitting = (pricing for pattern, pricing in self._pricing.items() if fnmatchcase(model, pattern))
+        return next(fitting, None) or self._fallback(model)
 
 
 BYTES_PER_TOKEN = 4
@@ -65,6 +70,16 @@ class _RequestedLimits(msgspec.Struct):
 
 
 _read = msgspec.json.Decoder(_RequestedLimits).decode
+
+
+def estimate_request(request: Request) -> tuple[int, int]:
+    """Estimate the tokens of prompts and answers of `request`, as `estimate_usage`, by what its endpoint read
+    of the body if that tells."""
+    parsed = request.parsed
+    if parsed is None or parsed.answers is None or parsed.max_answer_tokens is None:
+        return estimate_usage(request.raw, generates=request.endpoint.generates)
+    answers = (parsed.max_answer_tokens or USUAL_COMPLETION_TOKENS) * parsed.answers
+    return _estimate_prompt_tokens(request.raw), answers if answers < _MAX_TOKENS else _MAX_TOKENS
 
 
 def estimate_usage(raw: bytes, *, generates: bool = True) -> tuple[int, int]:

@@ -86,6 +86,7 @@ class TenantService(Component):
             lambda: [] if self._shared is None else [(self._shared.name, float(not self._shared.problem))],
             "min",
         )
+        self._steps = metrics.steps
         publish_tenants(metrics, self.accounts, self.ledger)
 
     def middlewares(self, is_auto: Callable[[str], bool], pricing_of: PricingOf) -> list[Middleware]:
@@ -94,7 +95,7 @@ class TenantService(Component):
         `is_auto`: whether a name leaves the model to the gateway. `pricing_of`: prices not given here.
         """
         prices = PriceList(self._pricing, pricing_of)
-        limits = TenantLimits(self.accounts, self.ledger, prices, is_auto, shared=self._limits)
+        limits = TenantLimits(self.accounts, self.ledger, prices, is_auto, self._steps, shared=self._limits)
         salted = any(tenancy.cache_salt is not None for tenancy in self.tenancies.values())
         return [limits, CacheSalting()] if salted else [limits]
 

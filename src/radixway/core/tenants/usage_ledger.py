@@ -121,13 +121,21 @@ class UsageLedger:
     def record_usage(
         self, now: float, tenant: str, model: str, category: str, currency: str, figures: UsageTotals
     ) -> None:
-        """Add to the row of today; `now` is seconds since the epoch."""
+        """Add `figures` to the row of today; `now` is seconds since the epoch."""
+        self.current_row(now, tenant, model, category, currency).add_totals(figures)
+
+    def current_row(self, now: float, tenant: str, model: str, category: str, currency: str) -> UsageTotals:
+        """Return the row of today, to be added to at once; `now` is seconds since the epoch."""
         if not 0 <= now - self._recent_since < _DAY_S or len(self._recent) >= _MAX_RECENT_ROWS:
             self._add_recent_rows()
             self._recent_day, self._recent_since = day_of(now), now // _DAY_S * _DAY_S
         if not self._recent and not self._deltas:
             self.on_delta()
-        _add_to_row(self._recent, (tenant, model, category, currency), figures)
+        key = tenant, model, category, currency
+        row = self._recent.get(key)
+        if row is None:
+            row = self._recent[key] = UsageTotals()
+        return row
 
     @property
     def rows(self) -> dict[UsageKey, UsageTotals]:

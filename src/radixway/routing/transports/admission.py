@@ -130,9 +130,12 @@ class AdmissionController:
 
     def _candidates(self, request: Request) -> Sequence[Worker]:
         """Return ready workers of the model within the tenant's pools."""
-        found, tenancy = self._registry.candidates(_candidate_model(request.model)), request.caller.policy
+        model, tenancy = _candidate_model(request.model), request.caller.policy
+        found = self._registry.candidates(model)
         if tenancy is None or not tenancy.restricts_workers:
             return found
+        if not tenancy.pools and model is not None and tenancy.allows_model(model):
+            return found  # all of them serve it
         return tuple(worker for worker in found if tenancy.may_use_worker(worker.pools, worker.models))
 
     def assign_copy(self, request: Request, first: WorkerAssignment) -> WorkerAssignment | None:

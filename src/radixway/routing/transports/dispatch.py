@@ -59,7 +59,7 @@ class RequestForwarder(DataPlane):
 class RequestDispatcher:
     """The pipeline's innermost step."""
 
-    is_timed = True
+    times_itself = True
     """It counts its own time, which is that of no middleware."""
 
     def __init__(
@@ -136,15 +136,16 @@ class RequestDispatcher:
 
     def _settle_model(self, request: Request, worker: Worker) -> None:
         """Set the model to request from the worker, among the tenant's."""
+        if request.model and request.model != ANY_MODEL:
+            request.routing.resolved_model = request.model
+            return
         tenancy, models = request.caller.policy, worker.models
         if tenancy is not None and tenancy.models is not None:
             models = tuple(model for model in models if tenancy.allows_model(model))
         first = models[0] if models else None
         if request.model == ANY_MODEL or (request.model is None and len(models) < len(worker.models)):
             request.edit(model=first or UNSET)
-            request.routing.resolved_model = first
-        else:
-            request.routing.resolved_model = request.model or first
+        request.routing.resolved_model = first
 
     async def _assign_worker(self, request: Request) -> tuple[WorkerAssignment, GatewayError | None]:
         """Return a worker of the requested model's pool, or of the first fallback with a free one.

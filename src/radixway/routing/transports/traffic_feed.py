@@ -113,7 +113,7 @@ class TrafficFeed:
 class TrafficTap:
     """Reports every answered request to `traffic`, around the dispatch."""
 
-    is_timed = True
+    times_itself = True
     """As `RequestDispatcher` has it."""
 
     def __init__(

@@ -3,7 +3,13 @@
 Begin with `base.py`. `ENDPOINTS` is what the gateway serves, guards, meters and describes in OpenAPI.
 """
 
-from radixway.core.pipeline.endpoints.base import Endpoint, EndpointRegistry, ModelName, ReplyForm
+from radixway.core.pipeline.endpoints.base import (
+    Endpoint,
+    EndpointRegistry,
+    ModelName,
+    ParsedRequest,
+    ReplyForm,
+)
 from radixway.core.pipeline.endpoints.generation import (
     CHAT_COMPLETIONS,
     COMPLETIONS,
@@ -16,4 +22,13 @@ ENDPOINTS = EndpointRegistry(
     (CHAT_COMPLETIONS, COMPLETIONS, GENERATE, EMBEDDINGS, RERANK, SCORE, *SESSION_ENDPOINTS)
 )
 
-__all__ = ["CHAT_COMPLETIONS", "COMPLETIONS", "ENDPOINTS", "GENERATE", "Endpoint", "ModelName", "ReplyForm"]
+__all__ = [
+    "CHAT_COMPLETIONS",
+    "COMPLETIONS",
+    "ENDPOINTS",
+    "GENERATE",
+    "Endpoint",
+    "ModelName",
+    "ParsedRequest",
+    "ReplyForm",
+]

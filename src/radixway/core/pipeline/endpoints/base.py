@@ -66,6 +66,9 @@ class ParsedRequest(msgspec.Struct, gc=False):
     rids: tuple[str, ...] = ()
     user: str | None = None
     answers: int | None = 1
+    max_answer_tokens: int | None = None
+    """Tokens that each of its `answers` may have, 0 if the body sets no limit; None: the body must be read
+    to know how much is generated for it."""
 
 
 class RequestBody(msgspec.Struct, kw_only=True):

@@ -42,6 +42,7 @@ class _SamplingBody(RequestBody, kw_only=True):
     top_p: Annotated[float, Meta(ge=0, le=1)] | None = None
     stop: str | list[str] | None = None
     seed: int | None = None
+    best_of: Any = None
     user: Any = None
     safety_identifier: Any = None
     rid: Rids = None
@@ -58,10 +59,14 @@ class _SamplingBody(RequestBody, kw_only=True):
             rids=named_rids(self.rid),
             user=named_user(self.user, self.safety_identifier),
             answers=(self.n or 1) * self._count_prompts(),
+            max_answer_tokens=self._limit_answer() if self.best_of is None else None,
         )
 
     def _count_prompts(self) -> int:
         return 1
+
+    def _limit_answer(self) -> int:
+        return self.max_tokens or 0
 
 
 class ChatBody(_SamplingBody, kw_only=True):
@@ -69,6 +74,9 @@ class ChatBody(_SamplingBody, kw_only=True):
 
     messages: Annotated[list[Message], Meta(min_length=1)]
     max_completion_tokens: _Count = None
+
+    def _limit_answer(self) -> int:
+        return self.max_completion_tokens or self.max_tokens or 0
 
 
 class CompletionBody(_SamplingBody, kw_only=True):
@@ -191,6 +199,7 @@ class GenerateBody(RequestBody, kw_only=True):
             self.min_weight_version,
             named_rids(self.rid),
             answers=1 if self._is_for_one() else None,
+            max_answer_tokens=getattr(self.sampling_params, "max_new_tokens", None) or None,
         )
 
     def _is_for_one(self) -> bool:

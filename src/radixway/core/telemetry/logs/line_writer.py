@@ -19,8 +19,8 @@ Line = Callable[[], str]
 
 _MAX_QUEUED_LINES = 10_000
 """Lines that wait at most; more are dropped and counted."""
-_GATHERING_S = 0.02
-"""Time that lines gather before they are written: waking a thread for each costs more than the line."""
+_GATHERING_S = 0.1
+"""Time that lines gather before they are written: to wake a thread costs as much as a hundred lines."""
 _LINES_PER_WRITE = 500
 _EXIT_FLUSH_S = 2.0
 """Time for the last lines at the end of the process."""
@@ -35,17 +35,18 @@ class LineWriter:
         on_broken_pipe: Callable[[], None],
         own: Callable[[str], str],
         max_lines: int = _MAX_QUEUED_LINES,
+        gathering_s: float = _GATHERING_S,
     ) -> None:
-        """`own`: formats a notice about the lines themselves."""
+        """`own`: formats a notice about the lines themselves. `gathering_s`: how long lines gather."""
         self.lost = 0
         """Lines dropped because the queue was full."""
         self._stream = stream
         self._on_broken_pipe = on_broken_pipe
         self._own = own
         self._max_lines = max_lines
+        self._gathering_s = gathering_s
         self._waiting: deque[Line] = deque()
         self._reported_lost = 0
-        self._hurry = False
         self._writes_directly = False
         """No writer thread runs: `put_nowait` writes."""
         self._exit_wait_s = _EXIT_FLUSH_S
@@ -74,12 +75,12 @@ class LineWriter:
 
     def flush_lines(self, timeout_s: float) -> bool:
         """Wait at most `timeout_s` until all waiting lines are written; return whether they were."""
-        self._hurry = True
+        self._hurry.set()
         try:
             with self._written:
                 return self._written.wait_for(lambda: not (self._waiting or self._writing), timeout_s)
         finally:
-            self._hurry = False
+            self._hurry.clear()
 
     def unregister(self) -> None:
         """Unregister an unused writer."""
@@ -87,6 +88,9 @@ class LineWriter:
 
     def _make_locks(self) -> None:
         self._wanted = threading.Event()
+        """Set while lines wait, and while the thread looks for more."""
+        self._hurry = threading.Event()
+        """Set while somebody waits for the lines."""
         self._written = threading.Condition()
         self._writing = False
         self._thread: threading.Thread | None = None
@@ -124,9 +128,9 @@ class LineWriter:
     def _write_loop(self) -> None:
         while True:
             self._wanted.wait()
-            if not self._hurry:
-                time.sleep(_GATHERING_S)
-            self._wanted.clear()
+            self._hurry.wait(self._gathering_s)
+            if not self._waiting:  # whoever adds a line after this wakes the thread
+                self._wanted.clear()
             while self._waiting:
                 self._writing = True
                 with self._turn:
