@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple
 
 from radixway.api.ext_proc import messages
 from radixway.api.ext_proc.messages import Header, split_response_headers
+from radixway.core.http import ClientDisconnectedError
 from radixway.core.http.exchange import SENT
 from radixway.core.pipeline import GatewayError
 
@@ -36,6 +37,10 @@ class BodyFrame(NamedTuple):
 
     body: bytes
     ends: bool
+
+
+def _refuse_message(_: bytes) -> None:
+    raise ClientDisconnectedError
 
 
 class EnvoyAnswer:
@@ -92,7 +97,11 @@ class EnvoyAnswer:
         self._pending: list[bytes] = []
         """What the application has sent since the latest frame was released."""
 
-    # Called for messages from Envoy.
+    # Called for messages from Envoy, and when it leaves.
+
+    def mark_disconnected(self) -> None:
+        """Send nothing any more. It also lets go of the stream, which has this answer."""
+        self._write = _refuse_message
 
     def on_upstream_headers(self, headers: list[Header], ends: bool) -> None:
         """Note the `headers` of the worker's reply; `ends`: it has no body."""

@@ -160,6 +160,7 @@ class ProcessingStream:
             self._settings.deadlines.remove_watch(self)
         if self._exchange is not None:
             self._exchange.mark_disconnected()
+        self._answer.mark_disconnected()
 
     def _handle_request_headers(self, message: ProcessingRequest) -> None:
         head = RequestHead.from_envoy(messages.decode_headers(message.request_headers.headers))
