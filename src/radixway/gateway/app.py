@@ -286,7 +286,15 @@ class Gateway(GatewayParts):
             from radixway.api.ext_proc import create_ext_proc_server
         except ImportError as error:
             raise ConfigError(f"ext_proc needs radixway[envoy]: {error}") from None
-        return create_ext_proc_server(self.config, self, ENDPOINTS.served_directly(), self.via.value)
+        return create_ext_proc_server(
+            self.config, self, self._find_envoy_handler, ENDPOINTS.served_directly(), self.via.value
+        )
+
+    def _find_envoy_handler(self, scope: Scope) -> RequestHandler | None:
+        """Return the handler of Envoy's request; None where something stands around it."""
+        if self._is_wrapped or (self.config.gateway.cors_origins and not _is_of_no_page(scope)):
+            return None
+        return self.inference.find_handler(scope)
 
     def _authenticate_request(self, request: HttpRequest) -> None:
         """Authenticate; also a FastAPI dependency. Raises LoopDetectedError, UnauthorizedError,

@@ -197,6 +197,7 @@ async def test_what_is_no_grpc_is_refused():
         + encode_settings({})
         + encode_frame(FrameKind.HEADERS, END_HEADERS, 1, request)
     )
+    await asyncio.sleep(0)  # the end of the turn of the loop
     assert encode_headers([(b":status", b"415")]) in transport.sent
     connection.connection_lost(None)
 
@@ -225,5 +226,6 @@ async def test_the_beginning_of_a_message_is_no_message():
     )
     assert said == [b"hello", b"hello"]
     connection.data_received(encode_frame(FrameKind.DATA, 1, 1, b""))
+    await asyncio.sleep(0)  # the end of the turn of the loop
     assert cancelled.is_set() and b"grpc-status\x0213" in transport.sent
     connection.connection_lost(None)

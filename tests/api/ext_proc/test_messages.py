@@ -66,6 +66,30 @@ async def test_a_request_that_nobody_decides_about_ends_before_envoy_gives_up():
         assert json.loads(heard.body)["error"]["code"] == "deadline_exceeded"
 
 
+async def test_one_timer_ends_every_request_that_nobody_decides_about():
+    door = DOOR | {"answer_within_s": 0.05}
+    async with (
+        scripted_worker() as worker,
+        running_gateway(worker.url, ext_proc=door, **with_(Waiting)) as gateway,
+        envoy_of(gateway) as envoy,
+    ):
+        heard = await asyncio.gather(*(envoy.ask("POST", CHAT, body=chat()) for _ in range(3)))
+        assert [each.status for each in heard] == [504, 504, 504]
+        assert (await envoy.ask("POST", CHAT, body=chat())).status == 504  # the timer is set again
+        assert gateway.in_flight() == 0
+
+
+async def test_a_request_with_nothing_around_its_handler_takes_no_asgi(monkeypatch):
+    async def asgi(*_):
+        raise AssertionError
+
+    async with scripted_worker() as worker, running_gateway(worker.url, ext_proc=DOOR) as gateway:
+        async with envoy_of(gateway) as envoy:
+            monkeypatch.setattr(type(gateway.gateway), "__call__", asgi)
+            heard = await envoy.ask("POST", CHAT, body=chat())
+            assert heard.status == 200 and len(worker.requests) == 1
+
+
 async def test_the_clients_deadline_counts_here_too():
     async def silent(exchange):
         await exchange.until_peer_leaves()

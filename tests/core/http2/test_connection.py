@@ -145,6 +145,54 @@ async def test_a_request_is_answered_and_settings_and_pings_are_acknowledged():
         assert server.heads == [[(b":method", b"POST"), (b":path", b"/x")]]
 
 
+class Transport:
+    """Keeps what is written."""
+
+    def __init__(self) -> None:
+        self.writes: list[bytes] = []
+
+    def write(self, data):
+        self.writes.append(data)
+
+    def abort(self):
+        raise AssertionError
+
+
+class LaterServer(EchoServer):
+    """Each of its streams replies with what it is sent, and once more from a task."""
+
+    def open_stream(self, stream, headers):
+        echo, loop = Echo(stream, self), asyncio.get_running_loop()
+
+        async def send_more():
+            stream.send_data(b"more")
+
+        def on_data(data):
+            Echo.on_data(echo, data)
+            loop.create_task(send_more())
+
+        echo.on_data = on_data
+        return echo
+
+
+async def test_what_handlers_and_their_tasks_send_in_a_turn_goes_out_in_one_write():
+    server = LaterServer()
+    connection = Http2Connection(server, max_streams=3)
+    transport = Transport()
+    connection.connection_made(transport)
+    connection.data_received(PREFACE + encode_settings({}))
+    await asyncio.sleep(0)
+    transport.writes.clear()
+    data = b""
+    for stream_id in (1, 3, 5):
+        data += encode_frame(FrameKind.HEADERS, END_HEADERS, stream_id, REQUEST)
+        data += encode_frame(FrameKind.DATA, 0, stream_id, b"hello")
+    connection.data_received(data)
+    await asyncio.sleep(0)
+    assert [(frames.count(b"hello"), frames.count(b"more")) for frames in transport.writes] == [(3, 3)]
+    connection.connection_lost(None)
+
+
 @pytest.mark.parametrize("size", [1, 2, 9, 10, 30])
 async def test_frames_may_arrive_in_any_pieces(size):
     padded = bytes([3]) + b"hello" + bytes(3)
@@ -156,21 +204,12 @@ async def test_frames_may_arrive_in_any_pieces(size):
     data += encode_frame(FrameKind.HEADERS, END_HEADERS | END_STREAM, 1, encode_headers([(b"t", b"u")]))
     server = EchoServer()
     connection = Http2Connection(server, max_streams=1)
-
-    class Transport:
-        sent = b""
-
-        def write(self, data):
-            self.sent += data
-
-        def abort(self):
-            raise AssertionError
-
     transport = Transport()
     connection.connection_made(transport)
     for at in range(0, len(data), size):
         connection.data_received(data[at : at + size])
-    assert encode_frame(FrameKind.DATA, 0, 1, b"hello") in transport.sent and server.ended == [1]
+    await asyncio.sleep(0)  # the end of the turn of the loop
+    assert encode_frame(FrameKind.DATA, 0, 1, b"hello") in b"".join(transport.writes) and server.ended == [1]
     connection.connection_lost(None)
 
 

@@ -106,7 +106,7 @@ class EnvoyForwarder(RequestForwarder):
                 request, self.head, base_path, destination, worker.api_key, self._via
             )
             body = None if request.raw == self.body else request.raw
-            self._answer.forward_request(wanted, gone, list(self.head.headers), body)
+            self._answer.forward_request(wanted, gone, self.head.headers, body, is_stream=request.stream)
             status, headers, ends = await self._answer.upstream_head()
             if 300 <= status < 400:
                 raise GatewayError(f"worker {worker.name} answered {status}, a redirect", status=502)

@@ -63,11 +63,6 @@ class GrpcCall:
         """The beginning of a message whose rest has not come."""
         self._began = False
 
-    @property
-    def is_open(self) -> bool:
-        """True if what is sent reaches the client."""
-        return self._stream.is_open
-
     def attach_handler(self, handler: MessageHandler) -> None:
         """Have `handler` take the messages of this call."""
         self._handler = handler

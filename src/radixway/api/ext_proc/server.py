@@ -9,15 +9,14 @@ from collections.abc import Collection
 from ipaddress import ip_address
 
 from envoy.service.ext_proc.v3 import external_processor_pb2
-from envoy.service.ext_proc.v3.external_processor_pb2 import ProcessingRequest
 
 from radixway.api.ext_proc.forwarder import DestinationResolver
 from radixway.api.ext_proc.grpc_server import GrpcCall, GrpcServer
 from radixway.api.ext_proc.grpc_services import HEALTH, REFLECTION, HealthService, reflection_methods
-from radixway.api.ext_proc.stream import ProcessingStream, StreamSettings
+from radixway.api.ext_proc.stream import FindHandler, ProcessingStream, StreamSettings
 from radixway.core.component import Component
 from radixway.core.config import Config, ConfigError, ExtProcConfig, ExtProcTlsConfig
-from radixway.core.http import App, ClientDisconnectedError, HttpError, bind_tcp
+from radixway.core.http import App, RequestDeadlines, bind_tcp
 from radixway.core.http2 import Header
 from radixway.core.telemetry.tracing import parse_caller_span
 
@@ -78,15 +77,9 @@ class ExtProcServer(Component):
         if self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def open_call(self, call: GrpcCall, metadata: list[Header]) -> _EnvoyCall:
+    def open_call(self, call: GrpcCall, metadata: list[Header]) -> ProcessingStream:
         """Serve one request of Envoy's."""
-        return _EnvoyCall(call, ProcessingStream(self._settings, call, parse_caller_span(metadata)), self)
-
-    def track_task(self, task: asyncio.Task[None] | None) -> None:
-        """Wait for `task` before the server has stopped."""
-        if task is not None and not task.done() and task not in self._tasks:
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+        return ProcessingStream(self._settings, call, parse_caller_span(metadata), self._tasks)
 
     def _build_server(self) -> GrpcServer:
         methods = {f"/{SERVICE}/Process".encode(): self.open_call, **self._health.methods()}
@@ -94,33 +87,6 @@ class ExtProcServer(Component):
             methods |= reflection_methods((SERVICE, HEALTH, REFLECTION))
         max_bytes = self._config.max_message_bytes
         return GrpcServer(methods, max_message_bytes=max_bytes, max_streams=_MAX_STREAMS)
-
-
-class _EnvoyCall:
-    """The messages of one request of Envoy's."""
-
-    def __init__(self, call: GrpcCall, stream: ProcessingStream, server: ExtProcServer) -> None:
-        self._call = call
-        self._stream = stream
-        self._server = server
-
-    def on_message(self, message: bytes) -> None:
-        stream = self._stream
-        try:
-            stream.handle_message(ProcessingRequest.FromString(message))
-        except ClientDisconnectedError:
-            self.on_half_close()
-        except Exception as error:  # Envoy must get a reply whatever happens
-            log.exception("ext_proc failed unexpectedly")
-            stream.send_error(HttpError(f"internal error ({type(error).__name__})"))
-        self._server.track_task(stream.task)
-
-    def on_half_close(self) -> None:
-        self._stream.mark_disconnected()
-        self._call.finish()
-
-    def on_cancel(self) -> None:
-        self._stream.mark_disconnected()
 
 
 def _tls_context(tls: ExtProcTlsConfig) -> ssl.SSLContext:
@@ -160,8 +126,13 @@ _HEADER_ALLOWANCE_BYTES = 2**20
 """Bytes that a message may have beside a request's body: headers, and what the protocol needs."""
 
 
-def create_ext_proc_server(config: Config, app: App, paths: Collection[str], via: bytes) -> ExtProcServer:
-    """Build the server in front of `app` for `paths` and `/v1/models`; `via` is the gateway's mark."""
+def create_ext_proc_server(
+    config: Config, app: App, find_handler: FindHandler, paths: Collection[str], via: bytes
+) -> ExtProcServer:
+    """Build the server in front of `app` for `paths` and `/v1/models`; `via` is the gateway's mark.
+
+    Requests that `find_handler` finds the handler of are answered without `app`. Raises ConfigError.
+    """
     section = config.ext_proc
     if section.max_message_bytes < config.gateway.max_body_bytes + _HEADER_ALLOWANCE_BYTES:
         raise ConfigError(
@@ -174,10 +145,12 @@ def create_ext_proc_server(config: Config, app: App, paths: Collection[str], via
 
     settings = StreamSettings(
         app=app,
+        find_handler=find_handler,
         is_ours=is_ours,
         destinations=DestinationResolver(section.destinations),
         via=via,
         section=section,
         max_answer_bytes=config.limits.workers.max_answer_bytes,
+        deadlines=RequestDeadlines(section.answer_within_s),
     )
     return ExtProcServer(section, settings, config.gateway.drain_s)

@@ -62,13 +62,14 @@ class ClientWatch:
     from others; the task then calls `uncancel` and goes on to clean up.
     """
 
-    __slots__ = ("_deadlines", "_receiving", "_task", "ended_by")
+    __slots__ = ("_deadlines", "_has_stopped", "_receiving", "_task", "ended_by")
 
     def __init__(
         self, deadlines: RequestDeadlines | None = None, task: asyncio.Task[Any] | None = None
     ) -> None:
         """`deadlines`: where there is one; it counts from now on. `task`: the current one, if known."""
         self.ended_by: Literal["client", "deadline"] | None = None
+        self._has_stopped = False
         self._task = task or asyncio.current_task()
         self._deadlines = deadlines
         self._receiving: asyncio.Future[Any] | None = None
@@ -85,8 +86,8 @@ class ClientWatch:
         self.end_request("client")
 
     def end_request(self, by: Literal["client", "deadline"]) -> None:
-        """Cancel the task, unless that was done before."""
-        if self.ended_by is None and self._task is not None:
+        """Cancel the task, unless that was done before, or nothing is watched any more."""
+        if self.ended_by is None and self._task is not None and not self._has_stopped:
             self.ended_by = by
             self._task.cancel()
 
@@ -102,6 +103,14 @@ class ClientWatch:
         if self._receiving is not None:
             self._receiving.remove_done_callback(self.on_client_left)
             self._receiving.cancel()
+        self._has_stopped = True
+
+
+class TimedRequest(Protocol):
+    """What has a deadline."""
+
+    def end_request(self, by: Literal["client", "deadline"]) -> None:
+        """The deadline has passed."""
 
 
 class RequestDeadlines:
@@ -112,11 +121,11 @@ class RequestDeadlines:
 
     def __init__(self, timeout_s: float) -> None:
         self.timeout_s = timeout_s
-        self._began: dict[ClientWatch, float] = {}
+        self._began: dict[TimedRequest, float] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def add_watch(self, watch: ClientWatch) -> None:
+    def add_watch(self, watch: TimedRequest) -> None:
         """A request begins."""
         if not self._began:
             loop = asyncio.get_running_loop()
@@ -125,7 +134,7 @@ class RequestDeadlines:
                 self._timer = loop.call_later(self.timeout_s, self._end_overdue)
         self._began[watch] = monotonic()
 
-    def remove_watch(self, watch: ClientWatch) -> None:
+    def remove_watch(self, watch: TimedRequest) -> None:
         """A request has ended. May be called again."""
         self._began.pop(watch, None)
 

@@ -3,10 +3,10 @@
 Start with `connection.py`; `hpack.py` reads the headers of requests.
 """
 
-from radixway.core.http2.connection import ConnectionOwner, Http2Connection
+from radixway.core.http2.connection import Http2Connection
 from radixway.core.http2.frames import Http2Error
 from radixway.core.http2.hpack import Header, HpackError, encode_headers
-from radixway.core.http2.stream import Http2Stream, StreamHandler
+from radixway.core.http2.stream import ConnectionOwner, Http2Stream, StreamHandler
 
 __all__ = [
     "ConnectionOwner",

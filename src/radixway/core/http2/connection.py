@@ -12,15 +12,17 @@ by GOAWAY, and the connection ends.
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol, cast
+from typing import cast
 
 from radixway.core.http2.frames import (
     ACK,
     END_HEADERS,
     END_STREAM,
+    FRAME_HEAD,
     HAS_PRIORITY,
     HEAD_BYTES,
     MAX_STREAM_ID,
+    PADDED,
     ErrorCode,
     FrameKind,
     Http2Error,
@@ -31,8 +33,8 @@ from radixway.core.http2.frames import (
     encode_settings,
     strip_padding,
 )
-from radixway.core.http2.hpack import Header, HeaderDecoder, HpackError
-from radixway.core.http2.stream import Http2Stream, StreamHandler
+from radixway.core.http2.hpack import HeaderDecoder, HpackError
+from radixway.core.http2.stream import ConnectionOwner, Http2Stream
 
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _LEAST_FRAME_BYTES = 16_384
@@ -40,26 +42,16 @@ _MAX_FRAME_BYTES = 65_536
 """Payload of a frame that peers may send."""
 _WINDOW_BYTES = 4 * 2**20
 """What a peer may send on a stream, or a connection, before it is granted more."""
+_GRANTED_BYTES = _WINDOW_BYTES // 2
+"""What is received before it is granted again."""
 _DEFAULT_WINDOW_BYTES = 65_535
 _MAX_WINDOW_BYTES = 2**31 - 1
 _MAX_BLOCK_BYTES = 65_536
 _MAX_UNREAD_ACKS = 1_000
 """Answers to control frames that a peer may leave unread."""
 _PREFACE_TIMEOUT_S = 20.0
+_DATA = int(FrameKind.DATA)
 _SETTINGS_ACK = encode_frame(FrameKind.SETTINGS, ACK, 0, b"")
-
-
-class ConnectionOwner(Protocol):
-    """The server of a connection."""
-
-    def on_connected(self, connection: Http2Connection) -> None:
-        """`connection` is there."""
-
-    def on_disconnected(self, connection: Http2Connection) -> None:
-        """`connection` is gone."""
-
-    def open_stream(self, stream: Http2Stream, headers: list[Header]) -> StreamHandler:
-        """Return the handler of a new `stream`, by the `headers` of its request; they stay as they are."""
 
 
 class Http2Connection(asyncio.Protocol):
@@ -87,6 +79,7 @@ class Http2Connection(asyncio.Protocol):
         """Streams with data that waits for a window, in their order."""
         self._unsent: list[bytes] = []
         self._is_flushing = False
+        self._is_receiving = False
         self._is_paused = False
         self._unread_acks = 0
         self._is_draining = False
@@ -108,6 +101,8 @@ class Http2Connection(asyncio.Protocol):
         self.write(encode_settings(settings) + encode_frame(FrameKind.WINDOW_UPDATE, 0, 0, grant))
 
     def data_received(self, data: bytes) -> None:
+        # What handlers send, and the tasks that they start, goes out after those tasks' first steps.
+        self._is_receiving = True
         try:
             self._buffer = self._take_frames(self._buffer + data if self._buffer else data)
         except Http2Error as error:
@@ -115,7 +110,9 @@ class Http2Connection(asyncio.Protocol):
         except HpackError as error:
             self._fail(ErrorCode.COMPRESSION_ERROR, str(error))
         finally:
-            self.flush()
+            self._is_receiving = False
+            if self._unsent:
+                self._schedule_flush()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
@@ -124,8 +121,7 @@ class Http2Connection(asyncio.Protocol):
         streams, self._streams = self._streams, {}
         self._waiting.clear()
         for stream in streams.values():
-            if stream.handler is not None:
-                stream.handler.on_reset()
+            self._reset_stream(stream)
         self._owner.on_disconnected(self)
 
     def pause_writing(self) -> None:
@@ -137,10 +133,6 @@ class Http2Connection(asyncio.Protocol):
         self._send_waiting()
 
     # Called by streams.
-
-    def has_stream(self, stream: Http2Stream) -> bool:
-        """Return whether `stream` is open."""
-        return self._streams.get(stream.id) is stream
 
     def take_window(self, stream: Http2Stream, size: int) -> bool:
         """Take `size` bytes of all windows for one frame of `stream`; return whether they had them."""
@@ -167,6 +159,8 @@ class Http2Connection(asyncio.Protocol):
         """Forget `stream`, which is over."""
         self._streams.pop(stream.id, None)
         self._waiting.pop(stream, None)
+        stream.is_open = False
+        stream.handler = None  # they have each other, and neither would go before a garbage collection
         if self._is_draining and not self._streams:
             self.flush()
             if self._transport is not None:
@@ -175,6 +169,10 @@ class Http2Connection(asyncio.Protocol):
     def write(self, frames: bytes) -> None:
         """Send `frames` with all others of this turn of the loop."""
         self._unsent.append(frames)
+        if not self._is_receiving:
+            self._schedule_flush()
+
+    def _schedule_flush(self) -> None:
         if not self._is_flushing:
             self._is_flushing = True
             self._loop.call_soon(self.flush)
@@ -218,21 +216,21 @@ class Http2Connection(asyncio.Protocol):
             if self._preface_timer is not None:
                 self._preface_timer.cancel()
         while size - at >= HEAD_BYTES:
-            length = data[at] << 16 | data[at + 1] << 8 | data[at + 2]
+            high, low, kind, flags, stream_id = FRAME_HEAD.unpack_from(data, at)
+            length = high << 8 | low
             if length > _MAX_FRAME_BYTES:
                 raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, f"a frame of {length} bytes")
             end = at + HEAD_BYTES + length
             if end > size:
                 break
-            stream_id = decode_number(data[at + 5 : at + 9]) & MAX_STREAM_ID
-            self._handle_frame(data[at + 3], data[at + 4], stream_id, data[at + HEAD_BYTES : end])
+            self._handle_frame(kind, flags, stream_id & MAX_STREAM_ID, data[at + HEAD_BYTES : end])
             at = end
         return data[at:] if at else data
 
     def _handle_frame(self, kind: int, flags: int, stream_id: int, payload: bytes) -> None:
         if self._block is not None and (kind != FrameKind.CONTINUATION or self._block[0] != stream_id):
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "headers without their end")
-        if kind == FrameKind.DATA:
+        if kind == _DATA:
             self._handle_data(flags, stream_id, payload)
         elif kind == FrameKind.HEADERS:
             block = strip_padding(flags, payload)
@@ -260,21 +258,22 @@ class Http2Connection(asyncio.Protocol):
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "clients do not push")
 
     def _handle_data(self, flags: int, stream_id: int, payload: bytes) -> None:
-        self._check_known(stream_id)
+        stream = self._streams.get(stream_id)
+        if stream is None:
+            self._check_known(stream_id)
         self._ungranted += len(payload)
-        if self._ungranted > _WINDOW_BYTES // 2:
+        if self._ungranted > _GRANTED_BYTES:
             self.write(encode_frame(FrameKind.WINDOW_UPDATE, 0, 0, encode_number(self._ungranted)))
             self._ungranted = 0
-        stream = self._streams.get(stream_id)
         if stream is None:
             return  # it has ended, which the peer did not know yet
         if stream.has_ended:
             raise Http2Error(ErrorCode.STREAM_CLOSED, "DATA after the end of its stream")
         stream.ungranted += len(payload)
-        if stream.ungranted > _WINDOW_BYTES // 2:
+        if stream.ungranted > _GRANTED_BYTES:
             self.write(encode_frame(FrameKind.WINDOW_UPDATE, 0, stream_id, encode_number(stream.ungranted)))
             stream.ungranted = 0
-        data = strip_padding(flags, payload)
+        data = strip_padding(flags, payload) if flags & PADDED else payload
         if data and stream.handler is not None:
             stream.handler.on_data(data)
         if flags & END_STREAM:
@@ -306,13 +305,15 @@ class Http2Connection(asyncio.Protocol):
             )
             return
         stream = self._streams[stream_id] = Http2Stream(self, stream_id, self._stream_window)
-        stream.handler = self._owner.open_stream(stream, headers)
+        handler = self._owner.open_stream(stream, headers)
+        if stream_id in self._streams:  # it may have been refused
+            stream.handler = handler
         if first_flags & END_STREAM:
             self._end_request(stream)
 
     def _end_request(self, stream: Http2Stream) -> None:
         stream.has_ended = True
-        if self.has_stream(stream) and stream.handler is not None:
+        if stream.handler is not None:
             stream.handler.on_end()
 
     def _handle_reset(self, stream_id: int, payload: bytes) -> None:
@@ -321,9 +322,13 @@ class Http2Connection(asyncio.Protocol):
             raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "a RST_STREAM of another form")
         stream = self._streams.get(stream_id)
         if stream is not None:
-            self.forget_stream(stream)
-            if stream.handler is not None:
-                stream.handler.on_reset()
+            self._reset_stream(stream)
+
+    def _reset_stream(self, stream: Http2Stream) -> None:
+        handler = stream.handler
+        self.forget_stream(stream)
+        if handler is not None:
+            handler.on_reset()
 
     def _handle_settings(self, flags: int, stream_id: int, payload: bytes) -> None:
         if stream_id or len(payload) % 6:

@@ -1,9 +1,12 @@
 """Frames of HTTP/2 (RFC 9113, sections 4 to 7): their numbers, their form, and what is wrong with one."""
 
 from enum import IntEnum
+from struct import Struct
 
 HEAD_BYTES = 9
 """Before each payload: its length, the frame's kind and flags, and its stream."""
+FRAME_HEAD = Struct(">HBBBI")
+"""These: 16 and 8 bits of the length, kind, flags, stream."""
 MAX_STREAM_ID = 2**31 - 1
 
 

@@ -1,11 +1,15 @@
-"""A stream of HTTP/2: one request, the reply to it, and the windows that the reply waits for."""
+"""A stream of HTTP/2, one request and the reply to it, with its windows; and whom it deals with."""
 
 from __future__ import annotations
 
 from collections import deque
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from radixway.core.http2.frames import END_HEADERS, END_STREAM, FrameKind, encode_frame
+from radixway.core.http2.hpack import Header
+
+if TYPE_CHECKING:
+    from radixway.core.http2.connection import Http2Connection
 
 
 class StreamHandler(Protocol):
@@ -24,9 +28,6 @@ class StreamHandler(Protocol):
 class StreamConnection(Protocol):
     """What a stream needs of its connection."""
 
-    def has_stream(self, stream: Http2Stream) -> bool:
-        """Return whether `stream` is open."""
-
     def take_window(self, stream: Http2Stream, size: int) -> bool:
         """Take `size` bytes of all windows for one frame of `stream`; return whether they had them."""
 
@@ -43,14 +44,39 @@ class StreamConnection(Protocol):
         """Send `frames` with all others of this turn of the loop."""
 
 
+class ConnectionOwner(Protocol):
+    """The server of a connection."""
+
+    def on_connected(self, connection: Http2Connection) -> None:
+        """`connection` is there."""
+
+    def on_disconnected(self, connection: Http2Connection) -> None:
+        """`connection` is gone."""
+
+    def open_stream(self, stream: Http2Stream, headers: list[Header]) -> StreamHandler:
+        """Return the handler of a new `stream`, by the `headers` of its request; they stay as they are."""
+
+
 class Http2Stream:
     """One request of a connection, and the reply to it."""
 
-    __slots__ = ("_connection", "_pending", "_trailers", "handler", "has_ended", "id", "ungranted", "window")
+    __slots__ = (
+        "_connection",
+        "_pending",
+        "_trailers",
+        "handler",
+        "has_ended",
+        "id",
+        "is_open",
+        "ungranted",
+        "window",
+    )
 
     def __init__(self, connection: StreamConnection, stream_id: int, window: int) -> None:
         self._connection = connection
         self.id = stream_id
+        self.is_open = True
+        """What is sent reaches the peer."""
         self.window = window
         """Bytes that the peer takes of this stream."""
         self.ungranted = 0
@@ -61,11 +87,6 @@ class Http2Stream:
         self._pending: deque[bytes] = deque()
         """Data that waits for a window."""
         self._trailers: bytes | None = None
-
-    @property
-    def is_open(self) -> bool:
-        """True if what is sent reaches the peer."""
-        return self._connection.has_stream(self) and self._trailers is None
 
     def send_headers(self, block: bytes) -> None:
         """Send the head of the reply, encoded; it fits into a frame."""
@@ -85,6 +106,7 @@ class Http2Stream:
     def finish(self, block: bytes) -> None:
         """End the reply with trailers, after all data; what is still to come of the request is dropped."""
         if self.is_open:
+            self.is_open = False
             self._trailers = block
             self.send_pending()
 
