@@ -292,7 +292,7 @@ class Gateway(GatewayParts):
 
     def _find_envoy_handler(self, scope: Scope) -> RequestHandler | None:
         """Return the handler of Envoy's request; None where something stands around it."""
-        if self._is_wrapped or (self.config.gateway.cors_origins and not _is_of_no_page(scope)):
+        if self._is_wrapped or self.config.gateway.cors_origins:
             return None
         return self.inference.find_handler(scope)
 
