@@ -28,7 +28,7 @@ from radixway.api.ext_proc.wire_format import encode_field, field_tag, serialize
 from radixway.api.request_headers import GATEWAY_PREFIXES
 from radixway.core.http import Scope
 from radixway.core.pipeline import Request
-from radixway.routing.transports import filter_reply_headers, is_dropped_header
+from radixway.routing.transports import filter_reply_headers
 
 Headers = Sequence[tuple[bytes, bytes]]
 Changes: TypeAlias = bytes
@@ -325,16 +325,16 @@ def split_response_headers(raw: list[Header]) -> tuple[int, list[Header], list[b
     """Split `raw` into status, the headers that reach the client, and the names of the others."""
     status = 502
     rest: list[Header] = []
-    gone: list[bytes] = []
     for header in raw:
-        name = header[0]
-        if name[:1] != b":":
+        if header[0][:1] != b":":
             rest.append(header)
-            if name not in _FRAMED_BY_ENVOY and is_dropped_header(name) and name not in gone:
-                gone.append(name)
-        elif name == b":status":
+        elif header[0] == b":status":
             status = int(header[1])
-    return status, filter_reply_headers(rest), gone
+    headers = filter_reply_headers(rest)
+    if len(headers) == len(rest):
+        return status, headers, []
+    gone = dict(rest).keys() - dict(headers).keys() - _FRAMED_BY_ENVOY
+    return status, headers, sorted(gone)
 
 
 _FRAMED_BY_ENVOY = frozenset(

@@ -63,8 +63,8 @@ class Setting(IntEnum):
 
 def encode_frame(kind: FrameKind, flags: int, stream_id: int, payload: bytes) -> bytes:
     """Return the frame of that `payload`; stream 0 is the connection itself."""
-    head = len(payload) << 48 | kind << 40 | flags << 32 | stream_id
-    return head.to_bytes(HEAD_BYTES, "big") + payload
+    size = len(payload)
+    return FRAME_HEAD.pack(size >> 8, size & 0xFF, kind, flags, stream_id) + payload
 
 
 def encode_number(number: int) -> bytes:

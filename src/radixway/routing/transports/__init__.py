@@ -7,7 +7,7 @@ from radixway.routing.transports.http_probe import EngineMetricsPoller, HttpProb
 from radixway.routing.transports.http_transport import HttpTransport
 from radixway.routing.transports.traffic_feed import TrafficFeed, TrafficFollower, TrafficTap
 from radixway.routing.transports.worker_client import WorkerClient, make_tokenize_call
-from radixway.routing.transports.worker_responses import filter_reply_headers, is_dropped_header
+from radixway.routing.transports.worker_responses import filter_reply_headers
 
 __all__ = [
     "CHUNKS_PER_BLOCK",
@@ -24,6 +24,5 @@ __all__ = [
     "TrafficTap",
     "WorkerClient",
     "filter_reply_headers",
-    "is_dropped_header",
     "make_tokenize_call",
 ]
