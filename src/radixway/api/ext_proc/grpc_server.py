@@ -11,7 +11,7 @@ from enum import IntEnum
 from typing import Protocol
 from urllib.parse import quote
 
-from radixway.core.http2 import Header, Http2Connection, Http2Stream, encode_headers
+from radixway.core.http2 import Header, Http2Connection, Http2Stream, StreamConnection, encode_headers
 
 _PREFIX_BYTES = 5
 """Before each message: whether it is compressed, and its length."""
@@ -145,7 +145,7 @@ class GrpcServer:
         self._methods = methods
         self._max_message_bytes = max_message_bytes
         self._max_streams = max_streams
-        self._connections: set[Http2Connection] = set()
+        self._connections: set[StreamConnection] = set()
         self._is_idle = asyncio.Event()
         """Set while there is no connection."""
         self._is_idle.set()
@@ -176,11 +176,11 @@ class GrpcServer:
 
     # Called by connections.
 
-    def on_connected(self, connection: Http2Connection) -> None:
+    def on_connected(self, connection: StreamConnection) -> None:
         self._connections.add(connection)
         self._is_idle.clear()
 
-    def on_disconnected(self, connection: Http2Connection) -> None:
+    def on_disconnected(self, connection: StreamConnection) -> None:
         self._connections.discard(connection)
         if not self._connections:
             self._is_idle.set()

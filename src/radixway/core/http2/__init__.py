@@ -6,7 +6,7 @@ Start with `connection.py`; `hpack.py` reads the headers of requests.
 from radixway.core.http2.connection import Http2Connection
 from radixway.core.http2.frames import Http2Error
 from radixway.core.http2.hpack import Header, HpackError, encode_headers
-from radixway.core.http2.stream import ConnectionOwner, Http2Stream, StreamHandler
+from radixway.core.http2.stream import ConnectionOwner, Http2Stream, StreamConnection, StreamHandler
 
 __all__ = [
     "ConnectionOwner",
@@ -15,6 +15,7 @@ __all__ = [
     "Http2Connection",
     "Http2Error",
     "Http2Stream",
+    "StreamConnection",
     "StreamHandler",
     "encode_headers",
 ]

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from radixway.core.http2.frames import END_HEADERS, END_STREAM, FrameKind, encode_frame
 from radixway.core.http2.hpack import Header
-
-if TYPE_CHECKING:
-    from radixway.core.http2.connection import Http2Connection
 
 
 class StreamHandler(Protocol):
@@ -26,7 +23,7 @@ class StreamHandler(Protocol):
 
 
 class StreamConnection(Protocol):
-    """What a stream needs of its connection."""
+    """What a stream and the server of a connection need of it."""
 
     def take_window(self, stream: Http2Stream, size: int) -> bool:
         """Take `size` bytes of all windows for one frame of `stream`; return whether they had them."""
@@ -43,14 +40,20 @@ class StreamConnection(Protocol):
     def write(self, frames: bytes) -> None:
         """Send `frames` with all others of this turn of the loop."""
 
+    def start_draining(self) -> None:
+        """Take no new streams, and close after the last one."""
+
+    def abort(self) -> None:
+        """Close at once."""
+
 
 class ConnectionOwner(Protocol):
     """The server of a connection."""
 
-    def on_connected(self, connection: Http2Connection) -> None:
+    def on_connected(self, connection: StreamConnection) -> None:
         """`connection` is there."""
 
-    def on_disconnected(self, connection: Http2Connection) -> None:
+    def on_disconnected(self, connection: StreamConnection) -> None:
         """`connection` is gone."""
 
     def open_stream(self, stream: Http2Stream, headers: list[Header]) -> StreamHandler:
