@@ -6,32 +6,25 @@ from typing import Any
 
 import httptools
 from starlette.requests import ClientDisconnect
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from radixway.core.http.asgi import App, Receive, Scope, Send
+from radixway.core.http.closable_protocol import ClosableHttpProtocol
 from radixway.core.http.connections import STATE, ConnectionState, ServerStoppingError, uncancel_at_end
 from radixway.core.http.direct_exchange import DirectExchange, DirectHandlers
 from radixway.core.http.errors import HttpError, send_error
 from radixway.core.http.exchange import send_exchange_error
 from radixway.core.http.head_limit import HeadLimit, HeadTooLargeError
 from radixway.core.http.request_body import IncomingBody
-from radixway.core.http.write_batch import write_batch_of
 
 _MAX_PIPELINED = 16
 _MAX_PIPELINED_BODY_BYTES = 64 * 2**10
 """Limit for pipelined requests; more is not answered on this connection."""
-_DRAIN_BYTES = 2**20
-_DRAIN_S = 2.0
-"""Input that is read and discarded after an answer, and for how long: closing at once would reset the
-connection, and some clients would never read the answer.
-"""
 _UNREAD_BYTES = 16 * 2**10
 """A reply of at most this much fits into the buffers of a connection on which nothing else is unread."""
-_FLUSH_S = 10.0
-"""Time for a client to read the rest of its answer then."""
 
 
-class HttpProtocol(HttpToolsProtocol):
+class HttpProtocol(ClosableHttpProtocol):
     """Serves a connection.
 
     - A head is bounded while it is parsed (431), and in time (408); bodies by `IncomingBody`.
@@ -47,28 +40,14 @@ class HttpProtocol(HttpToolsProtocol):
         self, *args: Any, state: ConnectionState, handlers: DirectHandlers | None = None, **more: Any
     ) -> None:
         """`handlers`: what is answered without ASGI."""
-        super().__init__(*args, **more)
-        self._state = state
+        super().__init__(*args, state=state, **more)
         self._handlers = handlers or {}
-        self._batch = write_batch_of(self.loop)
         self._arriving: DirectExchange | None = None
         """A request for one of `handlers`, until its body is there."""
         self._head = HeadLimit(state.limits.max_header_bytes, state.limits.max_header_count)
-        self._in_head = False
-        """A request's head has begun and not ended."""
-        self._running: RequestResponseCycle | DirectExchange | None = None
-        """The request being answered; later ones are in `pipeline`, and `cycle` is the last of all."""
         self._unfinished: IncomingBody | None = None
         """Its body, if it was not complete at the start."""
-        self._discards_input = False
-        """Further input is discarded, and the connection ends with the present answer."""
-        self._thrown_away = 0
-        self._unread_bytes = 0
-        """Bytes unread when `_reading_timer` started."""
-        self._reading_timer: asyncio.TimerHandle | None = None
         self._is_refused = False
-        self._timer: asyncio.TimerHandle | None = None
-        """Timer of a head that does not come, and of closing."""
 
     # The connection.
 
@@ -108,32 +87,6 @@ class HttpProtocol(HttpToolsProtocol):
         self.pipeline.clear()
         super().connection_lost(exc)
         self.cycle = self._running = None  # type: ignore[assignment]  # each refers to this connection
-
-    def close_idle(self) -> None:
-        """Close the connection unless a request is in flight, even if an answer is unread."""
-        self._discards_input = True
-        self._batch.flush()
-        if self.transport.get_write_buffer_size():
-            self.transport.abort()
-        else:
-            self.transport.close()
-
-    def end_keep_alive(self) -> None:
-        """Close the connection, idle for `keep_alive_s`, once its last answer has been read."""
-        self._batch.flush()
-        self.transport.close()
-        self._watch_unread()
-
-    def pause_writing(self) -> None:
-        """Implement `asyncio.Protocol`: the client reads more slowly than it is answered, or not at all."""
-        super().pause_writing()
-        self._start_send_timer()
-
-    def resume_writing(self) -> None:
-        super().resume_writing()
-        self._cancel_send_timer()
-        if self._running is None:  # what is left of the last answer is not followed by more
-            self._watch_unread()
 
     def data_received(self, data: bytes) -> None:
         if self._discards_input:
@@ -313,11 +266,6 @@ class HttpProtocol(HttpToolsProtocol):
         if size > _UNREAD_BYTES and self._reading_timer is None:
             self.loop.call_soon(self._watch_unread)
 
-    def _watch_unread(self) -> None:
-        """Cut off a client that never reads the rest of what has been written."""
-        if self._reading_timer is None and self.transport.get_write_buffer_size():
-            self._start_send_timer()
-
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: App) -> None:  # type: ignore[override]
         self._begin_answer(cycle)
         super()._start_asgi_task(cycle, partial(self._run_application, cycle, app))
@@ -393,92 +341,6 @@ class HttpProtocol(HttpToolsProtocol):
                 self._state.counts.large_heads += 1
                 error = HttpError(str(self._head.error), status=431, code="head_too_large")
             self._reply_and_close(error)
-
-    def _stop_reading_requests(self) -> None:
-        """Answer no further requests; the connection ends with the present answer."""
-        self._discards_input = True
-        self.pipeline.clear()
-        if self._running is not None:
-            self._running.keep_alive = False
-        self.flow.resume_reading()
-
-    def _start_send_timer(self) -> None:
-        """Disconnect a client that reads nothing for too long, since a closing transport waits for it."""
-        self._cancel_send_timer()
-        self._unread_bytes = self.transport.get_write_buffer_size()
-        self._reading_timer = self.loop.call_later(self._state.limits.send_timeout_s, self._on_send_timeout)
-
-    def _on_send_timeout(self) -> None:
-        self._reading_timer = None
-        unread_bytes = self.transport.get_write_buffer_size()
-        if 0 < unread_bytes < self._unread_bytes:
-            self._start_send_timer()
-        elif unread_bytes:
-            self._state.counts.slow_readers += 1
-            self.transport.abort()
-
-    def _cancel_send_timer(self) -> None:
-        if self._reading_timer is not None:
-            self._reading_timer.cancel()
-            self._reading_timer = None
-
-    def _start_head_timer(self) -> None:
-        self._timer = self.loop.call_later(self._state.limits.header_timeout_s, self._on_head_timeout)
-
-    def _on_head_timeout(self) -> None:
-        self._timer = None
-        if self.transport.is_closing():
-            return
-        self._state.counts.slow_heads += 1
-        if not self._in_head:  # nothing was asked, so there is nothing to answer
-            self._close_transport()
-            return
-        seconds = self._state.limits.header_timeout_s
-        self._reply_and_close(
-            HttpError(f"the request's head took more than {seconds:g} s", status=408, code="header_timeout")
-        )
-
-    def _reply_and_close(self, error: HttpError) -> None:
-        """Answer input that never became a request."""
-        body = error.body()
-        headers = [
-            *self.server_state.default_headers,
-            *error.headers(),
-            (b"content-length", b"%d" % len(body)),
-            (b"connection", b"close"),
-        ]
-        lines = b"".join(b"%b: %b\r\n" % header for header in headers)
-        answer = b"%b%b\r\n%b" % (STATUS_LINE[error.status], lines, body)
-        self._batch.write(self.transport, answer)  # the answer to an earlier request may wait there
-        self._close_when_read()
-
-    def _close_when_read(self) -> None:
-        """Send EOF and close when the client has read it or had time to."""
-        self._discards_input = True
-        self._state.forget_connection(self)
-        self._cancel_timer()
-        self.flow.resume_reading()
-        self._batch.flush()
-        if self.transport.can_write_eof():
-            self.transport.write_eof()
-        self._timer = self.loop.call_later(_DRAIN_S, self._close_transport)
-
-    def _discard_bytes(self, size: int) -> None:
-        if self._running is None and not self.transport.is_closing():
-            self._thrown_away += size
-            if self._thrown_away > _DRAIN_BYTES:
-                self._close_transport()
-
-    def _close_transport(self) -> None:
-        self._cancel_timer()
-        self._batch.flush()
-        self.transport.close()
-        self._timer = self.loop.call_later(_FLUSH_S, self.transport.abort)
-
-    def _cancel_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
 
     # Offers to upgrade.
 
