@@ -17,15 +17,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from itertools import count, repeat
-from operator import or_
-
-import msgspec
+from itertools import count
 
 from radixway.core.work_slices import WorkSlices, run_at_once, split_items
+from radixway.routing.prefix_matches import PrefixLookup, PrefixMatches, find_prefix_ends
 from radixway.routing.recent_blocks import RecentBlocks
 
-_CHUNK = 64
 _SLICE_BLOCKS = 1024
 """Blocks that are let go of in a slice: half a millisecond."""
 _MAX_MASKS = 2**14
@@ -37,60 +34,6 @@ class StorageTier(IntEnum):
     DEVICE = 0
     HOST = 1
     DISK = 2
-
-
-class PrefixMatches(msgspec.Struct, gc=False):
-    """Blocks of a prompt that each worker holds, counted from its start, by the worker's slot.
-
-    device  [0, device)    in device memory
-    host    [0, host)      in device or host memory
-    disk    [0, disk)      in any tier
-    """
-
-    device: dict[int, int]
-    host: dict[int, int]
-    disk: dict[int, int]
-
-    def credit(self, slot: int, host_credit: float, disk_credit: float) -> float:
-        """Return the blocks held at `slot`, weighted in slower tiers by `host_credit` and `disk_credit`."""
-        device = self.device.get(slot, 0)
-        if self.disk is self.device:
-            return device
-        host = self.host.get(slot, 0)
-        return device + host_credit * (host - device) + disk_credit * (self.disk.get(slot, 0) - host)
-
-
-_NOTHING_HELD: dict[int, int] = {}
-NO_MATCHES = PrefixMatches(_NOTHING_HELD, _NOTHING_HELD, _NOTHING_HELD)
-
-PrefixEnds = list[tuple[int, int]]
-"""Ends of prefixes: `(depth, mask of the workers that end there)`, shortest first."""
-
-
-class PrefixLookup(msgspec.Struct, gc=False):
-    """The result of `BlockIndex.lookup_prefix`; `matches` sorts it by worker."""
-
-    device: PrefixEnds
-    host: PrefixEnds
-    disk: PrefixEnds
-
-    def matches(self, among: int = -1) -> PrefixMatches:
-        """Return matches for the workers in the mask `among`; by default for all."""
-        if not (self.device or self.host or self.disk):
-            return NO_MATCHES
-        device = _by_slot(self.device, among)
-        host = device if self.host is self.device else _by_slot(self.host, among)
-        return PrefixMatches(device, host, host if self.disk is self.host else _by_slot(self.disk, among))
-
-    def deepest(self, count: int, among: int) -> list[int]:
-        """The slots of `count` workers of `among` that hold most; fewer if fewer hold any."""
-        slots: list[int] = []
-        for _, mask in reversed(self.disk):
-            mask &= among
-            while mask and len(slots) < count:
-                slots.append(mask.bit_length() - 1)
-                mask ^= 1 << slots[-1]
-        return slots
 
 
 @dataclass(slots=True)
@@ -283,9 +226,9 @@ class BlockIndex:
             self._expire_predictions(now - self._predicted_s)
         device, host, disk = self._tiers
         layers = [layer for layer in (device, self._guessed) if layer]
-        first = _prefix_ends(layers, blocks)
-        second = _prefix_ends([*layers, host], blocks) if host else first
-        third = _prefix_ends([*layers, *([host] if host else []), disk], blocks) if disk else second
+        first = find_prefix_ends(layers, blocks)
+        second = find_prefix_ends([*layers, host], blocks) if host else first
+        third = find_prefix_ends([*layers, *([host] if host else []), disk], blocks) if disk else second
         return PrefixLookup(first, second, third)
 
     def find_holders(self, block: int) -> dict[int, StorageTier | None]:
@@ -366,49 +309,6 @@ class BlockIndex:
 
         self._deferred[slot] = self._deferred.get(slot, 0) + 1
         self.defer(do())
-
-
-def _prefix_ends(layers: Sequence[dict[int, int]], blocks: Sequence[int]) -> PrefixEnds:
-    """Return where prefixes of `blocks` end that workers hold in any of `layers`."""
-    ends: PrefixEnds = []
-    alive = 0
-    if blocks:
-        first = blocks[0]
-        for layer in layers:
-            alive |= layer.get(first, 0)
-    if not alive:
-        return ends
-    lookups = [layer.get for layer in layers]
-    for start in range(0, len(blocks), _CHUNK):
-        masks = _masks(lookups, blocks[start : start + _CHUNK])
-        if masks.count(alive) == len(masks):  # in C: most prompts lose no worker in most chunks
-            continue
-        for at, mask in enumerate(masks, start):
-            if mask != alive and (lost := alive & ~mask):
-                ends.append((at, lost))
-                alive &= mask
-                if not alive:
-                    return ends
-    ends.append((len(blocks), alive))
-    return ends
-
-
-def _masks(lookups: Sequence[Callable[..., int]], blocks: Sequence[int]) -> list[int]:
-    masks = map(lookups[0], blocks, repeat(0))
-    for lookup in lookups[1:]:
-        masks = map(or_, masks, map(lookup, blocks, repeat(0)))
-    return list(masks)
-
-
-def _by_slot(ends: PrefixEnds, among: int) -> dict[int, int]:
-    depths: dict[int, int] = {}
-    for depth, mask in ends:
-        mask &= among
-        while mask:
-            slot = mask.bit_length() - 1
-            depths[slot] = depth
-            mask ^= 1 << slot
-    return depths
 
 
 def _slots(mask: int) -> Iterator[int]:

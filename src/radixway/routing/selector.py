@@ -9,9 +9,10 @@ from typing import Any
 import msgspec
 
 from radixway.core.config import RoutingConfig
-from radixway.routing.block_index import NO_MATCHES, BlockIndex, PrefixLookup, PrefixMatches
+from radixway.routing.block_index import BlockIndex
 from radixway.routing.load_ledger import LoadLedger, WorkerLease
 from radixway.routing.policies import Policy, Scores, View, make_policy
+from radixway.routing.prefix_matches import NO_MATCHES, PrefixLookup, PrefixMatches
 from radixway.routing.routing_request import RoutingRequest
 from radixway.routing.worker import Worker
 

@@ -15,8 +15,8 @@ from radixway.core.pipeline import TokenUsage
 from radixway.core.telemetry import Journal, JournalStore, SharedObject
 from radixway.core.telemetry.trace_record import TraceRecord
 from radixway.routing import RoutingRequest, WorkerChoice
-from radixway.routing.block_index import PrefixMatches
 from radixway.routing.policies import Scores
+from radixway.routing.prefix_matches import PrefixMatches
 
 
 def test_entries_keep_their_order_and_their_time_never_goes_back():

@@ -11,7 +11,7 @@ from radixway.core.http import server_sent_events
 from radixway.core.pipeline import ReplyForm, StreamBrokenError, StreamEndDetector
 from radixway.routing import LoadLedger, RoutingRequest, Worker
 from radixway.routing.transports.event_stream import WorkerEventStream
-from radixway.routing.transports.upstream import UpstreamLostError, UpstreamResponse
+from radixway.routing.transports.upstream_response import UpstreamLostError, UpstreamResponse
 
 
 class NoConnection:

@@ -6,7 +6,8 @@ import socket
 import pytest
 
 from radixway.core.config import WorkerLimitsConfig
-from radixway.routing.transports.upstream import ResponseTooLargeError, UpstreamLostError, UpstreamOrigin
+from radixway.routing.transports.upstream import UpstreamOrigin
+from radixway.routing.transports.upstream_response import ResponseTooLargeError, UpstreamLostError
 from support.scripted_worker import Exchange, ScriptedWorker, answer_ok, scripted_worker
 
 REQUEST = b"POST /x HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}"

@@ -5,7 +5,7 @@ from typing import ClassVar, Protocol
 
 import msgspec
 
-from radixway.routing.block_index import PrefixMatches
+from radixway.routing.prefix_matches import PrefixMatches
 from radixway.routing.routing_request import RoutingRequest
 from radixway.routing.worker import Worker
 

@@ -13,8 +13,8 @@ fleet's (`worker_load.py`), so those with nothing cached and nothing to do cost 
 from collections.abc import Sequence
 
 from radixway.core.config import ExpectedTimePolicyConfig
-from radixway.routing.block_index import PrefixMatches
 from radixway.routing.policies.base import Policy, Scores, View
+from radixway.routing.prefix_matches import PrefixMatches
 from radixway.routing.routing_request import RoutingRequest
 from radixway.routing.worker import Worker
 

@@ -14,7 +14,7 @@ from radixway.core.pipeline import (
     StreamEndDetector,
 )
 from radixway.routing import WorkerLease
-from radixway.routing.transports.upstream import (
+from radixway.routing.transports.upstream_response import (
     ResponseTooLargeError,
     TruncatedResponseError,
     UpstreamLostError,

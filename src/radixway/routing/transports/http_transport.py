@@ -23,10 +23,10 @@ from radixway.core.pipeline import (
 )
 from radixway.routing import Worker, WorkerLease
 from radixway.routing.transports.event_stream import WorkerEventStream
-from radixway.routing.transports.upstream import (
+from radixway.routing.transports.upstream import UpstreamOrigin
+from radixway.routing.transports.upstream_response import (
     TruncatedResponseError,
     UpstreamLostError,
-    UpstreamOrigin,
     UpstreamResponse,
 )
 from radixway.routing.transports.worker_responses import (

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import aiohttp
 
-from radixway.routing.transports.upstream import ResponseTooLargeError
+from radixway.routing.transports.upstream_response import ResponseTooLargeError
 from radixway.routing.worker import ErrorKind
 
 MAX_ANSWER_BYTES = 8 * 2**20
