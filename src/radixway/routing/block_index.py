@@ -300,12 +300,14 @@ class BlockIndex:
         """Do `work` later; until it is done no new worker gets `slot`."""
 
         def do() -> WorkSlices[None]:
-            yield from work
-            self._deferred[slot] -= 1
-            if not self._deferred[slot]:
-                del self._deferred[slot]
-                if slot not in self._workers:
-                    self._free_slots.append(slot)
+            try:
+                yield from work
+            finally:
+                self._deferred[slot] -= 1
+                if not self._deferred[slot]:
+                    del self._deferred[slot]
+                    if slot not in self._workers:
+                        self._free_slots.append(slot)
 
         self._deferred[slot] = self._deferred.get(slot, 0) + 1
         self.defer(do())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
 from time import time
@@ -102,7 +103,7 @@ class SiblingProxy(Component):
         self._sharing_lock = asyncio.Lock()
         self._sharing: set[asyncio.Task[None]] = set()
         self._erasure = erasure
-        self._asked_to_erase: set[Subject] = set()
+        self._asked_to_erase: Counter[Subject] = Counter()
         """By siblings, who ask all others too."""
         self.address: tuple[str, int] = ("", 0)
         """The address at which clients reach all children."""
@@ -120,7 +121,7 @@ class SiblingProxy(Component):
 
     async def erase(self, subject: Subject) -> int:
         """Erase `subject` in all siblings; return how many entries there were. Raises CannotErase."""
-        if subject in self._asked_to_erase:
+        if self._asked_to_erase[subject]:
             return 0
         body = msgspec.json.encode(replace(subject, workers=False))
         slots = [slot for slot in range(self._group.count) if slot != self._group.slot]
@@ -355,11 +356,11 @@ class SiblingProxy(Component):
     async def _answer_erasure(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = await read_body(scope, receive, self._max_body_bytes)
         subject = msgspec.json.decode(body, type=Subject)
-        self._asked_to_erase.add(subject)
+        self._asked_to_erase[subject] += 1
         try:
             outcome = await self._erasure.erase_everywhere(subject)
         finally:
-            self._asked_to_erase.discard(subject)
+            self._asked_to_erase[subject] -= 1
         await CollectedReply(200, list(JSON_HEADERS)).with_json(outcome.to_dict()).send_to(send)
 
     async def _forward_websocket(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -221,6 +221,14 @@ class ProcessSupervisor:
         return child
 
     async def _hear_child(self, child: ChildProcess) -> None:
+        try:
+            await self._read_child(child)
+        except Exception as error:  # a child that is not heard would wait for answers for ever
+            log.exception("what %s said cannot be understood: it is started again", child.name)
+            _set_failed(child, f"it could not be understood ({type(error).__name__})")
+            child.process.kill()
+
+    async def _read_child(self, child: ChildProcess) -> None:
         async for frame in child.channel.read_frames():
             message = decode_for_supervisor(frame)
             if isinstance(message, ProcessJoined):
