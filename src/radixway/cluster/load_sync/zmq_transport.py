@@ -63,7 +63,8 @@ class ZmqTransport:
 
     def disconnect_peer(self, peer: str) -> None:
         """Listen to a gateway no more that was connected to."""
-        self._in.disconnect(peer)
+        if not self._in.closed:  # else the gateway is stopping, and so is its peer
+            self._in.disconnect(peer)
 
     def broadcast(self, message: bytes) -> None:
         self._out.send(message, zmq.NOBLOCK)  # PUB drops what a slow peer cannot take
