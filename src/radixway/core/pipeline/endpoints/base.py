@@ -92,8 +92,12 @@ class LargeBody(RequestBody, kw_only=True):
         return True
 
     def parse_in_slices(self) -> WorkSlices[ParsedRequest | None]:
-        """Check the long arrays and parse; None where `read` has something to say. Raises BadBodyError."""
-        raise NotImplementedError
+        """Check the long arrays, by default none, and parse; None where `read` has something to say.
+
+        Raises BadBodyError.
+        """
+        yield from ()
+        return self.parse()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
