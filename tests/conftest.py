@@ -23,6 +23,14 @@ os.environ.setdefault("RADIXWAY__CONSOLE__PRELOAD", "false")
 gc.set_threshold(20_000, 20, 20)
 
 
+def pytest_collection_finish(session):
+    gc.collect()
+    gc.freeze()
+    for item in session.items:
+        if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(1100))
+
+
 @pytest.fixture(autouse=True, scope="module")
 def no_gateway_outlives_its_tests():
     """FastAPI remembers callables by the thousand, and with our routes' all that these close over."""

@@ -1,17 +1,15 @@
 """What the table of features' costs compares: configurations that the gateway takes, and round with round."""
 
-import sys
-from pathlib import Path
-
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-
-import feature_costs
-from measured_gateways import Gateway
 from radixway.core.config import load_config
 from radixway.core.telemetry import MetricsRegistry
 from radixway.core.tenants import build_tenant_service
+from support.benchmarks import importing_benchmarks
+
+with importing_benchmarks():
+    import feature_costs
+    from measured_gateways import Gateway
 
 
 def test_each_feature_is_a_configuration_and_differs_from_the_base(tmp_path, monkeypatch):

@@ -156,7 +156,7 @@ class RawClient:
 
 @dataclass
 class ThreadedGateway:
-    """A running gateway, its worker, and what its process logged of errors."""
+    """A running gateway, its worker, and what its thread logged of errors."""
 
     host: str
     port: int
@@ -262,14 +262,16 @@ class EchoBehaviour:
 
 
 class _ErrorHandler(logging.Handler):
-    """Keeps what is logged at `ERROR` and above, by whomever."""
+    """Keeps what the thread that makes it logs at `ERROR` and above."""
 
     def __init__(self, errors: list[str]) -> None:
         super().__init__(logging.ERROR)
         self._errors = errors
+        self._thread = threading.get_ident()
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._errors.append(self.format(record))
+        if record.thread == self._thread:
+            self._errors.append(self.format(record))
 
 
 def serve_through_asgi(gateway: Gateway, listener: socket.socket) -> AppServer:

@@ -115,9 +115,9 @@ async def test_strangers_at_its_port_are_sent_away_and_harm_nobody(
 ) -> None:
     with pair(reference("qwen3")[0], disaggregation_transfer="tcp") as engines:
         with socket.create_connection(("127.0.0.1", engines.prefill.bootstrap_port or 0)) as stranger:
-            stranger.sendall(said)
-            stranger.shutdown(socket.SHUT_WR)
-            with suppress(ConnectionResetError):  # some of what it said may not have been read
+            with suppress(OSError):  # it may be sent away before it has said all
+                stranger.sendall(said)
+                stranger.shutdown(socket.SHUT_WR)
                 while stranger.recv(1024):
                     pass
         prompt = random_tokens(64)

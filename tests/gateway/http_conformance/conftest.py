@@ -29,13 +29,13 @@ def serving_in_each_way(**gateway: Any) -> Iterator[dict[str, ThreadedGateway]]:
         }
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def all_servers() -> Iterator[dict[str, ThreadedGateway]]:
     with serving_in_each_way() as servers:
         yield servers
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def all_page_servers() -> Iterator[dict[str, ThreadedGateway]]:
     with serving_in_each_way(cors_origins=[PAGE]) as servers:
         yield servers
