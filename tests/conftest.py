@@ -40,6 +40,21 @@ def no_gateway_outlives_its_tests():
             each.cache_clear()
 
 
+@pytest.fixture(autouse=True, scope="module")
+def home_of_the_module(tmp_path_factory):
+    """A file's gateways keep their data in a directory of their own, but for what is made of encoders.
+
+    They would find the chats, users and logs of whoever runs the tests, and open that database at each start.
+    """
+    home = tmp_path_factory.mktemp("home")
+    encoders = tmp_path_factory.getbasetemp().parent / "encoders"
+    encoders.mkdir(exist_ok=True)
+    (home / "encoders").symlink_to(encoders)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("RADIXWAY_HOME", str(home))
+        yield
+
+
 @pytest.fixture(autouse=True, scope="session")
 def encoders_are_loaded_once():
     """Each gateway would load its own, which takes most of a second of a core's time."""
@@ -48,7 +63,11 @@ def encoders_are_loaded_once():
     read = factory.load_encoder
     kept = lru_cache(maxsize=2)(lambda _, config: read(config))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(factory, "load_encoder", lambda config: kept(radixway_home(), config))
+        patched.setattr(
+            factory,
+            "load_encoder",
+            lambda config: kept((radixway_home() / "encoders").resolve(), config),
+        )
         yield
 
 
