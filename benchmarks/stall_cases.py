@@ -249,6 +249,14 @@ def _prepare_token_ids(scene: Scene) -> None:
     scene.facts["body"] = json.dumps({"model": MODEL, "prompt": list(range(2_000_000))}).encode()
 
 
+def _prepare_token_lists(scene: Scene) -> None:
+    scene.facts["body"] = json.dumps({"input_ids": [list(range(1_000_000))] * 2}).encode()
+
+
+def _generate(scene: Scene) -> None:
+    scene.call("/generate", scene.facts["body"])
+
+
 def _prepare_prompts(scene: Scene) -> None:
     scene.facts["body"] = json.dumps({"model": MODEL, "prompt": ["a word"] * 400_000}).encode()
 
@@ -305,6 +313,7 @@ CASES = (
     StallCase("parts", "a chat of 400,000 content parts", _many_messages, _prepare_nesting),
     StallCase("prompts", "a completion of 400,000 prompts", _completion, _prepare_prompts),
     StallCase("token-ids", "a completion of 2,000,000 token ids", _completion, _prepare_token_ids),
+    StallCase("token-lists", "/generate of 2 x 1,000,000 token ids", _generate, _prepare_token_lists),
     StallCase("long-text", "a chat of 10 MB in one message", _many_messages, _prepare_long_text),
     StallCase("requests-search", "/requests?q= over 10,000 journals", _search, _fill_journals),
     StallCase("requests-list", "/requests of 500 rows", _list_rows, _fill_journals),

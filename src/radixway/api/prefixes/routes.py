@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 import msgspec
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, Request, Response
 from msgspec import Meta
 from pydantic import BaseModel, ConfigDict
 
@@ -305,14 +305,17 @@ def prefix_routes(sources: PrefixSources, access: AdminAccess) -> APIRouter:
     """Build `/prefixes` for administrators."""
     router = APIRouter(tags=["gateway"], dependencies=[Depends(access)])
 
-    @router.get("/prefixes", openapi_extra=query_parameters(_PrefixQuery))
-    async def prefixes(request: Request) -> PrefixTree:
+    @router.get("/prefixes", response_model=PrefixTree, openapi_extra=query_parameters(_PrefixQuery))
+    async def prefixes(request: Request) -> Response:
         """A tree of what is shared, in its hottest nodes: lengths, who asks for them, who holds them."""
         query = decode_query(dict(request.query_params), _PrefixQuery)
-        if query.source == "caches":
-            return await sources.cache_prefixes(query.most, query.levels)
-        if query.source == "trajectories":
-            return sources.trajectory_prefixes(query.most, query.levels)
-        return await sources.request_prefixes(query.most, query.levels, query.latest)
+        match query.source:
+            case "caches":
+                tree = await sources.cache_prefixes(query.most, query.levels)
+            case "trajectories":
+                tree = sources.trajectory_prefixes(query.most, query.levels)
+            case "requests":
+                tree = await sources.request_prefixes(query.most, query.levels, query.latest)
+        return Response(tree.model_dump_json(), media_type="application/json")
 
     return router
