@@ -80,10 +80,11 @@ class ChatPromptBody(_CommonFields, kw_only=True):
         """Return the prompt's token ids, if the request brings them."""
         return self._find_token_ids(self.input_ids)
 
-    def prompt_json(self) -> bytes:
-        """Return the prompt's JSON, such that a longer conversation continues a shorter one."""
-        messages = bytes(self.messages).rstrip()[:-1]
-        return b"%b\0%b" % (self.tools, messages) if self.tools else messages
+    def prompt_json(self, max_bytes: int) -> tuple[bytes, int]:
+        """Return `max_bytes` of the prompt's JSON, and how long it is; a longer conversation continues it."""
+        messages = memoryview(self.messages)[:-1]
+        tools = b"%b\0" % self.tools if self.tools else b""
+        return tools + messages[:max_bytes], len(tools) + len(messages)
 
     def prompt_text(self) -> str:
         """Return all texts of the prompt, joined."""
@@ -132,8 +133,11 @@ class CompletionPromptBody(_CommonFields, kw_only=True):
     def token_ids(self) -> PackedTokenIds | None:
         return self._find_token_ids(self.prompt)
 
-    def prompt_json(self) -> bytes:
-        return _first_text(self.prompt)
+    def prompt_json(self, max_bytes: int) -> tuple[bytes, int]:
+        text = memoryview(self.prompt)
+        if bytes(text[:1]) == b"[":
+            text = memoryview(_first_text(self.prompt))
+        return bytes(text[:max_bytes]), len(text)
 
     def prompt_text(self) -> str:
         return _decode_text(_first_text(self.prompt)) or ""
@@ -175,8 +179,10 @@ class TextsBody:
         self._given = [fields[name] for name in names if name in fields]
         self._fields = fields
 
-    def prompt_json(self) -> bytes:
-        return b"\0".join(map(bytes, self._given))
+    def prompt_json(self, max_bytes: int) -> tuple[bytes, int]:
+        texts = [memoryview(raw) for raw in self._given]
+        length = sum(len(text) + 1 for text in texts) - 1 if texts else 0
+        return b"\0".join([text[:max_bytes] for text in texts]), length
 
     def prompt_text(self) -> str:
         return "".join(text for raw in self._given for text in _collect_texts(_read_any(raw)))

@@ -217,8 +217,9 @@ class PromptReader:
         if failure is not None:
             found.fallback = failure.reason
             self._on_fallback(failure.reason)
-        text, size = body.prompt_json(), self._config.text_block_bytes
-        found.tokens = -(-len(text) // _TEXT_BYTES_PER_TOKEN)
+        size = self._config.text_block_bytes
+        text, length = body.prompt_json(_MAX_BLOCKS * size)
+        found.tokens = -(-length // _TEXT_BYTES_PER_TOKEN)
         found.block_tokens = size // _TEXT_BYTES_PER_TOKEN
         found.blocks = hash_text_blocks(text[: _MAX_BLOCKS * size], size, seed)
         found.source = "text"
