@@ -69,6 +69,17 @@ async def test_a_connection_is_used_again():
         origin.close_idle()
 
 
+async def test_a_body_beside_its_request_follows_it_and_comes_whole():
+    body = b"word " * 2**20
+    async with scripted_worker(answer_ok) as worker:
+        origin = origin_of(worker.url)
+        head = b"POST /x HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(body)
+        answer = await origin.write_to_new(head, body)
+        await answer.read_head()
+        assert answer.status == 200 and worker.requests[0].body == body
+        origin.close_idle()
+
+
 async def test_connections_that_idle_too_long_are_closed_however_many_a_burst_opened():
     async with scripted_worker() as worker:
         origin = origin_of(worker.url, idle_s=0)

@@ -41,6 +41,9 @@ from radixway.routing.transports.worker_responses import (
 _IDLE_S = 4.0
 _CONNECT_S = 5.0
 
+_ONE_WRITE_BYTES = 2**18
+"""A longer body is written after its head: joining them would copy it."""
+
 # Its own word that it cannot answer now, though another worker may: too busy, out of order, or (508) a
 # gateway that the request has passed before.
 _UNAVAILABLE = frozenset({429, 502, 503, 508})
@@ -89,8 +92,12 @@ class HttpTransport:
         headers: list[tuple[bytes, bytes]] = []
         try:
             target = self._targets.get(worker.url) or self._make_target(worker.url)
-            written = _build_request(request, worker, target, self._via)
-            answer = target.origin.write_to_idle(written) or await target.origin.write_to_new(written)
+            body = request.raw
+            written = _build_head(request, worker, target, self._via)
+            if len(body) < _ONE_WRITE_BYTES:
+                written, body = written + body, b""
+            origin = target.origin
+            answer = origin.write_to_idle(written, body) or await origin.write_to_new(written, body)
             if not answer.status:
                 await answer.read_head()
             if 300 <= answer.status < 400:
@@ -244,24 +251,23 @@ def _read_complete(body: bytes, *, generates: bool) -> TokenUsage | None:
         raise TruncatedResponseError(str(error)) from None
 
 
-def _build_request(request: Request, worker: Worker, target: _WorkerTarget, via: bytes) -> bytes:
+def _build_head(request: Request, worker: Worker, target: _WorkerTarget, via: bytes) -> bytes:
+    """Return the head of `request`."""
     headers = b"".join([b"%b: %b\r\n" % header for header in request.headers])
     trace = request.journal.trace
     if trace is not None:  # called once the worker is in `attempted_workers`, so its length is the number
         headers += trace.propagation_lines(len(request.routing.attempted_workers))
     if worker.api_key:
         headers += b"authorization: Bearer %b\r\n" % worker.api_key.encode()
-    body = request.raw
     return (
         b"POST %b%b HTTP/1.1\r\nhost: %b\r\ncontent-type: application/json\r\nx-request-id: %b\r\n"
-        b"accept-encoding: identity\r\nvia: %b\r\ncontent-length: %d\r\n%b\r\n%b"
+        b"accept-encoding: identity\r\nvia: %b\r\ncontent-length: %d\r\n%b\r\n"
     ) % (
         target.base_path,
         request.path.encode("latin-1"),
         target.authority,
         request.id.encode("ascii"),
         via,
-        len(body),
+        len(request.raw),
         headers,
-        body,
     )

@@ -61,11 +61,14 @@ class UpstreamConnection(asyncio.Protocol):
         """Return True at `now` if the name that it was opened for should be looked up again."""
         return now >= self._until
 
-    def write_request(self, request: bytes) -> UpstreamResponse:
-        """Write a request; the connection must be idle."""
+    def write_request(self, request: bytes, body: bytes = b"") -> UpstreamResponse:
+        """Write a request; the connection must be idle. `body`: what is not joined to it."""
         self._answer = answer = UpstreamResponse(self)
         self._origin.busy.add(self)
         self._origin.batch.write(self.transport, request)
+        if body:
+            self._origin.batch.flush()
+            self.transport.write(body)
         return answer
 
     def abort_stalled(self, reason: str) -> None:
@@ -209,22 +212,22 @@ class UpstreamOrigin:
         """Write a request to an idle connection or a fresh one. Raises as `write_to_new`."""
         return self.write_to_idle(request) or await self.write_to_new(request)
 
-    def write_to_idle(self, request: bytes) -> UpstreamResponse | None:
+    def write_to_idle(self, request: bytes, body: bytes = b"") -> UpstreamResponse | None:
         """Write a request to the connection used last, if there is one that is idle."""
         while self._idle:
             connection, _ = self._idle.popitem()
             if monotonic() - connection.idle_since > self._idle_s:
                 connection.transport.close()
             elif not connection.transport.is_closing():
-                return connection.write_request(request)
+                return connection.write_request(request, body)
         return None
 
-    async def write_to_new(self, request: bytes) -> UpstreamResponse:
+    async def write_to_new(self, request: bytes, body: bytes = b"") -> UpstreamResponse:
         """Write a request to a fresh connection. Raises OSError; TimeoutError is one."""
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(self._connect_s):
             connection = await self._open_connection(loop)
-        return connection.write_request(request)
+        return connection.write_request(request, body)
 
     def draw_lifetime_s(self) -> float:
         """Draw how long a fresh connection may be used, so that those opened together close one by one."""
