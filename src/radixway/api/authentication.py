@@ -139,7 +139,7 @@ class CallerAuthenticator:
 
     def _identify(self, scope: Scope) -> tuple[bool, str, str | None]:
         """Return whether the caller is trusted, its tenant, and its user."""
-        key = self.known_key_of(scope) if self.needs_keys else None
+        key = self._ring.find_key(scope["headers"]) if self.needs_keys and self._ring is not None else None
         by_hop = self._has_hops and self._is_hop(scope)
         trusted = by_hop or (key is not None and "trusted" in key.scopes)
         named = self._named_tenant(scope) if trusted else None

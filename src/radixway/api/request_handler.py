@@ -35,6 +35,7 @@ from radixway.core.pipeline import (
     GatewayError,
     InFlightRequests,
     Pipeline,
+    ReceivedRequest,
     Reply,
     Request,
     RoutingContext,
@@ -194,9 +195,7 @@ class RequestHandler:
             request.edit(model=named)
         request.claimed_user, request.answers = parsed.user, parsed.answers
         request.journal.user = request.user_or_claimed
-        request.journal.add(
-            "receive", surface=self._endpoint.name, model=model, stream=stream, bytes=len(raw)
-        )
+        request.journal.add("receive", ReceivedRequest(self._endpoint.name, model, stream, len(raw)))
         if priority is not None:
             request.priority = priority
         if ttft_slo_ms is not None:

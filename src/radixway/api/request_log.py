@@ -91,12 +91,11 @@ def log_request(request: Request, status: int, first_byte_s: float | None, error
         first_byte_ms=None if first_byte_s is None else _rounded_ms(first_byte_s),
         attempts=len(attempted),
     )
-    for _, _, detail in reversed(journal.entries):
-        if detail.__class__ is TokenUsage:
-            line.prompt_tokens = detail.prompt_tokens
-            line.completion_tokens = detail.completion_tokens
-            line.cached_tokens = detail.cached_tokens
-            break
+    used = journal.latest_decision(TokenUsage)
+    if used is not None:
+        line.prompt_tokens = used.prompt_tokens
+        line.completion_tokens = used.completion_tokens
+        line.cached_tokens = used.cached_tokens
     log_fields(log, level, "request", line)
 
 

@@ -337,3 +337,25 @@ def test_a_journal_is_packed_for_the_stages_of_its_trace_alone(sampled, is_kept)
     book.save_journal(journal)
     found = book.find_journal("r")
     assert (found is journal) is is_kept and found.trace.trace_id == journal.trace.trace_id
+
+
+def test_without_a_capacity_nothing_is_kept_nor_made_ready_to_be() -> None:
+    book, journal = JournalStore(0), Journal("a")
+    journal.add("tokens", TokenUsage(3, 2))
+    book.save_journal(journal)
+    assert len(book) == 0 and book.size_bytes == 0 and journal.number == 0
+    assert book.find_journal("a") is None and book.journals_before(None, 5) == []
+    assert [step for step, _, _ in journal.entries] == ["tokens"]
+
+
+def test_the_latest_decision_of_a_kind_is_found_before_and_after_the_end() -> None:
+    book, journal = JournalStore(5), Journal("a")
+    assert journal.latest_decision(TokenUsage) is None
+    first, second = TokenUsage(1, 1), TokenUsage(2, 2)
+    for used in (first, second):
+        journal.add("tokens", used)
+    journal.add("end", RequestSummary(200, None, None, None, None))
+    assert journal.latest_decision(TokenUsage) is second
+    book.save_journal(journal)
+    assert journal.latest_decision(TokenUsage) is second
+    assert journal.latest_decision(WorkerChoice) is None

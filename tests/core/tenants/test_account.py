@@ -142,3 +142,35 @@ def test_an_account_stays_within_its_quota_whatever_comes_and_goes(data):
                 in_hand.append(estimate)
         tenant.check_reservations()
         assert used <= 500 and len(in_hand) <= 4
+
+
+_LIMITS = st.none() | st.integers(1, 60)
+
+
+@given(
+    st.fixed_dictionaries(
+        {"concurrent": _LIMITS, "requests_per_minute": _LIMITS, "tokens_per_minute": _LIMITS}
+    ),
+    st.fixed_dictionaries({"tokens_per_day": _LIMITS, "tokens_per_month": _LIMITS, "cost_per_day": _LIMITS}),
+    st.lists(st.tuples(st.floats(0, 40), st.integers(0, 30), st.integers(0, 30), st.booleans()), max_size=40),
+)
+def test_who_is_let_in_is_what_a_look_at_every_limit_says(rates, quotas, events):
+    tenant, now = account(rates, **quotas), NOON + HALF_DAY - 300
+    in_hand: list[UsageEstimate] = []
+    for pause, tokens, cost, ends in events:
+        now += pause
+        if ends and in_hand:
+            tenant.settle_usage(now, in_hand.pop(), tokens, cost / 7)
+        else:
+            estimate = UsageEstimate(tokens, cost / 7)
+            codes: list[str | None] = []
+            for decide in (tenant.check_limits, tenant.admit_request):
+                try:
+                    decide(now, estimate)
+                    codes.append(None)
+                except LimitReachedError as refused:
+                    codes.append(refused.code)
+            assert codes[0] == codes[1]
+            if codes[1] is None:
+                in_hand.append(estimate)
+        tenant.check_reservations()

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 from pydantic import BaseModel
 
 from radixway.api.request_log import RequestSummary
-from radixway.core.pipeline import TokenUsage
+from radixway.core.pipeline import ReceivedRequest, TokenUsage, WorkerAnswer
 from radixway.core.telemetry import Journal, JournalStore
 from radixway.core.tenants import ChargedUsage, TokenCost
 from radixway.routing import PairChoice, WorkerChoice
@@ -118,6 +118,8 @@ def read_row_fields(journal: Journal, price_of: PriceOf) -> dict[str, Any]:
         flag = _STEPS.get(step)
         if flag is not None:
             flags.add(flag)
+        if isinstance(detail, ReceivedRequest | WorkerAnswer):
+            detail = detail.explain()
         if isinstance(detail, dict):
             _read_step_fields(step, detail, row, flags)
         elif isinstance(detail, TokenUsage):

@@ -46,6 +46,7 @@ from radixway.core.pipeline.interfaces import (
     PersonalDataFinder,
     PersonalDataSpan,
 )
+from radixway.core.pipeline.journal_entries import ReceivedRequest, WorkerAnswer
 from radixway.core.pipeline.middleware import (
     RADIX_TREE,
     Middleware,
@@ -108,6 +109,7 @@ __all__ = [
     "PersonalDataFinder",
     "PersonalDataSpan",
     "Pipeline",
+    "ReceivedRequest",
     "RefusalReason",
     "Reply",
     "ReplyForm",
@@ -124,6 +126,7 @@ __all__ = [
     "TokenizerOf",
     "UnauthorizedError",
     "WeightsTooOldError",
+    "WorkerAnswer",
     "WorkerFailedError",
     "WorkerNotFoundError",
     "check_complete_reply",

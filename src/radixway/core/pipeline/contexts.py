@@ -31,6 +31,8 @@ class TenantPolicy(SharedObject):
     guard: str | None = None
     allows_model: Callable[[str], bool] = field(init=False, repr=False, compare=False)
     """Returns whether it may use a model."""
+    restricts_workers: bool = field(init=False)
+    """True if there are workers that may not answer it."""
 
     def __post_init__(self) -> None:
         models = self.models
@@ -39,14 +41,10 @@ class TenantPolicy(SharedObject):
             lambda model: models is None or bool(models.fullmatch(model))
         )
         object.__setattr__(self, "allows_model", matches)
+        object.__setattr__(self, "restricts_workers", models is not None or bool(self.pools))
 
     def explain(self) -> dict[str, str]:
         return {"tenant": self.name}
-
-    @property
-    def restricts_workers(self) -> bool:
-        """True if there are workers that may not answer it."""
-        return self.models is not None or bool(self.pools)
 
     def may_use_worker(self, pools: Collection[str], models: Collection[str]) -> bool:
         """Return whether a worker of these pools that serves these models may answer some request of it."""

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from gc import is_tracked
-from itertools import islice
+from itertools import chain, islice
 from time import perf_counter, time
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 from msgspec import field
@@ -57,6 +56,11 @@ _unpack_fields = msgspec.msgpack.Decoder(dict[str, Any]).decode
 
 _NO_ENTRIES: list[JournalEntry] = []
 
+DecisionT = TypeVar("DecisionT")
+
+_plain_kinds: set[type] = set()
+"""Kinds of decisions that are kept as they are: nothing to compact, nothing to collect."""
+
 
 class Journal(msgspec.Struct, eq=False, gc=False):
     """Entries of one request, each `(step, seconds since the request began, fields)`."""
@@ -77,6 +81,10 @@ class Journal(msgspec.Struct, eq=False, gc=False):
     """Its place in a trace, where traces are kept."""
     _store: JournalStore | None = None
     """Notified of entries that are added later, where it keeps a copy."""
+    _key: str = ""
+    """Its `key` once it is stored, and …"""
+    _size_bytes: int = 0
+    """… about how many bytes its entries take."""
 
     def add(self, step: str, decision: ExplainableDecision | None = None, **fields: Any) -> None:
         """Append what `step` decided: a decision, or fields of JSON values. Never prompt text."""
@@ -99,31 +107,42 @@ class Journal(msgspec.Struct, eq=False, gc=False):
             for step, at, told in zip(parts, parts, parts, strict=True)
         ]
 
+    def latest_decision(self, kind: type[DecisionT]) -> DecisionT | None:
+        """Return the latest decision of this very `kind`, if there is one."""
+        decisions = self._stored[::-3] if self.number else [told for _, _, told in reversed(self._entries)]
+        for told in decisions:
+            if told.__class__ is kind:
+                found: DecisionT = told
+                return found
+        return None
+
     def settle_entries(self) -> tuple[int, bool]:
         """The request is over: keep the entries so that the garbage collector need not look at them.
 
         Return about how many bytes they take, and whether that was possible.
         """
         size = _JOURNAL_BYTES
-        stored: list[Any] = []
+        stored: list[Any] = list(chain.from_iterable(self._entries))
         is_plain = not self.is_traced  # a trace that is not sampled has no stages
-        for step, at, told in self._entries:
-            kept: Any = told
-            if told.__class__ is dict:
+        for at, told in enumerate(stored[2::3]):
+            kind = told.__class__
+            if kind in _plain_kinds:
+                continue
+            if kind is dict:
                 try:
                     packed = _pack_fields(told)
                 except (TypeError, ValueError, OverflowError):
                     is_plain = False
                 else:
                     size += len(packed)
-                    kept = _PackedFields(packed)
-            else:
-                compact = getattr(told, "compact", None)
-                if compact is not None:
-                    size += compact()
-                if is_tracked(told) and not isinstance(told, SharedObject):
-                    is_plain = False
-            stored += (step, at, kept)
+                    stored[3 * at + 2] = _PackedFields(packed)
+                continue
+            if (compact := getattr(told, "compact", None)) is not None:
+                size += compact()
+            if not _is_plain(told):
+                is_plain = False
+            elif compact is None:
+                _plain_kinds.add(kind)
         self._stored, self._entries = tuple(stored), _NO_ENTRIES
         return size, is_plain
 
@@ -170,6 +189,21 @@ class Journal(msgspec.Struct, eq=False, gc=False):
         }
 
 
+def _is_plain(decision: object) -> bool:
+    """Return whether the garbage collector need not look at `decision`, nor at any of its kind."""
+    if isinstance(decision, msgspec.Struct):
+        return not decision.__struct_config__.gc
+    return isinstance(decision, SharedObject)
+
+
+class _StoredPage(msgspec.Struct, gc=False):
+    """A journal that is stored in bytes."""
+
+    page: JournalPage
+    _key: str
+    _size_bytes: int
+
+
 _MAX_BYTES = 256 * 2**20
 
 
@@ -193,10 +227,8 @@ class JournalStore(Component):
         self._max_bytes = max_bytes
         self._newest = 0
         self._oldest = 1
-        self._stored: dict[int, Journal | JournalPage] = {}
+        self._stored: dict[int, Journal | _StoredPage] = {}
         """By number; one that was forgotten by itself is missing."""
-        self._keys: dict[int, str] = {}
-        self._sizes: dict[int, int] = {}
         self._numbers: dict[str, int] = {}
         self.size_bytes = 0
         """What they take, about."""
@@ -206,14 +238,15 @@ class JournalStore(Component):
 
     def save_journal(self, journal: Journal) -> None:
         """Store `journal` and later additions to it; beyond the capacity the oldest is forgotten."""
+        if not self._capacity and not journal.is_traced:  # a trace that waits for its export is settled, too
+            return
         self._newest = number = self._newest + 1
         journal.number = number
-        key = self._keys[number] = journal.key
+        journal._key = key = journal.key
         self._numbers[key] = number
-        size, is_plain = journal.settle_entries()
+        journal._size_bytes, is_plain = journal.settle_entries()
         self._stored[number] = journal
-        self._sizes[number] = size
-        self.size_bytes += size
+        self.size_bytes += journal._size_bytes
         if not is_plain:
             journal._store = self
             self.update_journal(journal)
@@ -222,11 +255,12 @@ class JournalStore(Component):
 
     def update_journal(self, journal: Journal) -> None:
         """Pack a stored journal, perhaps again; one that cannot be packed stays as it is."""
-        if journal.number in self._stored:
+        known = self._stored.get(journal.number)
+        if known is not None:
             with suppress(PackingError):
-                page = self._stored[journal.number] = JournalPage(_state_of(journal))
-                self.size_bytes += page.size_bytes - self._sizes[journal.number]
-                self._sizes[journal.number] = page.size_bytes
+                page = JournalPage(_state_of(journal))
+                self._stored[journal.number] = _StoredPage(page, known._key, page.size_bytes)
+                self.size_bytes += page.size_bytes - known._size_bytes
 
     def forget_journals(self, which: Callable[[Journal], bool]) -> int:
         """Forget journals, those that a newer one of the same id hides too; how many there were."""
@@ -292,11 +326,10 @@ class JournalStore(Component):
             self._forget(number)
 
     def _forget(self, number: int) -> None:
-        del self._stored[number]
-        self.size_bytes -= self._sizes.pop(number)
-        key = self._keys.pop(number)
-        if self._numbers.get(key) == number:
-            del self._numbers[key]
+        gone = self._stored.pop(number)
+        self.size_bytes -= gone._size_bytes
+        if self._numbers.get(gone._key) == number:
+            del self._numbers[gone._key]
 
 
 def _state_of(journal: Journal) -> tuple[Any, ...]:
@@ -314,5 +347,5 @@ def _state_of(journal: Journal) -> tuple[Any, ...]:
     )
 
 
-def _unpack(stored: Journal | JournalPage) -> Journal:
-    return stored if isinstance(stored, Journal) else Journal(*stored.unpack())
+def _unpack(stored: Journal | _StoredPage) -> Journal:
+    return stored if isinstance(stored, Journal) else Journal(*stored.page.unpack())

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from math import ceil
+from math import ceil, inf
 from typing import Any, Protocol
 
 import msgspec
@@ -20,27 +20,30 @@ class SlidingWindow:
     """
 
     def __init__(self) -> None:
+        self.total = 0
+        """The amount within the window, as of the last look at it."""
         self._slots = [0] * 61
+        self._in_slots = 0
+        """What of the total stands in slots: that of the current second comes there when it is over."""
         self._at = 0
-        self._total = 0
 
     def add_amount(self, now: float, amount: int) -> None:
         """Count `amount` now."""
         if now >= self._at + 1:
-            self._advance(now)
-        self._slots[self._at % len(self._slots)] += amount
-        self._total += amount
+            self.advance(now)
+        self.total += amount
 
     def current_total(self, now: float) -> int:
         """Return the amount within the window that ends at `now`."""
         if now >= self._at + 1:
-            self._advance(now)
-        return self._total
+            self.advance(now)
+        return self.total
 
     def frees_in_s(self, now: float, amount: int) -> int:
         """Whole seconds until `amount` of what it holds has left, if nothing is added; all of it at most."""
-        self._advance(now)
-        size, left = len(self._slots), min(amount, self._total)
+        self.advance(now)
+        self._fill_slot()
+        size, left = len(self._slots), min(amount, self.total)
         for age in range(size - 1, -1, -1):
             left -= self._slots[(self._at - age) % size]
             if left <= 0:
@@ -49,17 +52,24 @@ class SlidingWindow:
 
     def check(self) -> None:
         """Raises AssertionError where the sum is not that of the slots."""
-        assert self._total == sum(self._slots), (self._total, self._slots)
+        assert self._in_slots == sum(self._slots), (self._in_slots, self._slots)
+        assert self.total >= self._in_slots, (self.total, self._in_slots)
 
-    def _advance(self, now: float) -> None:
+    def advance(self, now: float) -> None:
+        """Let go what has left by `now`. Until the next whole second `total` may then be added to."""
         at = int(now)
         if at <= self._at:
             return
+        self._fill_slot()
         for second in range(self._at + 1, min(at, self._at + len(self._slots)) + 1):
             slot = second % len(self._slots)
-            self._total -= self._slots[slot]
+            self.total -= self._slots[slot]
             self._slots[slot] = 0
-        self._at = at
+        self._in_slots, self._at = self.total, at
+
+    def _fill_slot(self) -> None:
+        self._slots[self._at % len(self._slots)] += self.total - self._in_slots
+        self._in_slots = self.total
 
 
 _DAY_S = 86_400
@@ -110,15 +120,22 @@ class TenantAccount:
     """Whether its expected cost does."""
     currency: str = field(init=False)
     """Currency of the quotas."""
-    _has_rates: bool = field(init=False)
-    _has_quotas: bool = field(init=False)
-    _max_concurrent: int | None = field(init=False)
-    _max_requests: int | None = field(init=False)
-    _max_tokens: int | None = field(init=False)
+    is_limited: bool = field(init=False)
+    """Whether any limit is configured."""
+    _max_concurrent: float = field(init=False)
+    _max_requests: float = field(init=False)
+    _max_tokens: float = field(init=False)
     _quota_limits: tuple[tuple[str, int | None, float | None], ...] = field(init=False)
     """Periods with a quota, and their limits of tokens and cost."""
     _requests: SlidingWindow = field(default_factory=SlidingWindow)
     _tokens: SlidingWindow = field(default_factory=SlidingWindow)
+    _rolled_until: float = field(init=False)
+    """Windows, day and month are those of the times before this one, the next whole second."""
+    _free_requests: float = field(init=False)
+    """Requests, and the tokens and the cost of past and running ones, that the limits leave until then. What
+    stays below these needs no look at the limits one by one."""
+    _free_tokens: float = field(init=False)
+    _free_cost: float = field(init=False)
 
     def __post_init__(self) -> None:
         self.set_limits(self.rates, self.quotas)
@@ -127,9 +144,9 @@ class TenantAccount:
         """Set the limits to `rates` and `quotas`; what is used and reserved stays."""
         self.rates, self.quotas = rates, quotas
         # Read for every request, and slow to ask pydantic for.
-        self._has_rates = rates != RatesConfig()
-        self._max_concurrent = rates.concurrent
-        self._max_requests, self._max_tokens = rates.requests_per_minute, rates.tokens_per_minute
+        self._max_concurrent = _or_infinite(rates.concurrent)
+        self._max_requests = _or_infinite(rates.requests_per_minute)
+        self._max_tokens = _or_infinite(rates.tokens_per_minute)
         self._quota_limits = tuple(
             limits
             for limits in (
@@ -138,22 +155,25 @@ class TenantAccount:
             )
             if limits[1:] != (None, None)
         )
-        self._has_quotas = bool(self._quota_limits)
-        self.estimates = self._has_quotas or self._max_tokens is not None
+        self.is_limited = bool(self._quota_limits) or rates != RatesConfig()
+        self.estimates = bool(self._quota_limits) or rates.tokens_per_minute is not None
         self.estimates_cost = quotas.has_cost_quota
         self.currency = quotas.currency
-
-    @property
-    def is_limited(self) -> bool:
-        """True if any limit is configured."""
-        return self._has_rates or self._has_quotas
+        self._rolled_until = -inf
+        self._free_requests = self._free_tokens = self._free_cost = 0.0
 
     def admit_request(self, now: float, estimate: UsageEstimate = NOTHING) -> None:
         """Let a request in and reserve `estimate`. Raises LimitReachedError."""
-        if self._has_rates:
-            self._check_rates(now, estimate)
-        if self._has_quotas:
-            self._check_quotas(now, estimate)
+        if self.is_limited:
+            if now >= self._rolled_until:
+                self._roll(now)
+            if (
+                self.in_flight >= self._max_concurrent
+                or self._free_requests <= 0
+                or self.reserved_tokens + estimate.tokens >= self._free_tokens
+                or self.reserved_cost + estimate.cost >= self._free_cost
+            ):
+                self.check_limits(now, estimate)
         self.reserve_usage(now, estimate)
 
     def reserve_usage(self, now: float, estimate: UsageEstimate = NOTHING) -> None:
@@ -162,14 +182,18 @@ class TenantAccount:
         if self.estimates:
             self.reserved_tokens += estimate.tokens
             self.reserved_cost += estimate.cost
-        if self._has_rates:
-            self._requests.add_amount(now, 1)
+        if self.is_limited:
+            if now >= self._rolled_until:
+                self._roll(now)
+            self._requests.total += 1
+            self._free_requests -= 1
 
     def check_limits(self, now: float, estimate: UsageEstimate = NOTHING) -> None:
         """Check that a request may be admitted now. Raises LimitReachedError."""
-        if self._has_rates:
+        if self.is_limited:
+            if now >= self._rolled_until:
+                self._roll(now)
             self._check_rates(now, estimate)
-        if self._has_quotas:
             self._check_quotas(now, estimate)
 
     def count_refusal(self, now: float, limit: str, wait_s: int = 0) -> LimitReachedError:
@@ -178,7 +202,7 @@ class TenantAccount:
         kind, _, period = limit.partition("_per_")
         allowed = getattr(self.rates if limit in RatesConfig.model_fields else self.quotas, limit)
         if period in ("day", "month"):
-            self._roll_periods(now)
+            self._roll(now)
             wait_s = ceil((self.day if period == "day" else self.month).until - now)
         if kind == "concurrent":
             words = f"{allowed} requests at a time"
@@ -195,23 +219,32 @@ class TenantAccount:
         if self.estimates:
             self.reserved_tokens -= estimate.tokens
             self.reserved_cost = self.reserved_cost - estimate.cost if self.in_flight else 0.0
-        if self._has_rates:
-            self._tokens.add_amount(now, tokens)
-        if self._has_quotas:
-            self.restore_usage(now, tokens, cost, today=True)
+        if self.is_limited:
+            if now >= self._rolled_until:
+                self._roll(now)
+            day, month = self.day, self.month
+            self._tokens.total += tokens
+            self._free_tokens -= tokens
+            day.tokens += tokens
+            month.tokens += tokens
+            if cost:
+                self._free_cost -= cost
+                day.cost += cost
+                month.cost += cost
 
     def restore_usage(self, now: float, tokens: int, cost: float, *, today: bool) -> None:
         """Count what was used, now or, before the start, earlier in this month."""
-        day, month = self._roll_periods(now)
+        self._roll(now)
         if today:
-            day.tokens += tokens
-            day.cost += cost
-        month.tokens += tokens
-        month.cost += cost
+            self.day.tokens += tokens
+            self.day.cost += cost
+        self.month.tokens += tokens
+        self.month.cost += cost
+        self._rolled_until = -inf  # so that less is left
 
     def describe_limits(self, now: float) -> list[dict[str, Any]]:
         """Return every limit: how much is used, reservations aside, and when it is reset."""
-        self._roll_periods(now)
+        self._roll(now)
         rates, quotas = self.rates, self.quotas
         minute: dict[str, Any] = {"window_s": 60}
         currency: dict[str, Any] = {"currency": quotas.currency}
@@ -237,25 +270,26 @@ class TenantAccount:
         assert self.in_flight or (self.reserved_tokens == 0 and self.reserved_cost == 0), self
         self._requests.check()
         self._tokens.check()
+        if self._rolled_until > 0:
+            kept = self._free_requests, self._free_tokens, self._free_cost
+            self._measure_free()
+            assert kept[:2] == (self._free_requests, self._free_tokens), (kept, self)
+            assert kept[2] == self._free_cost or abs(kept[2] - self._free_cost) < 1e-9, (kept, self)
 
     def _check_rates(self, now: float, estimate: UsageEstimate) -> None:
-        if self._max_concurrent is not None and self.in_flight >= self._max_concurrent:
+        if self.in_flight >= self._max_concurrent:
             raise self.count_refusal(now, "concurrent", 1)
-        allowed = self._max_requests
-        if allowed is not None and self._requests.current_total(now) >= allowed:
+        if self._requests.total >= self._max_requests:
             raise self.count_refusal(now, "requests_per_minute", self._requests.frees_in_s(now, 1))
-        allowed = self._max_tokens
-        if allowed is not None:
-            used = self._tokens.current_total(now)
-            over = used + self.reserved_tokens + min(estimate.tokens, allowed) - allowed
-            if over > 0:
-                wait_s = self._tokens.frees_in_s(now, over) if used else 1
-                raise self.count_refusal(now, "tokens_per_minute", wait_s)
+        used, allowed = self._tokens.total, self._max_tokens
+        over = used + self.reserved_tokens + min(estimate.tokens, allowed) - allowed
+        if over > 0:
+            wait_s = self._tokens.frees_in_s(now, int(over)) if used else 1
+            raise self.count_refusal(now, "tokens_per_minute", wait_s)
 
     def _check_quotas(self, now: float, estimate: UsageEstimate) -> None:
-        day, month = self._roll_periods(now)
         for name, tokens, cost in self._quota_limits:
-            spent = day if name == "day" else month
+            spent = self.day if name == "day" else self.month
             if tokens is not None and _exceeds_limit(
                 spent.tokens, self.reserved_tokens, estimate.tokens, tokens
             ):
@@ -263,13 +297,31 @@ class TenantAccount:
             if cost is not None and _exceeds_limit(spent.cost, self.reserved_cost, estimate.cost, cost):
                 raise self.count_refusal(now, f"cost_per_{name}")
 
-    def _roll_periods(self, now: float) -> tuple[PeriodUsage, PeriodUsage]:
-        """Return the usage of today and of this month."""
+    def _roll(self, now: float) -> None:
+        """Let the windows, the day and the month be those of `now`, until the next second."""
+        self._requests.advance(now)
+        self._tokens.advance(now)
         if now >= self.day.until:
             self.day = PeriodUsage(until=(now // _DAY_S + 1) * _DAY_S)
         if now >= self.month.until:
             self.month = PeriodUsage(until=_next_month(now))
-        return self.day, self.month
+        self._measure_free()
+        self._rolled_until = int(now) + 1
+
+    def _measure_free(self) -> None:
+        """Set what the nearest limits leave."""
+        self._free_requests = self._max_requests - self._requests.total
+        self._free_tokens, self._free_cost = self._max_tokens - self._tokens.total, inf
+        for name, tokens, cost in self._quota_limits:
+            spent = self.day if name == "day" else self.month
+            if tokens is not None:
+                self._free_tokens = min(self._free_tokens, tokens - spent.tokens)
+            if cost is not None:
+                self._free_cost = min(self._free_cost, cost - spent.cost)
+
+
+def _or_infinite(limit: int | None) -> float:
+    return inf if limit is None else limit
 
 
 def _exceeds_limit(used: float, reserved: float, estimate: float, allowed: float) -> bool:

@@ -4,7 +4,7 @@ import os
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from hashlib import blake2b, sha256
+from hashlib import blake2b, blake2s, sha256
 
 from radixway.core.config import ConfigError
 from radixway.core.config.tenants import KeyConfig, TenantsConfig
@@ -42,7 +42,8 @@ class KeyRing:
         self._keyed = blake2b(key=secrets.token_bytes(32), digest_size=32)
         self._known: dict[bytes, KnownKey] = {}
         self._seen: dict[bytes, KnownKey] = {}
-        """By the digest of a whole header that had a known key."""
+        """By the digest of a whole header that had a known key, under the secret of the header's name."""
+        self._secrets = {name: secrets.token_bytes(32) for name in _KEY_HEADERS}
         for name, tenant in section.named.items():
             for at, key in enumerate(tenant.keys):
                 place = f"tenants.{name}.keys.{at}"
@@ -59,8 +60,11 @@ class KeyRing:
     def find_key(self, headers: Iterable[tuple[bytes, bytes]]) -> KnownKey | None:
         """Find the key in `headers`: `Authorization: Bearer` or `x-api-key`; None without a known one."""
         for header in headers:
-            if header[0] in _KEY_HEADERS:
-                whole = self._digest(b"%b:%b" % header)
+            secret = self._secrets.get(header[0])
+            if secret is not None:
+                whole = blake2s(
+                    secret + header[1]
+                ).digest()  # keyed by hand: half the price of a copied state
                 known = self._seen.get(whole) or self._read_header(header, whole)
                 if known is not None:
                     return known

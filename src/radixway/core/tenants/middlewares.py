@@ -135,9 +135,11 @@ class TenantLimits:
             if pricing is not None:
                 cost, currency = pricing.cost(prompt, completion), pricing.currency
             row = self._ledger.current_row(now, account.tenant, model, category, currency)
-            row.estimated += used.estimated
+            if used.estimated:
+                row.estimated += 1
+            if cached:
+                row.cached_tokens += cached
             row.prompt_tokens += prompt
-            row.cached_tokens += cached
             row.completion_tokens += completion
             row.cost += cost
             request.journal.add(

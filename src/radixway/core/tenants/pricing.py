@@ -79,7 +79,11 @@ def estimate_request(request: Request) -> tuple[int, int]:
     if parsed is None or parsed.answers is None or parsed.max_answer_tokens is None:
         return estimate_usage(request.raw, generates=request.endpoint.generates)
     answers = (parsed.max_answer_tokens or USUAL_COMPLETION_TOKENS) * parsed.answers
-    return _estimate_prompt_tokens(request.raw), answers if answers < _MAX_TOKENS else _MAX_TOKENS
+    prompt = len(request.raw) // BYTES_PER_TOKEN
+    return (
+        prompt if prompt < _MAX_PROMPT_TOKENS else _MAX_PROMPT_TOKENS,
+        answers if answers < _MAX_TOKENS else _MAX_TOKENS,
+    )
 
 
 def estimate_usage(raw: bytes, *, generates: bool = True) -> tuple[int, int]:

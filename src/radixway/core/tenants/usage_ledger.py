@@ -114,7 +114,9 @@ class UsageLedger:
         """By tenant, model, category and currency; all of one day."""
         self._recent_day = ""
         self._recent_since = float("-inf")
-        """Beginning of that day, seconds since the epoch."""
+        """Beginning of that day, seconds since the epoch, …"""
+        self._recent_until = float("-inf")
+        """… and its end."""
         self.on_delta: Callable[[], None] = lambda: None
         """Called when new usage is there to take."""
 
@@ -126,15 +128,17 @@ class UsageLedger:
 
     def current_row(self, now: float, tenant: str, model: str, category: str, currency: str) -> UsageTotals:
         """Return the row of today, to be added to at once; `now` is seconds since the epoch."""
-        if not 0 <= now - self._recent_since < _DAY_S or len(self._recent) >= _MAX_RECENT_ROWS:
-            self._add_recent_rows()
-            self._recent_day, self._recent_since = day_of(now), now // _DAY_S * _DAY_S
-        if not self._recent and not self._deltas:
-            self.on_delta()
         key = tenant, model, category, currency
         row = self._recent.get(key)
-        if row is None:
-            row = self._recent[key] = UsageTotals()
+        if row is not None and self._recent_since <= now < self._recent_until:
+            return row
+        if not self._recent_since <= now < self._recent_until or len(self._recent) >= _MAX_RECENT_ROWS:
+            self._add_recent_rows()
+            self._recent_day, self._recent_since = day_of(now), now // _DAY_S * _DAY_S
+            self._recent_until = self._recent_since + _DAY_S
+        if not self._recent and not self._deltas:
+            self.on_delta()
+        row = self._recent[key] = UsageTotals()
         return row
 
     @property

@@ -18,6 +18,7 @@ from radixway.core.pipeline import (
     OverloadedError,
     Reply,
     Request,
+    WorkerAnswer,
     WorkerFailedError,
     trace_step,
 )
@@ -126,7 +127,7 @@ class RequestDispatcher:
             except BaseException:
                 place.release()  # a body that cannot be edited is found out only here
                 raise
-            request.journal.add("answer", worker=reply.worker, status=reply.status)
+            request.journal.add("answer", WorkerAnswer(reply.worker, reply.status))
             journal_token_usage(request, reply)
             if request.routing.fallback_model is not None:
                 reply.headers.append((b"x-radixway-fallback", request.routing.fallback_model.encode()))

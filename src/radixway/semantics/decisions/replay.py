@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from radixway.core.config.semantic import SemanticConfig
-from radixway.core.pipeline import ENDPOINTS, Endpoint, ModelState
+from radixway.core.pipeline import ENDPOINTS, Endpoint, ModelState, ReceivedRequest
 from radixway.core.telemetry import Journal
 from radixway.semantics.decisions.decision_plan import (
     DecisionPlan,
@@ -304,6 +304,8 @@ class RulesTryout:
 
 def _endpoint_of(journal: Journal) -> Endpoint | None:
     for step, _, detail in journal.entries:
-        if step == "receive" and isinstance(detail, dict):
+        if isinstance(detail, ReceivedRequest):
+            return ENDPOINTS.get(detail.surface)
+        if step == "receive" and isinstance(detail, dict):  # one of the gateway's own
             return ENDPOINTS.get(detail.get("surface", ""))
     return None
