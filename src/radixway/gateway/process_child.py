@@ -83,7 +83,7 @@ class ChildServer:
                     await self._group.wait_joined()
                     if self._group.other_slots():
                         await self._siblings.copy_state()
-                        await self._probe_workers()
+                    await self._probe_workers()
                     await self._server.serve(self._on_ready)
                 finally:
                     self._private.stop()
@@ -92,7 +92,10 @@ class ChildServer:
         await asyncio.gather(hearing, return_exceptions=True)
 
     async def _probe_workers(self) -> None:
-        """Wait until workers can answer, while siblings serve in this child's place."""
+        """Wait until each worker has been probed once, a second at most: until then requests find none.
+
+        Meanwhile siblings serve in this child's place; without any, connections wait to be accepted.
+        """
         health = self.gateway.upstream.health
         await asyncio.gather(*(health.wait_first_probe(worker) for worker in self.gateway.registry))
 

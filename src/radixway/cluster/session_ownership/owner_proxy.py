@@ -111,6 +111,8 @@ class OwnerUnavailableError(GatewayError):
     code = "gateway_away"
     quotes = False
     retry_after_s = 1
+    is_unsent = False
+    """Whether the gateway cannot have seen the request: no connection was made."""
 
 
 class OwnerProxy(Component):
@@ -155,6 +157,10 @@ class OwnerProxy(Component):
         """Let go of the others."""
         await asyncio.gather(*(pulse.stop_probing() for pulse in self._pulses.values()))
         await self._connections.close()
+
+    def reset_heartbeat(self, url: str) -> None:
+        """Take the gateway of `url`, which has just started, for one that answers until a probe fails."""
+        self._pulses[url].silent = False
 
     def describe(self) -> dict[str, Any]:
         """Return the report for `/health`."""
@@ -233,7 +239,9 @@ class OwnerProxy(Component):
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             self._away().inc()
             log.warning("the gateway %s does not answer: %s", owner, error or type(error).__name__)
-            raise OwnerUnavailableError(f"the gateway {owner}, which keeps this, does not answer") from None
+            unavailable = OwnerUnavailableError(f"the gateway {owner}, which keeps this, does not answer")
+            unavailable.is_unsent = isinstance(error, aiohttp.ClientConnectorError | ConnectionRefusedError)
+            raise unavailable from None
         finally:
             watch.stop_watching()
 

@@ -85,6 +85,7 @@ class ProcessGroup:
         if not self.is_first:
             scale["planner"] = None
             changed["console"] = config.console.model_copy(update={"enabled": False})
+            changed["semantic_cache"] = config.semantic_cache.model_copy(update={"persist": None})
             if config.chat.redis is None:
                 changed["chat"] = config.chat.model_copy(update={"enabled": False})
         return config.model_copy(update=changed | {"scale": config.scale.model_copy(update=scale)})
@@ -131,13 +132,18 @@ class ProcessGroup:
         """Return the sockets of all children, those that join or leave among them."""
         return {http_path(self.directory, member.name) for member in self.members}
 
-    async def wait_slot(self, slot: int, timeout_s: float) -> None:
-        """Wait until a child serves `slot`, or `timeout_s` is over."""
+    async def wait_slot(self, slot: int, timeout_s: float, *, after: Path | None = None) -> Path | None:
+        """Wait until a child serves `slot`; return its socket, or None once `timeout_s` is over.
+
+        `after`: the socket of its predecessor, which does not answer although it may still be listed.
+        """
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
-                while self.path_of_slot(slot) is None:
+                while (path := self.path_of_slot(slot)) in (None, after):
                     self._changed.clear()
                     await self._changed.wait()
+                return path
+        return None
 
     def other_slots(self) -> list[int]:
         """Return the slots of the siblings that serve, the first before the others."""
