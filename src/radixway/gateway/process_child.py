@@ -33,7 +33,7 @@ from radixway.gateway.processes.control_messages import (
     decode_for_child,
     receive_frame,
 )
-from radixway.gateway.processes.process_group import ProcessGroup, ProcessSettings, load_endpoint
+from radixway.gateway.processes.process_group import ProcessGroup, ProcessSettings, load_path
 from radixway.gateway.processes.tenant_limits import ProcessLimits
 
 log = logging.getLogger(__name__)
@@ -127,7 +127,7 @@ class ChildServer:
         if not self._shares_load or self.gateway.load_sync is None:
             return
         names = self._group.other_names()
-        peers = {load_endpoint(self._settings.directory, name) for name in names}
+        peers = {str(load_path(self._settings.directory, name)) for name in names}
         for peer in peers - self._load_peers:
             self.gateway.load_sync.connect_peer(peer)
         for peer in self._load_peers - peers:

@@ -11,12 +11,16 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+from radixway.cluster.load_sync import UnixTransport
 from radixway.cluster.session_ownership import GatewayFleet
 from radixway.core.config import Config, SyncConfig
 from radixway.gateway.processes.control_messages import GroupChanged, ProcessMember
 
 FIRST_SLOT = 0
 """The child in it has what there is once: chats, the console, the planner, what administrators change."""
+
+_LOAD_INTERVAL_S = 0.02
+"""How old what siblings know of a child's load may be. Half as much doubles what sharing costs a request."""
 
 
 def slot_url(slot: int) -> str:
@@ -50,9 +54,9 @@ def http_path(directory: Path, name: str) -> Path:
     return directory / f"{name}.http"
 
 
-def load_endpoint(directory: Path, name: str) -> str:
-    """Return the endpoint at which the child `name` publishes its load."""
-    return f"ipc://{directory / name}.load"
+def load_path(directory: Path, name: str) -> Path:
+    """Return the socket at which the child `name` publishes its load."""
+    return directory / f"{name}.load"
 
 
 @dataclass(slots=True)
@@ -79,8 +83,8 @@ class ProcessGroup:
         """Return `config` as this child has it: a peer of the others, without what the first does for all."""
         scale: dict[str, Any] = {}
         if config.scale.sync is None:
-            own = load_endpoint(self.directory, self.name)
-            scale["sync"] = SyncConfig(bind=own, peers=(own,))
+            own = f"ipc://{load_path(self.directory, self.name)}"
+            scale["sync"] = SyncConfig(bind=own, peers=(own,), interval_s=_LOAD_INTERVAL_S)
         changed: dict[str, Any] = {}
         if not self.is_first:
             scale["planner"] = None
@@ -89,6 +93,10 @@ class ProcessGroup:
             if config.chat.redis is None:
                 changed["chat"] = config.chat.model_copy(update={"enabled": False})
         return config.model_copy(update=changed | {"scale": config.scale.model_copy(update=scale)})
+
+    def make_load_transport(self, config: Config) -> UnixTransport | None:
+        """Return what carries loads between the children; None where `scale.sync` of `config` does."""
+        return UnixTransport(load_path(self.directory, self.name)) if config.scale.sync is None else None
 
     @property
     def fleet(self) -> GatewayFleet:
