@@ -1,4 +1,4 @@
-"""How many processes a gateway has, and whether its configuration goes with several."""
+"""The number of processes of a gateway, and the check that its configuration works with several."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a child is told at its start, and what it knows of its siblings."""
+"""The settings of a child, and its view of its siblings."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def slot_url(slot: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ProcessSettings:
-    """All that a child is told: pickled by the supervisor, which reads the configuration."""
+    """The settings of a child: pickled by the supervisor, which reads the configuration."""
 
     config: Config
     slot: int
@@ -76,7 +76,7 @@ class ProcessGroup:
 
     @property
     def is_first(self) -> bool:
-        """Whether this child has what there is once."""
+        """Return whether this child has what there is once."""
         return self.slot == FIRST_SLOT
 
     def own_config(self, config: Config) -> Config:
@@ -115,8 +115,8 @@ class ProcessGroup:
         """Take in the supervisor's message."""
         self.members = tuple(change.members)
         self._changed.set()
-        for tell in self.on_change:
-            tell()
+        for notify in self.on_change:
+            notify()
 
     async def wait_joined(self) -> None:
         """Wait until the siblings know of this child."""
@@ -126,7 +126,7 @@ class ProcessGroup:
 
     @property
     def is_leaving(self) -> bool:
-        """Whether a successor serves in this child's place."""
+        """Return whether a successor has replaced this child."""
         return any(each.name == self.name and each.state == "leaving" for each in self.members)
 
     def path_of_slot(self, slot: int) -> Path | None:

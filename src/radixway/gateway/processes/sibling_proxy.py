@@ -83,11 +83,11 @@ class SiblingProxy(Component):
         self._max_body_bytes = config.gateway.max_body_bytes
         self._find_rule = build_sibling_rules(config)
         self._connections = SiblingConnections(group)
-        self._places = build_ownership_keys(config, records=records)
+        self._ownership_keys = build_ownership_keys(config, records=records)
         self._owners = OwnerProxy(
             app,
             group.fleet,
-            self._places,
+            self._ownership_keys,
             self._signer,
             metrics,
             authorization.has_valid_key,
@@ -107,7 +107,7 @@ class SiblingProxy(Component):
         """The address at which clients reach all children."""
 
     async def start(self) -> None:
-        """Hold connections to the siblings from now on, and tell them of workers that leave."""
+        """Hold connections to the siblings from now on, and report workers that leave to them."""
         await self._owners.start()
         self._group.on_change.append(self._follow_successors)
         if self._group.is_first:
@@ -130,10 +130,10 @@ class SiblingProxy(Component):
         for slot, reply in zip(slots, replies, strict=True):
             if reply is None or reply.status != 200:
                 raise CannotErase(f"process {slot} does not answer")
-            told = msgspec.json.decode(reply.body)
-            if not told["complete"]:
+            outcome = msgspec.json.decode(reply.body)
+            if not outcome["complete"]:
                 raise CannotErase(f"process {slot} could not erase all of it")
-            entries += sum(each["entries"] for each in told["rooms"].values())
+            entries += sum(each["entries"] for each in outcome["rooms"].values())
         return entries
 
     def describe(self) -> dict[str, Any]:
@@ -195,7 +195,7 @@ class SiblingProxy(Component):
             pass
 
     async def copy_state(self) -> None:
-        """Take over what calls have changed of the workers, from the first sibling that tells it."""
+        """Take over what calls have changed of the workers, from the first sibling that answers."""
         for slot in self._group.other_slots():
             reply = await self._calls.ask_slot(slot, make_scope("GET", STATE_PATH), b"")
             if reply is not None and reply.status == 200:
@@ -204,7 +204,7 @@ class SiblingProxy(Component):
                 return
 
     async def share_state(self) -> None:
-        """Tell all siblings what calls have changed of the workers, and wait until it is in force there."""
+        """Send all siblings what calls have changed of the workers, and wait until it is in force there."""
         async with self._sharing_lock:
             report = encode_report(self._worker_state.make_report())
             scope = make_scope("PUT", STATE_PATH)
@@ -221,7 +221,7 @@ class SiblingProxy(Component):
                 self._owners.reset_heartbeat(slot_url(slot))
 
     def _share_soon(self) -> None:
-        """Tell siblings of a change that no call has made: a registration that has ended."""
+        """Report a change to the siblings that no call has made: a registration that has ended."""
         task = asyncio.get_running_loop().create_task(self.share_state(), name="state of workers")
         self._sharing.add(task)
         task.add_done_callback(self._sharing.discard)
@@ -237,7 +237,10 @@ class SiblingProxy(Component):
             await self._join_streams(rule, scope, receive, send)
             return
         raw = await read_body(scope, receive, self._max_body_bytes)
-        if self._places.may_be_owned(scope) and self._places.find_owned(scope, raw) is not None:
+        if (
+            self._ownership_keys.may_be_owned(scope)
+            and self._ownership_keys.find_owned(scope, raw) is not None
+        ):
             await self._owners(scope, replay_body(raw, receive), send)
             return
         own = await self._answer_here(scope, raw, receive)
@@ -270,9 +273,9 @@ class SiblingProxy(Component):
             _log_differences(scope, own, replies)
         if rule.merge is None or not own.is_json:
             return own
-        told = [own, *(reply for reply in replies if reply.is_json)]
-        own.status = max(reply.status for reply in told)
-        return own.with_json(rule.merge([msgspec.json.decode(reply.body) for reply in told]))
+        merged = [own, *(reply for reply in replies if reply.is_json)]
+        own.status = max(reply.status for reply in merged)
+        return own.with_json(rule.merge([msgspec.json.decode(reply.body) for reply in merged]))
 
     async def _join_streams(self, rule: SiblingRule, scope: Scope, receive: Receive, send: Send) -> None:
         streams = LineStreams(self._app, self._owners, self._group.other_slots())

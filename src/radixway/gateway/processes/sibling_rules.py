@@ -39,7 +39,7 @@ class SiblingRule:
         "concatenate",
         "interleave",
     ] = "nothing"
-    """After this child's own answer, if that is well: tell siblings the state of workers; have them read
+    """After this child's own answer, if that is well: report the state of workers to siblings; have them read
     their rules again; repeat the call at each; ask each and merge the answers. `find`: after 404, ask one
     after the other. `ask_newest`: ask each, and give the answer of the request that began last. The last two:
     streams of lines, whole or as the lines come."""
