@@ -25,8 +25,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from gateway import WrongAnswerError, fake_workers, wait_until_it_answers
 from load import Job, Load
+from measured_gateways import WrongAnswerError, fake_workers, wait_until_it_answers
 from processes import cpu_seconds, free_ports, process_tree, stop
 from report import print_table, write_json
 

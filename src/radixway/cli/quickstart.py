@@ -74,6 +74,8 @@ async def run_processes(config: Config, reload_config: Callable[[], Config]) -> 
     raise_file_limit()
     limits = LimitsAuthority(config.tenants)
     limits.load_usage(config.tenants)
+    if config.ext_proc.enabled:  # the children share its port with each other alone
+        bind_tcp(config.ext_proc.host, config.ext_proc.port).close()
     listeners = bind_tcp_shared(config.gateway.host, config.gateway.port, count_processes(config))
     supervisor = ProcessSupervisor(config, listeners, reload_config, limits)
     loop = asyncio.get_running_loop()

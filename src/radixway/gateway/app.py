@@ -287,7 +287,12 @@ class Gateway(GatewayParts):
         except ImportError as error:
             raise ConfigError(f"ext_proc needs radixway[envoy]: {error}") from None
         return create_ext_proc_server(
-            self.config, self, self._find_envoy_handler, ENDPOINTS.served_directly(), self.via.value
+            self.config,
+            self,
+            self._find_envoy_handler,
+            ENDPOINTS.served_directly(),
+            self.via.value,
+            is_port_shared=self.processes is not None,
         )
 
     def _find_envoy_handler(self, scope: Scope) -> RequestHandler | None:

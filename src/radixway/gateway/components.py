@@ -143,7 +143,14 @@ class GatewayParts:
                 self.cache.namespace_of = self.tenants.namespace_of
         # Other gateways, and how many workers there should be.
         ledger = self.selector.ledger
-        self.load_sync = build_load_sync(config, self.registry, ledger, self.metrics, load_transport)
+        self.load_sync = build_load_sync(
+            config,
+            self.registry,
+            ledger,
+            self.metrics,
+            load_transport,
+            None if processes is None else processes.make_load_transport(given),
+        )
         self.planner: PlannerService | None = None
         if config.scale.planner is not None:
             self.planner = PlannerService(config.scale.planner, self.registry, self.metrics, ledger.clock)

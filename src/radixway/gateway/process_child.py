@@ -26,14 +26,14 @@ from radixway.gateway.app import Gateway
 from radixway.gateway.processes.control_messages import (
     ControlChannel,
     GroupChanged,
-    LimitsAnswer,
+    LimitsReply,
     ProcessFailed,
     ProcessJoined,
     ProcessReady,
     decode_for_child,
     receive_frame,
 )
-from radixway.gateway.processes.process_group import ProcessGroup, ProcessSettings, load_endpoint
+from radixway.gateway.processes.process_group import ProcessGroup, ProcessSettings, load_path
 from radixway.gateway.processes.tenant_limits import ProcessLimits
 
 log = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class ChildServer:
         self._limits = ProcessLimits(channel.send_message)
         config = settings.config
         self._shares_load = config.scale.sync is None
-        """Whether over sockets of our own; over Redis siblings find each other as other gateways do."""
+        """True: over sockets of our own. Over Redis siblings find each other as other gateways do."""
         self.gateway = Gateway(config, processes=self._group, limits=self._limits)
         assert self.gateway.siblings is not None
         self._siblings = self.gateway.siblings
@@ -73,8 +73,8 @@ class ChildServer:
 
     async def serve(self) -> None:
         """Serve until SIGTERM, or until the supervisor is gone."""
-        hearing = asyncio.create_task(self._hear_supervisor(), name="messages of the supervisor")
-        hearing.add_done_callback(_end_with_supervisor)
+        reading = asyncio.create_task(self._read_supervisor(), name="messages of the supervisor")
+        reading.add_done_callback(_end_with_supervisor)
         with self._server.stopped_by_signals():
             async with self.gateway.running():
                 private = asyncio.create_task(self._private.serve(), name="private socket")
@@ -83,16 +83,19 @@ class ChildServer:
                     await self._group.wait_joined()
                     if self._group.other_slots():
                         await self._siblings.copy_state()
-                        await self._probe_workers()
+                    await self._probe_workers()
                     await self._server.serve(self._on_ready)
                 finally:
                     self._private.stop()
                     await private
-        hearing.cancel()
-        await asyncio.gather(hearing, return_exceptions=True)
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
 
     async def _probe_workers(self) -> None:
-        """Wait until workers can answer, while siblings serve in this child's place."""
+        """Wait until each worker has been probed once, a second at most: until then requests find none.
+
+        Meanwhile siblings serve in this child's place; without any, connections wait to be accepted.
+        """
         health = self.gateway.upstream.health
         await asyncio.gather(*(health.wait_first_probe(worker) for worker in self.gateway.registry))
 
@@ -103,7 +106,7 @@ class ChildServer:
             self.gateway.preload_console(self._siblings.address[1])
         self._channel.send_message(ProcessReady())
 
-    async def _hear_supervisor(self) -> None:
+    async def _read_supervisor(self) -> None:
         async for frame in self._channel.read_frames():
             message = decode_for_child(frame)
             if isinstance(message, GroupChanged):
@@ -113,18 +116,18 @@ class ChildServer:
                     self._server.stop_accepting()
                 else:
                     await self._follow_listeners(message)
-            elif isinstance(message, LimitsAnswer):
-                self._limits.receive_answer(message)
+            elif isinstance(message, LimitsReply):
+                self._limits.receive_reply(message)
             else:
                 for listener in self._listeners:
                     listener.close()
 
     def _follow_loads(self) -> None:
-        """Hear the loads of the siblings that there are now."""
+        """Receive the loads of the siblings that there are now."""
         if not self._shares_load or self.gateway.load_sync is None:
             return
         names = self._group.other_names()
-        peers = {load_endpoint(self._settings.directory, name) for name in names}
+        peers = {str(load_path(self._settings.directory, name)) for name in names}
         for peer in peers - self._load_peers:
             self.gateway.load_sync.connect_peer(peer)
         for peer in self._load_peers - peers:
@@ -145,14 +148,14 @@ class ChildServer:
         self._accepted = wanted
 
 
-def _end_with_supervisor(hearing: asyncio.Task[None]) -> None:
+def _end_with_supervisor(reading: asyncio.Task[None]) -> None:
     """End this process, which nobody would end or start again."""
-    if not hearing.cancelled():
-        error = hearing.exception()
+    if not reading.cancelled():
+        error = reading.exception()
         if error is None or isinstance(error, OSError | EOFError):
             log.warning("the supervisor has gone: this process ends")
         else:
-            log.error("the supervisor is not heard any more: this process ends", exc_info=error)
+            log.error("the messages of the supervisor cannot be read: this process ends", exc_info=error)
         signal.raise_signal(signal.SIGTERM)
 
 

@@ -1,11 +1,13 @@
 """Carrying messages: nothing waits for a peer that is slow or a server that is away."""
 
 import asyncio
+import struct
 
 import pytest
 import zmq
 
 from radixway.cluster.load_sync.redis_transport import RedisTransport
+from radixway.cluster.load_sync.unix_transport import UnixTransport
 from radixway.cluster.load_sync.zmq_transport import ZmqTransport
 from radixway.core.config import ConfigError
 
@@ -108,3 +110,74 @@ async def test_a_server_that_speaks_something_else_is_a_problem_and_no_crash(hea
 async def test_an_address_that_cannot_be_read_is_told_by_its_key(heard):
     with pytest.raises(ConfigError, match=r"scale\.sync\.redis"):
         await RedisTransport("redis://host:port", "channel", 1.0).start_receiving(heard.put_nowait)
+
+
+async def until_first(transport, heard):
+    """Wait until `heard` receives what `transport` sends."""
+    async with asyncio.timeout(10):
+        while heard.empty():
+            transport.broadcast(b"are you there")
+            await asyncio.sleep(0)
+
+
+async def test_processes_are_sent_messages_whole_in_order_and_to_the_last(tmp_path, heard):
+    sender, receiver = UnixTransport(tmp_path / "a"), UnixTransport(tmp_path / "b")
+    await sender.start_receiving(lambda _: None)
+    await receiver.start_receiving(heard.put_nowait)
+    receiver.connect_peer(str(tmp_path / "a"))
+    await until_first(sender, heard)
+    sent = [b"%d" % number for number in range(99)] + [bytes(100_000), b"", b"99"]  # in many reads, or in one
+    for message in sent:
+        sender.broadcast(message)
+    await sender.close_transport()
+    async with asyncio.timeout(10):
+        received = [await heard.get()]
+        while received[-1] != b"99":
+            received.append(await heard.get())
+    assert [message for message in received if message != b"are you there"] == sent
+    receiver.disconnect_peer(str(tmp_path / "a"))
+    await receiver.close_transport()
+
+
+async def test_a_process_that_does_not_read_holds_nobody_up(tmp_path, heard):
+    sender, receiver = UnixTransport(tmp_path / "a"), UnixTransport(tmp_path / "b")
+    await sender.start_receiving(lambda _: None)
+    await receiver.start_receiving(heard.put_nowait)
+    receiver.connect_peer(str(tmp_path / "a"))
+    receiver.connect_peer(str(tmp_path / "nobody"))
+    await until_first(sender, heard)
+    _, stuck = await asyncio.open_unix_connection(str(tmp_path / "a"), limit=1)
+    stuck.transport.pause_reading()
+    await asyncio.sleep(0)
+    for number in range(2000):
+        sender.broadcast(b"%d " % number + bytes(4096))
+        await asyncio.sleep(0)
+    waiting = [subscriber.get_write_buffer_size() for subscriber in sender._subscribers]
+    assert 0 < max(waiting) < 2**20 + 8192, "what does not fit is dropped"
+    async with asyncio.timeout(10):
+        while not (await heard.get()).startswith(b"1999 "):
+            pass
+    stuck.transport.abort()
+    await sender.close_transport()
+    await receiver.close_transport()
+    receiver.connect_peer(str(tmp_path / "a"))  # by a message of the supervisor's that comes late
+    receiver.disconnect_peer(str(tmp_path / "a"))
+
+
+async def test_a_process_that_sends_too_much_is_disconnected(tmp_path, heard):
+    gone = asyncio.Event()
+
+    async def send_too_much(reader, writer):
+        writer.write(struct.pack("!I", 2**31) + b"x")
+        await reader.read()
+        gone.set()
+        writer.close()
+
+    receiver = UnixTransport(tmp_path / "b")
+    async with await asyncio.start_unix_server(send_too_much, str(tmp_path / "a")):
+        await receiver.start_receiving(heard.put_nowait)
+        receiver.connect_peer(str(tmp_path / "a"))
+        async with asyncio.timeout(10):
+            await gone.wait()
+    await receiver.close_transport()
+    assert heard.empty()

@@ -27,6 +27,8 @@ class ManyProcesses:
         self.config = config
         self.log: list[str] = []
         self.logged = asyncio.Event()
+        self.headers: dict[str, str] = {}
+        """Of what is asked with `get`: an administrator's, where there are keys."""
 
     async def children(self, client: aiohttp.ClientSession, count: int = 2) -> dict[int, int]:
         """Process ids by slot: every child is asked, by as many new connections as that takes."""
@@ -39,7 +41,8 @@ class ManyProcesses:
 
     async def get(self, client: aiohttp.ClientSession, path: str, **more: Any) -> Any:
         """JSON, over a connection of its own: the kernel says which child answers."""
-        async with client.get(self.url + path, headers={"connection": "close"}, **more) as answer:
+        headers = {"connection": "close"} | self.headers
+        async with client.get(self.url + path, headers=headers, **more) as answer:
             assert answer.status == 200, await answer.text()
             return await answer.json()
 

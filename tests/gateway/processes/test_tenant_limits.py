@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from radixway.core.config import load_config
 from radixway.core.pipeline import LimitReachedError
 from radixway.core.tenants.account import TenantAccount, UsageEstimate
-from radixway.gateway.processes.control_messages import LimitsQuestion, UsageSettled
+from radixway.gateway.processes.control_messages import LimitsRequest, UsageSettled
 from radixway.gateway.processes.tenant_limits import LimitsAuthority, ProcessLimits
 
 
@@ -41,7 +41,7 @@ def test_children_are_judged_as_one_process(steps):
     for step, child, tokens in steps:
         now += 1
         if step == "ask":
-            answer = authority.handle_message(str(child), LimitsQuestion(0, "team", tokens))
+            answer = authority.handle_message(str(child), LimitsRequest(0, "team", tokens))
             try:
                 alone.admit_request(now, UsageEstimate(tokens))
             except LimitReachedError as error:
@@ -59,13 +59,13 @@ def test_children_are_judged_as_one_process(steps):
                 alone.settle_usage(now, UsageEstimate(reserved), 0, 0.0)
             held[child] = []
         authority.check()
-        used = authority.handle_message("0", LimitsQuestion(0, "team", only_used=True)).used
+        used = authority.handle_message("0", LimitsRequest(0, "team", only_used=True)).used
         assert used == {limit["name"]: limit["used"] for limit in alone.describe_limits(now)}
 
 
 def test_limits_change_while_requests_run():
     authority = LimitsAuthority(tenants(rates={"concurrent": 2}), lambda: 1_000_000.0)
-    ask = LimitsQuestion(0, "team", 10)
+    ask = LimitsRequest(0, "team", 10)
     assert [authority.handle_message("a", ask).limit for _ in range(3)] == [None, None, "concurrent"]
     authority.set_tenants(tenants(rates={"concurrent": 3}, quotas={"tokens_per_day": 25}))
     assert authority.handle_message("b", ask).limit == "tokens_per_day"
@@ -87,12 +87,12 @@ async def test_a_client_that_leaves_before_the_answer_holds_nothing():
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asking
-    limits.receive_answer(answer)
+    limits.receive_reply(answer)
     await asyncio.sleep(0)
     authority.handle_message("a", sent.pop())
     authority.check()
     assert account.in_flight == 0
-    assert authority.handle_message("a", LimitsQuestion(1, "team")).limit is None
+    assert authority.handle_message("a", LimitsRequest(1, "team")).limit is None
 
 
 def _limits_of(section):

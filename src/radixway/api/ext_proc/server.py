@@ -33,8 +33,14 @@ class ExtProcServer(Component):
 
     name = "ext_proc"
 
-    def __init__(self, config: ExtProcConfig, settings: StreamSettings, drain_s: float) -> None:
-        """`drain_s`: how long conversations may go on once it is to stop."""
+    def __init__(
+        self, config: ExtProcConfig, settings: StreamSettings, drain_s: float, *, is_port_shared: bool = False
+    ) -> None:
+        """`drain_s`: how long conversations may go on once it is to stop.
+
+        `is_port_shared`: other processes of this user listen at the port too; the kernel spreads connections.
+        """
+        self._is_port_shared = is_port_shared
         self._config = config
         self._settings = settings
         self._drain_s = drain_s
@@ -53,7 +59,7 @@ class ExtProcServer(Component):
     async def start(self) -> None:
         """Listen. Raises CannotListenError, ConfigError: a file of TLS cannot be read."""
         tls = None if self._config.tls is None else _tls_context(self._config.tls)
-        listener = bind_tcp(self._config.host, self._config.port)
+        listener = bind_tcp(self._config.host, self._config.port, shared=self._is_port_shared)
         _warn_if_exposed(self._config)
         self.port = listener.getsockname()[1]
         self._server = self._build_server()
@@ -127,11 +133,18 @@ _HEADER_ALLOWANCE_BYTES = 2**20
 
 
 def create_ext_proc_server(
-    config: Config, app: App, find_handler: FindHandler, paths: Collection[str], via: bytes
+    config: Config,
+    app: App,
+    find_handler: FindHandler,
+    paths: Collection[str],
+    via: bytes,
+    *,
+    is_port_shared: bool = False,
 ) -> ExtProcServer:
     """Build the server in front of `app` for `paths` and `/v1/models`; `via` is the gateway's mark.
 
-    Requests that `find_handler` finds the handler of are answered without `app`. Raises ConfigError.
+    Requests that `find_handler` finds the handler of are answered without `app`. `is_port_shared`: see
+    `ExtProcServer`. Raises ConfigError.
     """
     section = config.ext_proc
     if section.max_message_bytes < config.gateway.max_body_bytes + _HEADER_ALLOWANCE_BYTES:
@@ -153,4 +166,4 @@ def create_ext_proc_server(
         max_answer_bytes=config.limits.workers.max_answer_bytes,
         deadlines=RequestDeadlines(section.answer_within_s),
     )
-    return ExtProcServer(section, settings, config.gateway.drain_s)
+    return ExtProcServer(section, settings, config.gateway.drain_s, is_port_shared=is_port_shared)

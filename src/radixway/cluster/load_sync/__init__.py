@@ -6,9 +6,11 @@ as it is.
 
 from radixway.cluster.load_sync.load_sync import LoadSync, build_load_sync
 from radixway.cluster.load_sync.transport import SyncTransport
+from radixway.cluster.load_sync.unix_transport import UnixTransport
 
 __all__ = [
     "LoadSync",
     "SyncTransport",
+    "UnixTransport",
     "build_load_sync",
 ]

@@ -96,7 +96,7 @@ class LoadSync(Component):
         await self._transport.close_transport()
 
     def connect_peer(self, endpoint: str) -> None:
-        """Hear the gateway that publishes at `endpoint` too; over ZeroMQ alone."""
+        """Hear the gateway that publishes at `endpoint` too; over ZeroMQ and Unix sockets alone."""
         assert isinstance(self._transport, ConnectingTransport)
         self._transport.connect_peer(endpoint)
         self._changed.update(self._registry)  # it has heard nothing yet
@@ -208,16 +208,19 @@ def build_load_sync(
     ledger: LoadLedger,
     metrics: MetricsRegistry,
     in_ray: SyncTransport | None = None,
+    between_processes: SyncTransport | None = None,
 ) -> LoadSync | None:
     """Build the part that `scale.sync` configures, or None. Raises ConfigError if a package is missing.
 
-    `in_ray`: what carries messages between replicas of a Ray application.
+    `in_ray`: what carries messages between replicas of a Ray application. `between_processes`: what carries
+    them between processes of this gateway, whatever `scale.sync` says.
     """
     sync = config.scale.sync
     if sync is None:
         return None
     name = f"{platform.node()}:{config.gateway.port}"
-    return LoadSync(sync, name, registry, ledger, _make_transport(sync, in_ray), metrics)
+    transport = between_processes or _make_transport(sync, in_ray)
+    return LoadSync(sync, name, registry, ledger, transport, metrics)
 
 
 def _make_transport(sync: SyncConfig, in_ray: SyncTransport | None) -> SyncTransport:

@@ -63,7 +63,7 @@ class GatewayHeartbeat:
             raise TimeoutError("it is silent")
         if self._asking is None or self._asking.done():
             self._asking = asyncio.get_running_loop().create_task(
-                self._probe_loop(), name=f"pulse of {self._url}"
+                self._probe_loop(), name=f"heartbeat of {self._url}"
             )
         async with asyncio.timeout(None) as limit:
             self._waiting.add(limit)
@@ -111,6 +111,8 @@ class OwnerUnavailableError(GatewayError):
     code = "gateway_away"
     quotes = False
     retry_after_s = 1
+    is_unsent = False
+    """True: no connection was made, so that the gateway cannot have seen the request."""
 
 
 class OwnerProxy(Component):
@@ -122,26 +124,26 @@ class OwnerProxy(Component):
         self,
         app: App,
         fleet: GatewayFleet,
-        places: OwnershipKeys,
-        seals: HopSigner,
+        ownership_keys: OwnershipKeys,
+        signer: HopSigner,
         metrics: MetricsRegistry,
-        knows: Callable[[Scope], bool],
+        has_valid_key: Callable[[Scope], bool],
         max_body_bytes: int,
         connections: PeerConnections | None = None,
         counted_as: str = "radixway_passed_on",
     ) -> None:
-        """`knows`: whether a request's head lets its body be read; `app` refuses it where not.
+        """`has_valid_key`: says of a request by its head that its body may be read; else `app` refuses it.
 
         `connections`: by default TCP. `counted_as`: the name of the metrics of what is passed on.
         """
         self._app = app
         self._fleet = fleet
-        self._places = places
-        self._seals = seals
-        self._knows = knows
+        self._ownership_keys = ownership_keys
+        self._signer = signer
+        self._has_valid_key = has_valid_key
         self._max_body_bytes = max_body_bytes
         self._connections = connections or PeerConnections()
-        self._pulses = {
+        self._heartbeats = {
             url: GatewayHeartbeat(url, partial(self._ping_gateway, url)) for url in fleet.other_gateways
         }
         self._passed_on = metrics.counter(counted_as, "Requests that another gateway answered")
@@ -153,8 +155,12 @@ class OwnerProxy(Component):
 
     async def stop(self) -> None:
         """Let go of the others."""
-        await asyncio.gather(*(pulse.stop_probing() for pulse in self._pulses.values()))
+        await asyncio.gather(*(heartbeat.stop_probing() for heartbeat in self._heartbeats.values()))
         await self._connections.close()
+
+    def reset_heartbeat(self, url: str) -> None:
+        """Take the gateway of `url`, which has just started, for one that answers until a probe fails."""
+        self._heartbeats[url].silent = False
 
     def describe(self) -> dict[str, Any]:
         """Return the report for `/health`."""
@@ -162,20 +168,20 @@ class OwnerProxy(Component):
 
     def answers_here(self, scope: Scope) -> bool:
         """Return whether the request of `scope`, which is for a declared endpoint, needs no other gateway."""
-        return read_hop_header(scope) is None and not self._places.may_be_owned(scope)
+        return read_hop_header(scope) is None and not self._ownership_keys.may_be_owned(scope)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or FORWARDER in scope:  # Envoy takes a request to its worker from here
             await self._app(scope, receive, send)
             return
         try:
-            seal = read_hop_header(scope)
-            if seal is not None:
-                client = self._seals.verify_hop(scope, seal)
+            hop = read_hop_header(scope)
+            if hop is not None:
+                client = self._signer.verify_hop(scope, hop)
                 headers = [header for header in scope["headers"] if header[0] != HEADER]
                 scope = {**scope, "client": client, "headers": headers}
                 await self._app(scope, receive, send)
-            elif self._places.may_be_owned(scope):
+            elif self._ownership_keys.may_be_owned(scope):
                 await self._route_request(scope, receive, send)
             elif scope["path"].startswith("/explain/"):
                 await self._find_journal(scope, receive, send)
@@ -187,13 +193,13 @@ class OwnerProxy(Component):
             pass
 
     async def _route_request(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not self._knows(scope):
+        if not self._has_valid_key(scope):
             await self._app(scope, receive, send)
             return
         raw = await read_body(scope, receive, self._max_body_bytes)
-        bound = self._places.find_owned(scope, raw)
+        bound = self._ownership_keys.find_owned(scope, raw)
         if bound is None:
-            raw = self._places.with_generated_name(scope, raw, self._fleet.make_owned_name())
+            raw = self._ownership_keys.with_generated_name(scope, raw, self._fleet.make_owned_name())
         elif await self._forward_to_owner(bound, scope, raw, receive, send):
             return
         await self._app(scope, replay_body(raw, receive), send)
@@ -233,7 +239,9 @@ class OwnerProxy(Component):
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             self._away().inc()
             log.warning("the gateway %s does not answer: %s", owner, error or type(error).__name__)
-            raise OwnerUnavailableError(f"the gateway {owner}, which keeps this, does not answer") from None
+            unavailable = OwnerUnavailableError(f"the gateway {owner}, which keeps this, does not answer")
+            unavailable.is_unsent = isinstance(error, aiohttp.ClientConnectorError | ConnectionRefusedError)
+            raise unavailable from None
         finally:
             watch.stop_watching()
 
@@ -268,11 +276,11 @@ class OwnerProxy(Component):
         dropped = _HOP_BY_HOP if self._connections.same_name else _HOP_BY_HOP | _OWN_NAME
         passed = [(name, value) for name, value in scope["headers"] if name not in dropped]
         headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in passed]
-        headers.append((HEADER.decode(), self._seals.sign_hop(scope)))
+        headers.append((HEADER.decode(), self._signer.sign_hop(scope)))
         query = scope["query_string"].decode("latin-1")
         target = URL(f"{url}{quote(scope['path'])}{f'?{query}' if query else ''}", encoded=True)
         skipped = ("user-agent", "accept", "accept-encoding", "content-type")
-        async with self._pulses[url].monitored():
+        async with self._heartbeats[url].monitored():
             answer = await self._connections.session_for(url).request(
                 scope["method"],
                 target,
@@ -294,7 +302,7 @@ class OwnerProxy(Component):
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         end = b""
         try:
-            async with self._pulses[owner].monitored():
+            async with self._heartbeats[owner].monitored():
                 async for part in answer.content.iter_any():
                     await send({"type": "http.response.body", "body": part, "more_body": True})
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
@@ -329,12 +337,17 @@ def replay_body(raw: bytes, receive: Receive) -> Receive:
 
 
 def build_owner_proxy(
-    config: Config, app: App, metrics: MetricsRegistry, knows: Callable[[Scope], bool], *, records: bool
+    config: Config,
+    app: App,
+    metrics: MetricsRegistry,
+    has_valid_key: Callable[[Scope], bool],
+    *,
+    records: bool,
 ) -> OwnerProxy | None:
     """Build the proxy that `scale.gateways` configures, or None. `records`: whether trajectories are
     recorded.
 
-    `knows`: see `OwnerProxy`."""
+    `has_valid_key`: see `OwnerProxy`."""
     section = config.scale.gateways
     if section is None:
         return None
@@ -344,7 +357,7 @@ def build_owner_proxy(
         build_ownership_keys(config, records=records),
         HopSigner(section.key.get_secret_value(), time),
         metrics,
-        knows,
+        has_valid_key,
         config.gateway.max_body_bytes,
     )
 
@@ -353,9 +366,9 @@ def build_ownership_keys(config: Config, *, records: bool) -> OwnershipKeys:
     """Build what says where a request belongs. `records`: whether trajectories are recorded."""
     routing = config.routing
     policies = [routing.policy, *routing.model_policies.values()]
-    bonds = any(
+    is_bound = any(
         isinstance(policy, SessionPolicyConfig | StickyLeastLoadedPolicyConfig) for policy in policies
     )
     return OwnershipKeys(
-        [name.encode("ascii") for name in routing.session.headers], conversations=records or bonds
+        [name.encode("ascii") for name in routing.session.headers], conversations=records or is_bound
     )

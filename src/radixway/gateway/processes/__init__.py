@@ -1,8 +1,8 @@
 """One gateway in several processes: a supervisor, and children that are peers of each other.
 
 Start reading at `supervisor.py`. A child runs `gateway/process_child.py`; `sibling_proxy.py` makes any of
-them answer for all, by `sibling_rules.py`; `control_messages.py` is what supervisor and children say to each
-other. `docs/decisions/0018` has a table of what becomes of each piece of state.
+them answer for all, by `sibling_rules.py`; `control_messages.py` has the messages between supervisor and
+children. `docs/decisions/0018` has a table of what becomes of each piece of state.
 
 State, and the file that owns it:
 

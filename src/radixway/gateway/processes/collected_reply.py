@@ -22,7 +22,7 @@ class CollectedReply:
 
     @property
     def is_json(self) -> bool:
-        """Whether it is a JSON document of a call that went well."""
+        """Return whether it is a JSON document of a call that went well."""
         kind = next((value for name, value in self.headers if name.lower() == b"content-type"), b"")
         return self.status < 400 and kind.startswith(b"application/json")
 

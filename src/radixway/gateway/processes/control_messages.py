@@ -19,7 +19,7 @@ class ProcessMember(msgspec.Struct, frozen=True, array_like=True):
     """A child, as all children know it."""
 
     slot: int
-    """Its place among the processes, from 0; its successor has the same."""
+    """Its number among the processes, from 0; its successor has the same."""
     name: str
     """Its own name, which no successor has."""
     state: Literal["joining", "serving", "leaving"]
@@ -38,15 +38,15 @@ class ListeningEnded(msgspec.Struct, frozen=True, tag=True):
     """To children: nobody is to hold the listening sockets any longer, so that clients are refused."""
 
 
-class LimitsAnswer(msgspec.Struct, frozen=True, tag=True):
-    """To a child: what became of a `LimitsQuestion`."""
+class LimitsReply(msgspec.Struct, frozen=True, tag=True):
+    """To a child: the reply to a `LimitsRequest`."""
 
     number: int
     limit: str | None = None
     """The limit that refuses the request; None: it is admitted."""
     wait_s: int = 0
     used: dict[str, float] = {}
-    """Of a question about usage: how much of each limit is used."""
+    """How much of each limit is used, where that was asked."""
 
 
 class ProcessJoined(msgspec.Struct, frozen=True, tag=True):
@@ -54,7 +54,7 @@ class ProcessJoined(msgspec.Struct, frozen=True, tag=True):
 
 
 class ProcessReady(msgspec.Struct, frozen=True, tag=True):
-    """To the supervisor: this child can take its predecessor's place."""
+    """To the supervisor: this child can replace its predecessor."""
 
 
 class ProcessFailed(msgspec.Struct, frozen=True, tag=True):
@@ -63,15 +63,15 @@ class ProcessFailed(msgspec.Struct, frozen=True, tag=True):
     reason: str
 
 
-class LimitsQuestion(msgspec.Struct, frozen=True, tag=True):
-    """To the supervisor: may the tenant's request come in?"""
+class LimitsRequest(msgspec.Struct, frozen=True, tag=True):
+    """To the supervisor: asks that a tenant's request be admitted."""
 
     number: int
     tenant: str
     tokens: int = 0
     cost: float = 0.0
     only_used: bool = False
-    """Nothing is to come in: what is used, please."""
+    """Admit nothing, and reply what is used."""
 
 
 class UsageSettled(msgspec.Struct, frozen=True, tag=True):
@@ -84,8 +84,8 @@ class UsageSettled(msgspec.Struct, frozen=True, tag=True):
     cost: float
 
 
-ToChild = GroupChanged | ListeningEnded | LimitsAnswer
-ToSupervisor = ProcessJoined | ProcessReady | ProcessFailed | LimitsQuestion | UsageSettled
+ToChild = GroupChanged | ListeningEnded | LimitsReply
+ToSupervisor = ProcessJoined | ProcessReady | ProcessFailed | LimitsRequest | UsageSettled
 
 _encode = msgspec.msgpack.Encoder().encode
 decode_for_child = msgspec.msgpack.Decoder(ToChild).decode

@@ -1,4 +1,4 @@
-"""How many processes a gateway has, and whether its configuration goes with several."""
+"""The number of processes of a gateway, and the check that its configuration works with several."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def count_processes(config: Config) -> int:
 
 
 def check_processes(config: Config) -> None:
-    """Raise ConfigError for what only one process can do: listen at an address that is not shared."""
+    """Raise ConfigError for what only one process can do: hold an address or a file that is not shared."""
     if count_processes(config) == 1:
         return
     sync = config.scale.sync
@@ -36,10 +36,16 @@ def check_processes(config: Config) -> None:
                 f"workers.{at}.kv_events.endpoint: only one of several processes could listen at "
                 f"{events.endpoint}: have the worker bind its publisher, or gateway.processes: 1"
             )
-    if config.ext_proc.enabled:
+    if config.ext_proc.enabled and config.ext_proc.port == 0:
         raise ConfigError(
-            f"ext_proc.port: only one of several processes could listen at {config.ext_proc.port}: "
-            "set gateway.processes to 1 for Envoy"
+            "ext_proc.port: 0 would be another port in each of several processes: give the one that Envoy "
+            "calls"
+        )
+    cache = config.semantic_cache
+    if cache.backend == "milvus" and cache.milvus is not None and "://" not in cache.milvus.uri:
+        raise ConfigError(
+            f"semantic_cache.milvus.uri: only one of several processes could open {cache.milvus.uri}: give "
+            "the URL of a Milvus server, or gateway.processes: 1"
         )
 
 

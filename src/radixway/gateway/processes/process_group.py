@@ -1,4 +1,4 @@
-"""What a child is told at its start, and what it knows of its siblings."""
+"""The settings of a child, and its view of its siblings."""
 
 from __future__ import annotations
 
@@ -11,12 +11,16 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+from radixway.cluster.load_sync import UnixTransport
 from radixway.cluster.session_ownership import GatewayFleet
 from radixway.core.config import Config, SyncConfig
 from radixway.gateway.processes.control_messages import GroupChanged, ProcessMember
 
 FIRST_SLOT = 0
 """The child in it has what there is once: chats, the console, the planner, what administrators change."""
+
+_LOAD_INTERVAL_S = 0.02
+"""How old what siblings know of a child's load may be. Half as much doubles what sharing costs a request."""
 
 
 def slot_url(slot: int) -> str:
@@ -26,7 +30,7 @@ def slot_url(slot: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ProcessSettings:
-    """All that a child is told: pickled by the supervisor, which reads the configuration."""
+    """The settings of a child: pickled by the supervisor, which reads the configuration."""
 
     config: Config
     slot: int
@@ -50,9 +54,9 @@ def http_path(directory: Path, name: str) -> Path:
     return directory / f"{name}.http"
 
 
-def load_endpoint(directory: Path, name: str) -> str:
-    """Return the endpoint at which the child `name` publishes its load."""
-    return f"ipc://{directory / name}.load"
+def load_path(directory: Path, name: str) -> Path:
+    """Return the socket at which the child `name` publishes its load."""
+    return directory / f"{name}.load"
 
 
 @dataclass(slots=True)
@@ -72,22 +76,27 @@ class ProcessGroup:
 
     @property
     def is_first(self) -> bool:
-        """Whether this child has what there is once."""
+        """Return whether this child has what there is once."""
         return self.slot == FIRST_SLOT
 
     def own_config(self, config: Config) -> Config:
         """Return `config` as this child has it: a peer of the others, without what the first does for all."""
         scale: dict[str, Any] = {}
         if config.scale.sync is None:
-            own = load_endpoint(self.directory, self.name)
-            scale["sync"] = SyncConfig(bind=own, peers=(own,))
+            own = f"ipc://{load_path(self.directory, self.name)}"
+            scale["sync"] = SyncConfig(bind=own, peers=(own,), interval_s=_LOAD_INTERVAL_S)
         changed: dict[str, Any] = {}
         if not self.is_first:
             scale["planner"] = None
             changed["console"] = config.console.model_copy(update={"enabled": False})
+            changed["semantic_cache"] = config.semantic_cache.model_copy(update={"persist": None})
             if config.chat.redis is None:
                 changed["chat"] = config.chat.model_copy(update={"enabled": False})
         return config.model_copy(update=changed | {"scale": config.scale.model_copy(update=scale)})
+
+    def make_load_transport(self, config: Config) -> UnixTransport | None:
+        """Return what carries loads between the children; None where `scale.sync` of `config` does."""
+        return UnixTransport(load_path(self.directory, self.name)) if config.scale.sync is None else None
 
     @property
     def fleet(self) -> GatewayFleet:
@@ -106,8 +115,8 @@ class ProcessGroup:
         """Take in the supervisor's message."""
         self.members = tuple(change.members)
         self._changed.set()
-        for tell in self.on_change:
-            tell()
+        for notify in self.on_change:
+            notify()
 
     async def wait_joined(self) -> None:
         """Wait until the siblings know of this child."""
@@ -117,7 +126,7 @@ class ProcessGroup:
 
     @property
     def is_leaving(self) -> bool:
-        """Whether a successor serves in this child's place."""
+        """Return whether a successor has replaced this child."""
         return any(each.name == self.name and each.state == "leaving" for each in self.members)
 
     def path_of_slot(self, slot: int) -> Path | None:
@@ -131,13 +140,18 @@ class ProcessGroup:
         """Return the sockets of all children, those that join or leave among them."""
         return {http_path(self.directory, member.name) for member in self.members}
 
-    async def wait_slot(self, slot: int, timeout_s: float) -> None:
-        """Wait until a child serves `slot`, or `timeout_s` is over."""
+    async def wait_slot(self, slot: int, timeout_s: float, *, after: Path | None = None) -> Path | None:
+        """Wait until a child serves `slot`; return its socket, or None once `timeout_s` is over.
+
+        `after`: the socket of its predecessor, which does not answer although it may still be listed.
+        """
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
-                while self.path_of_slot(slot) is None:
+                while (path := self.path_of_slot(slot)) in (None, after):
                     self._changed.clear()
                     await self._changed.wait()
+                return path
+        return None
 
     def other_slots(self) -> list[int]:
         """Return the slots of the siblings that serve, the first before the others."""

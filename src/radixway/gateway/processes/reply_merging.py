@@ -107,7 +107,7 @@ class RequestPages:
     """
 
     def __init__(self, count: int, cursor: str | None) -> None:
-        """`count` children; `cursor`: as an earlier page told it. Raises ValueError."""
+        """`count` children; `cursor`: the `next` of an earlier page. Raises ValueError."""
         self.cursors: list[str | None] = [None] * count
         if cursor is not None:
             parts = cursor.split(".")
@@ -148,6 +148,6 @@ class RequestPages:
 
 
 def _ended_rows(slot: int, page: Any) -> Iterator[tuple[float, int, int, Any]]:
-    """Yield the rows of a page with when they ended, their child and their place."""
+    """Yield the rows of a page with the time of their end, their child and their index."""
     for at, row in enumerate(page["requests"]):
         yield row["began_at"] + row["total_ms"] / 1e3, slot, at, row

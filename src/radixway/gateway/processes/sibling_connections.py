@@ -30,7 +30,7 @@ class SiblingConnections(PeerConnections):
     def session_for(self, url: str) -> aiohttp.ClientSession:
         path = self._group.path_of_slot(self._slots[url])
         if path is None:
-            raise ConnectionError("it is being started again")
+            raise ConnectionRefusedError("it is being started again")
         return self._session_of(path)
 
     def session_at(self, name: str) -> aiohttp.ClientSession:

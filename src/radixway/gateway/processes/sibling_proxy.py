@@ -5,17 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from time import time
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
-import aiohttp
 import msgspec
 
 from radixway.api.authorization import PathAuthorization
-from radixway.api.console.proxy import forward_websocket
 from radixway.cluster.session_ownership import (
     HopSigner,
     OwnerProxy,
@@ -41,8 +39,9 @@ from radixway.core.http.asgi import FORWARDER
 from radixway.core.net.task_cancellation import cancel_tasks
 from radixway.core.telemetry import MetricsRegistry
 from radixway.gateway.processes.collected_reply import JSON_HEADERS, CollectedReply, ReplyCollector
-from radixway.gateway.processes.process_group import FIRST_SLOT, ProcessGroup, slot_url
+from radixway.gateway.processes.process_group import ProcessGroup, slot_url
 from radixway.gateway.processes.reply_merging import RequestPages
+from radixway.gateway.processes.sibling_calls import SiblingCalls, make_scope
 from radixway.gateway.processes.sibling_connections import SiblingConnections
 from radixway.gateway.processes.sibling_rules import SiblingRule, build_sibling_rules
 from radixway.gateway.processes.sibling_streams import LineStreams
@@ -54,10 +53,6 @@ STATE_PATH = "/processes/state"
 """Of the private sockets alone, as the next: what calls have changed of a child's workers."""
 ERASE_PATH = "/processes/erase"
 """Erases a subject in a child."""
-_AWAY_S = 15.0
-"""How long a call waits for a child that is being started again."""
-_ANSWER_S = 30.0
-"""How long a sibling may take for its part of an answer."""
 _DEFAULT_PAGE_ROWS = 50
 _RELOAD_RULES = "/config/semantic/reload"
 
@@ -88,11 +83,11 @@ class SiblingProxy(Component):
         self._max_body_bytes = config.gateway.max_body_bytes
         self._find_rule = build_sibling_rules(config)
         self._connections = SiblingConnections(group)
-        self._places = build_ownership_keys(config, records=records)
+        self._ownership_keys = build_ownership_keys(config, records=records)
         self._owners = OwnerProxy(
             app,
             group.fleet,
-            self._places,
+            self._ownership_keys,
             self._signer,
             metrics,
             authorization.has_valid_key,
@@ -100,6 +95,9 @@ class SiblingProxy(Component):
             self._connections,
             counted_as="radixway_passed_to_process",
         )
+        self._calls = SiblingCalls(group, self._owners, self._connections, self._signer, self._max_body_bytes)
+        self._serving: dict[int, Path | None] = {}
+        """By slot, the socket of the sibling that serves there, as of the latest change."""
         self._sharing_lock = asyncio.Lock()
         self._sharing: set[asyncio.Task[None]] = set()
         self._erasure = erasure
@@ -109,13 +107,15 @@ class SiblingProxy(Component):
         """The address at which clients reach all children."""
 
     async def start(self) -> None:
-        """Hold connections to the siblings from now on, and tell them of workers that leave."""
+        """Hold connections to the siblings from now on, and report workers that leave to them."""
         await self._owners.start()
+        self._group.on_change.append(self._follow_successors)
         if self._group.is_first:
             self._worker_state.on_remove(self._share_soon)
 
     async def stop(self) -> None:
         """Let go of the siblings."""
+        self._group.on_change.remove(self._follow_successors)
         await cancel_tasks(list(self._sharing))
         await self._owners.stop()
 
@@ -125,15 +125,15 @@ class SiblingProxy(Component):
             return 0
         body = msgspec.json.encode(replace(subject, workers=False))
         slots = [slot for slot in range(self._group.count) if slot != self._group.slot]
-        replies = [await self._ask(slot, _make_scope("POST", ERASE_PATH), body) for slot in slots]
+        replies = [await self._calls.ask_slot(slot, make_scope("POST", ERASE_PATH), body) for slot in slots]
         entries = 0
         for slot, reply in zip(slots, replies, strict=True):
             if reply is None or reply.status != 200:
                 raise CannotErase(f"process {slot} does not answer")
-            told = msgspec.json.decode(reply.body)
-            if not told["complete"]:
+            outcome = msgspec.json.decode(reply.body)
+            if not outcome["complete"]:
                 raise CannotErase(f"process {slot} could not erase all of it")
-            entries += sum(each["entries"] for each in told["rooms"].values())
+            entries += sum(each["entries"] for each in outcome["rooms"].values())
         return entries
 
     def describe(self) -> dict[str, Any]:
@@ -156,7 +156,7 @@ class SiblingProxy(Component):
         try:
             if scope["type"] == "websocket":
                 if rule is not None and rule.first and not self._group.is_first:
-                    await self._forward_websocket(scope, receive, send)
+                    await self._calls.forward_websocket_to_first(scope, receive, send)
                 else:
                     await self._app(scope, receive, send)
             elif scope["path"] == "/requests" and scope["method"] == "GET":
@@ -195,32 +195,40 @@ class SiblingProxy(Component):
             pass
 
     async def copy_state(self) -> None:
-        """Take over what calls have changed of the workers, from the first sibling that tells it."""
+        """Take over what calls have changed of the workers, from the first sibling that answers."""
         for slot in self._group.other_slots():
-            reply = await self._ask(slot, _make_scope("GET", STATE_PATH), b"")
+            reply = await self._calls.ask_slot(slot, make_scope("GET", STATE_PATH), b"")
             if reply is not None and reply.status == 200:
                 report = decode_report(reply.body)
                 await self._worker_state.apply_report(report, takes_leases=self._group.is_first)
                 return
 
     async def share_state(self) -> None:
-        """Tell all siblings what calls have changed of the workers, and wait until it is in force there."""
+        """Send all siblings what calls have changed of the workers, and wait until it is in force there."""
         async with self._sharing_lock:
             report = encode_report(self._worker_state.make_report())
-            scope = _make_scope("PUT", STATE_PATH)
-            await asyncio.gather(*(self._tell(name, scope, report) for name in self._group.other_names()))
+            scope = make_scope("PUT", STATE_PATH)
+            await asyncio.gather(
+                *(self._calls.send_to_name(name, scope, report) for name in self._group.other_names())
+            )
+
+    def _follow_successors(self) -> None:
+        """Believe of a successor that it answers, whatever probes of its predecessor have found."""
+        for slot in self._group.other_slots():
+            path = self._group.path_of_slot(slot)
+            if path != self._serving.get(slot):
+                self._serving[slot] = path
+                self._owners.reset_heartbeat(slot_url(slot))
 
     def _share_soon(self) -> None:
-        """Tell siblings of a change that no call has made: a registration that has ended."""
+        """Report a change to the siblings that no call has made: a registration that has ended."""
         task = asyncio.get_running_loop().create_task(self.share_state(), name="state of workers")
         self._sharing.add(task)
         task.add_done_callback(self._sharing.discard)
 
     async def _apply_rule(self, rule: SiblingRule, scope: Scope, receive: Receive, send: Send) -> None:
         if rule.first and not self._group.is_first:
-            raw = await read_body(scope, receive, self._max_body_bytes)
-            await self._group.wait_slot(FIRST_SLOT, _AWAY_S)
-            await self._owners.forward_request(slot_url(FIRST_SLOT), scope, raw, receive, send)
+            await self._calls.forward_to_first(scope, receive, send)
             return
         if rule.then == "nothing":
             await self._app(scope, receive, send)
@@ -229,7 +237,10 @@ class SiblingProxy(Component):
             await self._join_streams(rule, scope, receive, send)
             return
         raw = await read_body(scope, receive, self._max_body_bytes)
-        if self._places.may_be_owned(scope) and self._places.find_owned(scope, raw) is not None:
+        if (
+            self._ownership_keys.may_be_owned(scope)
+            and self._ownership_keys.find_owned(scope, raw) is not None
+        ):
             await self._owners(scope, replay_body(raw, receive), send)
             return
         own = await self._answer_here(scope, raw, receive)
@@ -243,27 +254,28 @@ class SiblingProxy(Component):
             if own.status != 404:
                 return own
             for slot in self._group.other_slots():
-                found = await self._ask(slot, scope, raw)
+                found = await self._calls.ask_slot(slot, scope, raw)
                 if found is not None and found.status != 404:
                     return found
             return own
-        if 400 <= own.status < 500:
+        if 400 <= own.status < 500 and not (rule.then == "ask_newest" and own.status == 404):
             return own
         if rule.then == "share_state":
             await self.share_state()
             return own
         if rule.then == "reload_rules":
             scope, raw = {**scope, "method": "POST", "path": _RELOAD_RULES, "query_string": b""}, b""
-        replies = [
-            reply for slot in self._group.other_slots() if (reply := await self._ask(slot, scope, raw))
-        ]
+        replies = await self._calls.ask_others(scope, raw)
+        if rule.then == "ask_newest":
+            explained = [reply for reply in (own, *replies) if reply.is_json]
+            return max(explained, key=_began_at) if explained else own
         if rule.then != "ask_others":
             _log_differences(scope, own, replies)
         if rule.merge is None or not own.is_json:
             return own
-        told = [own, *(reply for reply in replies if reply.is_json)]
-        own.status = max(reply.status for reply in told)
-        return own.with_json(rule.merge([msgspec.json.decode(reply.body) for reply in told]))
+        merged = [own, *(reply for reply in replies if reply.is_json)]
+        own.status = max(reply.status for reply in merged)
+        return own.with_json(rule.merge([msgspec.json.decode(reply.body) for reply in merged]))
 
     async def _join_streams(self, rule: SiblingRule, scope: Scope, receive: Receive, send: Send) -> None:
         streams = LineStreams(self._app, self._owners, self._group.other_slots())
@@ -299,7 +311,7 @@ class SiblingProxy(Component):
                 if pages.is_over(slot):
                     continue
             else:
-                reply = await self._ask(slot, part, b"")
+                reply = await self._calls.ask_slot(slot, part, b"")
             if reply is not None and reply.is_json:
                 found[slot] = msgspec.json.decode(reply.body)
         assert own is not None
@@ -311,38 +323,6 @@ class SiblingProxy(Component):
         await self._app(scope, replay_body(raw, receive), collector)
         collector.reply.body = b"".join(collector.parts)
         return collector.reply
-
-    async def _ask(self, slot: int, scope: Scope, raw: bytes) -> CollectedReply | None:
-        """Return the answer of the sibling in `slot`; None if there is none."""
-        try:
-            async with (
-                asyncio.timeout(_ANSWER_S),
-                self._owners.open_request(slot_url(slot), scope, raw) as answer,
-            ):
-                body = await answer.read()
-                return CollectedReply(answer.status, [*answer.raw_headers], body)
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            log.warning(
-                "process %d does not answer %s: %s", slot, scope["path"], error or type(error).__name__
-            )
-            return None
-
-    async def _tell(self, name: str, scope: Scope, raw: bytes) -> None:
-        """Send `raw` to the sibling `name`. One that cannot be told is started again, and asks then."""
-        headers = {HEADER.decode(): self._signer.sign_hop(scope)}
-        try:
-            async with (
-                asyncio.timeout(_ANSWER_S),
-                self._connections.session_at(name).request(
-                    scope["method"], f"http://{name}{scope['path']}", data=raw, headers=headers
-                ) as answer,
-            ):
-                if answer.status >= 400:
-                    log.error("process %s refuses the state of workers: %s", name, await answer.text())
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            log.warning(
-                "process %s was not told the state of workers: %s", name, error or type(error).__name__
-            )
 
     async def _answer_state(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] == "PUT":
@@ -363,28 +343,10 @@ class SiblingProxy(Component):
             self._asked_to_erase[subject] -= 1
         await CollectedReply(200, list(JSON_HEADERS)).with_json(outcome.to_dict()).send_to(send)
 
-    async def _forward_websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._group.wait_slot(FIRST_SLOT, _AWAY_S)
-        hop = ((HEADER, self._signer.sign_hop(scope).encode("latin-1")),)
-        try:
-            session = self._connections.session_for(slot_url(FIRST_SLOT))
-            await forward_websocket(session, scope, receive, send, hop)
-        except (aiohttp.ClientError, OSError) as error:
-            log.warning("the first process does not take a WebSocket: %s", error or type(error).__name__)
-            with suppress(RuntimeError):  # it is closed already
-                await send({"type": "websocket.close", "code": 1013})
 
-
-def _make_scope(method: str, path: str) -> Scope:
-    """Return the scope of a call of our own."""
-    return {
-        "type": "http",
-        "method": method,
-        "path": path,
-        "query_string": b"",
-        "headers": [],
-        "client": None,
-    }
+def _began_at(reply: CollectedReply) -> float:
+    """Return when the request began whose journal is `reply`."""
+    return float(msgspec.json.decode(reply.body)["began_at"])
 
 
 def _log_differences(scope: Scope, own: CollectedReply, replies: list[CollectedReply]) -> None:

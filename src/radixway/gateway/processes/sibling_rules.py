@@ -29,11 +29,20 @@ class SiblingRule:
     first: bool = False
     """The first child answers it."""
     then: Literal[
-        "nothing", "share_state", "reload_rules", "repeat", "ask_others", "find", "concatenate", "interleave"
+        "nothing",
+        "share_state",
+        "reload_rules",
+        "repeat",
+        "ask_others",
+        "find",
+        "ask_newest",
+        "concatenate",
+        "interleave",
     ] = "nothing"
-    """After this child's own answer, if that is well: tell siblings the state of workers; have them read
+    """After this child's own answer, if that is well: report the state of workers to siblings; have them read
     their rules again; repeat the call at each; ask each and merge the answers. `find`: after 404, ask one
-    after the other. The last two: streams of lines, whole or as the lines come."""
+    after the other. `ask_newest`: ask each, and give the answer of the request that began last. The last two:
+    streams of lines, whole or as the lines come."""
     merge: Merge | None = None
     """Makes one of JSON answers; None: this child's own is given."""
 
@@ -41,6 +50,7 @@ class SiblingRule:
 _ONCE = SiblingRule(first=True)
 _WORKERS_CHANGE = SiblingRule(first=True, then="share_state")
 _FIND = SiblingRule(then="find")
+_NEWEST = SiblingRule(then="ask_newest")
 _REPEAT = SiblingRule(then="repeat", merge=merge_removed)
 _UPDATES = ("disk", "tensor", "distributed", "ipc")
 
@@ -101,6 +111,8 @@ def build_sibling_rules(config: Config) -> Callable[[Scope], SiblingRule | None]
             return _ONCE
         if chats_once and is_chat_path(path):
             return _ONCE
+        if path.startswith("/explain/"):
+            return _NEWEST
         return rules.get((scope.get("method", ""), path))
 
     return find_rule

@@ -182,7 +182,7 @@ class ProcessSupervisor:
             return error
         if old is not None and old in self._children:
             old.state = "leaving"
-            self._tell_children()
+            self._broadcast_group()
             self._run_task(_terminate_later(old))
         return None
 
@@ -215,25 +215,25 @@ class ProcessSupervisor:
         child.ready.add_done_callback(lambda ready: ready.cancelled() or ready.exception())
         self._children.append(child)
         child.tasks = [
-            asyncio.create_task(self._hear_child(child), name=f"messages of process {name}"),
+            asyncio.create_task(self._read_child(child), name=f"messages of process {name}"),
             asyncio.create_task(self._watch_child(child), name=f"end of process {name}"),
         ]
         return child
 
-    async def _hear_child(self, child: ChildProcess) -> None:
+    async def _read_child(self, child: ChildProcess) -> None:
         try:
-            await self._read_child(child)
-        except Exception as error:  # a child that is not heard would wait for answers for ever
-            log.exception("what %s said cannot be understood: it is started again", child.name)
-            _set_failed(child, f"it could not be understood ({type(error).__name__})")
+            await self._handle_messages(child)
+        except Exception as error:  # a child whose messages are not read would wait for answers for ever
+            log.exception("the messages of %s cannot be decoded: it is started again", child.name)
+            _set_failed(child, f"its messages could not be decoded ({type(error).__name__})")
             child.process.kill()
 
-    async def _read_child(self, child: ChildProcess) -> None:
+    async def _handle_messages(self, child: ChildProcess) -> None:
         async for frame in child.channel.read_frames():
             message = decode_for_supervisor(frame)
             if isinstance(message, ProcessJoined):
                 child.state = "joining"
-                self._tell_children()
+                self._broadcast_group()
             elif isinstance(message, ProcessReady):
                 self._on_ready(child)
             elif isinstance(message, ProcessFailed):
@@ -249,7 +249,7 @@ class ProcessSupervisor:
         self._failed_starts = 0
         if not child.ready.done():
             child.ready.set_result(None)
-        self._tell_children()
+        self._broadcast_group()
 
     async def _watch_child(self, child: ChildProcess) -> None:
         """Wait for the end of `child`, and start its successor where there should be one."""
@@ -269,7 +269,7 @@ class ProcessSupervisor:
         if served:
             del self._serving[child.slot]
         _set_failed(child, _describe_end(code))
-        self._tell_children()
+        self._broadcast_group()
         if self._stopping.is_set() or child.state == "leaving":
             return
         if served:
@@ -299,8 +299,8 @@ class ProcessSupervisor:
                         return
             lived_s = 0.0
 
-    def _tell_children(self) -> None:
-        """Tell all children who they are, and who accepts where."""
+    def _broadcast_group(self) -> None:
+        """Send all children the members of the group, and who accepts at which listener."""
         members = [
             ProcessMember(child.slot, child.name, child.state)  # type: ignore[arg-type]
             for child in self._children

@@ -17,7 +17,7 @@ from radixway.core.pipeline import LimitReachedError
 from radixway.core.tenants.account import NOTHING, LimitsBackend, TenantAccount, UsageEstimate
 from radixway.core.tenants.service import restore_usage, usage_path
 from radixway.core.tenants.usage_ledger import UsageFile, day_of
-from radixway.gateway.processes.control_messages import LimitsAnswer, LimitsQuestion, UsageSettled
+from radixway.gateway.processes.control_messages import LimitsReply, LimitsRequest, UsageSettled
 
 
 class LimitsAuthority:
@@ -51,8 +51,8 @@ class LimitsAuthority:
         except (sqlite3.Error, ValueError, OSError) as error:
             raise ConfigError(f"tenants.usage.path: {path} cannot be used: {error}") from error
 
-    def handle_message(self, child: str, message: LimitsQuestion | UsageSettled) -> LimitsAnswer | None:
-        """Return the answer to what `child` asked; None where it only told."""
+    def handle_message(self, child: str, message: LimitsRequest | UsageSettled) -> LimitsReply | None:
+        """Return the reply to `message` of `child`; None to `UsageSettled`."""
         account, now = self._accounts[message.tenant], self._clock()
         held = self._held.setdefault(child, Counter())
         if isinstance(message, UsageSettled):
@@ -62,14 +62,14 @@ class LimitsAuthority:
             return None
         if message.only_used:
             used = {limit["name"]: float(limit["used"]) for limit in account.describe_limits(now)}
-            return LimitsAnswer(message.number, used=used)
+            return LimitsReply(message.number, used=used)
         estimate = UsageEstimate(message.tokens, message.cost)
         try:
             account.admit_request(now, estimate)
         except LimitReachedError as error:
-            return LimitsAnswer(message.number, error.code, error.retry_after_s or 0)
+            return LimitsReply(message.number, error.code, error.retry_after_s or 0)
         held[message.tenant, estimate] += 1
-        return LimitsAnswer(message.number)
+        return LimitsReply(message.number)
 
     def release_child(self, child: str) -> None:
         """Release what the requests of `child`, which has ended, had reserved; what they used is unknown."""
@@ -90,10 +90,10 @@ class LimitsAuthority:
 class ProcessLimits(LimitsBackend):
     """Asks the supervisor for each request of a tenant with limits, in a child."""
 
-    def __init__(self, send: Callable[[LimitsQuestion | UsageSettled], None]) -> None:
+    def __init__(self, send: Callable[[LimitsRequest | UsageSettled], None]) -> None:
         self._send = send
         self._numbers = count()
-        self._asked: dict[int, asyncio.Future[LimitsAnswer]] = {}
+        self._pending: dict[int, asyncio.Future[LimitsReply]] = {}
 
     async def admit_request(
         self, account: TenantAccount, now: float, estimate: UsageEstimate = NOTHING
@@ -101,12 +101,14 @@ class ProcessLimits(LimitsBackend):
         if not account.is_limited:
             account.admit_request(now, estimate)
             return
-        question = LimitsQuestion(next(self._numbers), account.tenant, estimate.tokens, estimate.cost)
-        asked = self._ask(question)
+        request = LimitsRequest(next(self._numbers), account.tenant, estimate.tokens, estimate.cost)
+        pending = self._ask(request)
         try:
-            answer = await asyncio.shield(asked)
+            answer = await asyncio.shield(pending)
         except asyncio.CancelledError:
-            asked.add_done_callback(lambda asked: self._give_back(account, estimate, asked.result()))
+            pending.add_done_callback(
+                lambda pending: self._release_reservation(account, estimate, pending.result())
+            )
             raise
         if answer.limit is not None:
             raise account.count_refusal(now, answer.limit, answer.wait_s)
@@ -123,22 +125,24 @@ class ProcessLimits(LimitsBackend):
         limits = account.describe_limits(now)
         if not limits:
             return limits
-        question = LimitsQuestion(next(self._numbers), account.tenant, only_used=True)
-        used = (await self._ask(question)).used
+        request = LimitsRequest(next(self._numbers), account.tenant, only_used=True)
+        used = (await self._ask(request)).used
         return [limit | {"used": type(limit["used"])(used[limit["name"]])} for limit in limits]
 
-    def receive_answer(self, answer: LimitsAnswer) -> None:
+    def receive_reply(self, answer: LimitsReply) -> None:
         """Take in the supervisor's answer."""
-        asked = self._asked.pop(answer.number)
-        if not asked.done():
-            asked.set_result(answer)
+        pending = self._pending.pop(answer.number)
+        if not pending.done():
+            pending.set_result(answer)
 
-    def _ask(self, question: LimitsQuestion) -> asyncio.Future[LimitsAnswer]:
-        asked = self._asked[question.number] = asyncio.get_running_loop().create_future()
-        self._send(question)
-        return asked
+    def _ask(self, request: LimitsRequest) -> asyncio.Future[LimitsReply]:
+        pending = self._pending[request.number] = asyncio.get_running_loop().create_future()
+        self._send(request)
+        return pending
 
-    def _give_back(self, account: TenantAccount, estimate: UsageEstimate, answer: LimitsAnswer) -> None:
-        """Return what a request was given whose client had left by then."""
+    def _release_reservation(
+        self, account: TenantAccount, estimate: UsageEstimate, answer: LimitsReply
+    ) -> None:
+        """Release what was reserved for a request whose client had left by then."""
         if answer.limit is None:
             self._send(UsageSettled(account.tenant, estimate.tokens, estimate.cost, 0, 0.0))

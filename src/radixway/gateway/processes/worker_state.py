@@ -1,7 +1,7 @@
-"""What calls have changed of the fleet: told by the first child to the others.
+"""Changes that calls have made to the fleet: reported by the first child to the others.
 
-The configuration and discovery are each child's own, so they are not told. What is told is the whole of the
-rest, and replaces what was told before, so that nothing has to arrive in order.
+The configuration and discovery are each child's own, so they are not reported. A report is the whole of the
+rest, and replaces the one before, so that nothing has to arrive in order.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from radixway.routing import (
 )
 
 
-class ToldWorker(msgspec.Struct, frozen=True):
+class ReportedWorker(msgspec.Struct, frozen=True):
     """A worker that a call added, or that registered itself."""
 
     section: dict[str, Any]
@@ -40,7 +40,7 @@ class ToldWorker(msgspec.Struct, frozen=True):
 class WorkerStateReport(msgspec.Struct, frozen=True):
     """The first child's workers, as far as calls have changed them."""
 
-    workers: list[ToldWorker]
+    workers: list[ReportedWorker]
     removed: list[str]
     """URLs of configured workers that a call removed."""
     draining: list[str]
@@ -78,21 +78,21 @@ class WorkerStateCopy:
         self._weights = weights
         self._health = health
 
-    def on_remove(self, tell: Callable[[], None]) -> None:
-        """Call `tell` whenever a worker is removed."""
-        self._registry.on_remove.append(lambda _: tell())
+    def on_remove(self, notify: Callable[[], None]) -> None:
+        """Call `notify` whenever a worker is removed."""
+        self._registry.on_remove.append(lambda _: notify())
 
     def make_report(self) -> WorkerStateReport:
         """Return the report of this child."""
         members = self._membership
-        told = [
-            ToldWorker(_dump(found.section), source, self._registrations.lease_ttl_s(found.section.url))
+        reported = [
+            ReportedWorker(_dump(found.section), source, self._registrations.lease_ttl_s(found.section.url))
             for source in (API, REGISTERED)
             for found in members.members_of(source)
         ]
         configured = [found.section.url for found in members.members_of(CONFIG)]
         return WorkerStateReport(
-            told,
+            reported,
             [url for url in configured if self._registry.get_worker(url) is None],
             sorted(worker.url for worker in self._registry if worker.state is WorkerState.DRAINING),
             self._weights.expected,
@@ -106,11 +106,11 @@ class WorkerStateCopy:
         """
         members, registry = self._membership, self._registry
         for source in (API, REGISTERED):
-            told = {each.section["url"]: each for each in report.workers if each.source == source}
+            reported = {each.section["url"]: each for each in report.workers if each.source == source}
             for found in list(members.members_of(source)):
-                if found.section.url not in told:
+                if found.section.url not in reported:
                     members.remove_member(source, found.section.url)
-            for each in told.values():
+            for each in reported.values():
                 section = WorkerSettings.model_validate(each.section)
                 if source == REGISTERED and takes_leases:
                     self._registrations.register_worker(section, each.ttl_s)
@@ -125,12 +125,12 @@ class WorkerStateCopy:
         await asyncio.gather(*map(self._health.wait_first_probe, joining))
 
     def _apply_draining(self, draining: frozenset[str]) -> None:
-        told = {API, REGISTERED, CONFIG}
+        reported = {API, REGISTERED, CONFIG}
         for worker in list(self._registry):
             drains = worker.state is WorkerState.DRAINING
             if worker.url in draining and not drains:
                 self._registry.set_state(worker, WorkerState.DRAINING)
-            elif drains and worker.url not in draining and told.issuperset(worker.sources):
+            elif drains and worker.url not in draining and reported.issuperset(worker.sources):
                 self._registry.add_worker(worker.config)  # it came back
 
     def _apply_versions(self, report: WorkerStateReport) -> None:
