@@ -59,6 +59,9 @@ _MAX_NOTE_CHARS = 500
 CLIENT_LEFT = 499
 """Client closed request: the status of requests without a response."""
 
+_WITHOUT_CONTENT = frozenset({204, 304})
+"""Statuses of replies that end with their head and tell no length (RFC 9110, section 8.6)."""
+
 _SEND_ERROR_TIMEOUT_S = 5.0
 """Time for a client to read that its request failed."""
 
@@ -287,7 +290,10 @@ class _ResponseSender:
             await self._exchange.send_end(error.event())
 
     async def _send_complete(self, status: int, headers: Headers, body: bytes) -> None:
-        headers.append((b"content-length", b"%d" % len(body)))
+        if status in _WITHOUT_CONTENT:
+            body = b""  # a client would read it as the next answer
+        else:
+            headers.append((b"content-length", b"%d" % len(body)))
         self._note_start(status, headers)
         self.ended = True
         await self._exchange.send_complete(status, headers, body)
