@@ -106,6 +106,7 @@ HOSTS: Cases = {
             "host with an empty port": b"host: a:\r\n",
             "host in capitals": b"HOST: LOCALHOST\r\n",
             "host with underscores": b"host: my_name\r\n",
+            "host between tabs": b"host:\ta\t\r\n",
             "encoded host": b"host: %C3%BC\r\n",
             "IPv4 address": b"host: 127.0.0.1:80\r\n",
             "IPv6 address": b"host: [::1]:80\r\n",

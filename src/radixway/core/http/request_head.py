@@ -23,7 +23,7 @@ def find_head_error(headers: Iterable[tuple[bytes, bytes]], version: str) -> Htt
     for name, value in headers:
         if name == b"host":
             hosts += 1
-            if _HOST.fullmatch(value) is None:
+            if _HOST.fullmatch(value.strip(b" \t")) is None:
                 return _invalid_head("the request's host is not valid")
         elif name == b"transfer-encoding":
             found = (coding.strip(b" \t").lower() for coding in value.split(b","))
