@@ -42,6 +42,7 @@ from radixway.core.pipeline import (
 )
 from radixway.core.pipeline.endpoints.large_bodies import LARGE_BODY_BYTES
 from radixway.core.telemetry import Journal, JournalStore, MetricsRegistry
+from radixway.core.telemetry.trace_record import CallerSpan
 from radixway.core.telemetry.tracing import RequestTracer, split_trace_headers
 from radixway.core.work_slices import run_in_slices
 from radixway.routing import DEFAULT_MODEL, DefaultModelResolver
@@ -118,6 +119,24 @@ class RequestHandler:
             caller = scope.get(CALLER_SPAN) or caller
             believed = CALLER_SPAN in scope or not self._callers.any
             request.journal.trace = self._tracing.start_trace(caller, believed=believed)
+        self._in_flight.add_request(request)
+        try:
+            await self._answer_request(request, exchange, caller, own)
+        finally:
+            self._in_flight.remove_request(request)
+
+    async def _answer_request(
+        self,
+        request: Request,
+        exchange: HttpExchange,
+        caller: CallerSpan | None,
+        own: dict[bytes, bytes],
+    ) -> None:
+        """Answer `request`, which has `own` headers for the gateway, and store what it leaves.
+
+        `caller`: the span that sent it, believed or not.
+        """
+        scope = exchange.scope
         sent = _ResponseSender(exchange, request.journal)
         watch = ClientWatch(self._deadlines, exchange.task)
         failure: HttpError | None = None
@@ -130,7 +149,6 @@ class RequestHandler:
                 request.journal.trace = self._tracing.start_trace(caller, believed=True)
             if own:
                 apply_gateway_headers(request, own)
-            self._in_flight.add_request(request)
             exchange.watch_client(watch)
             await sent.send_reply(await self._chain(request))
         except ClientDisconnectedError:
@@ -149,11 +167,10 @@ class RequestHandler:
             elif not sent.ended:
                 self._note_client_left(request)
         except Exception as error:  # an unexpected error must not take the connection down
-            log.exception("request %s failed unexpectedly", request_id)
+            log.exception("request %s failed unexpectedly", request.id)
             failure = GatewayError(f"internal error ({type(error).__name__})")
         finally:
             watch.stop_watching()
-            self._in_flight.remove_request(request)
             for chunks in request.open_streams:
                 await chunks.aclose()
         if failure is not None:
@@ -196,6 +213,8 @@ class RequestHandler:
             request.model = named
             request.edit(model=named)
         request.claimed_user, request.answers = parsed.user, parsed.answers
+        if request.rids:
+            self._in_flight.add_rids(request)
         request.journal.user = request.user_or_claimed
         request.journal.add(
             "receive", surface=self._endpoint.name, model=model, stream=stream, bytes=len(raw)
@@ -210,6 +229,12 @@ class RequestHandler:
             min_version = parsed.min_weight_version
             request.min_weight_version = None if min_version is None else str(min_version)
             request.edit(max_staleness=UNSET, min_weight_version=UNSET)
+        if request.journal.is_erased:
+            raise GatewayError(
+                "the data of its user or tenant were erased while this request came in",
+                status=409,
+                code="erased",
+            )
         if trusted:
             self._callers.apply_overrides(request, scope)
         if request.caller.policy is not None:

@@ -75,6 +75,8 @@ class Journal(msgspec.Struct, eq=False, gc=False):
     session: str | None = None
     trace: TraceRecord | None = None
     """Its place in a trace, where traces are kept."""
+    erasures: tuple[Subject, ...] = ()
+    """Whose data were erased while the request was under way."""
     _store: JournalStore | None = None
     """Notified of entries that are added later, where it keeps a copy."""
 
@@ -143,6 +145,21 @@ class Journal(msgspec.Struct, eq=False, gc=False):
         """The key it is kept under: clients choose ids, so each tenant's are its own."""
         return journal_key(self.tenant, self.request_id)
 
+    def matches_subject(self, subject: Subject) -> bool:
+        """Return whether the request is one of `subject`, by what is known of it now."""
+        labels = {
+            "tenant": self.tenant,
+            "user": self.user,
+            "session": self.session,
+            "request": self.request_id,
+        }
+        return subject.given().items() <= labels.items()
+
+    @property
+    def is_erased(self) -> bool:
+        """True if its subject was erased while it was under way: nothing may say whose it is."""
+        return bool(self.erasures) and any(map(self.matches_subject, self.erasures))
+
     @property
     def is_traced(self) -> bool:
         """True if the durations of its parts are recorded."""
@@ -205,7 +222,12 @@ class JournalStore(Component):
         return len(self._numbers)
 
     def save_journal(self, journal: Journal) -> None:
-        """Store `journal` and later additions to it; beyond the capacity the oldest is forgotten."""
+        """Store `journal` and later additions to it; beyond the capacity the oldest is forgotten.
+
+        One of a request whose subject has been erased since it began is not stored.
+        """
+        if journal.is_erased:
+            return
         self._newest = number = self._newest + 1
         journal.number = number
         key = self._keys[number] = journal.key
@@ -236,17 +258,7 @@ class JournalStore(Component):
         return len(gone)
 
     async def erase(self, subject: Subject) -> int:
-
-        def is_meant(journal: Journal) -> bool:
-            labels = {
-                "tenant": journal.tenant,
-                "user": journal.user,
-                "session": journal.session,
-                "request": journal.request_id,
-            }
-            return subject.given().items() <= labels.items()
-
-        return self.forget_journals(is_meant)
+        return self.forget_journals(lambda journal: journal.matches_subject(subject))
 
     def journals_before(self, number: int | None, limit: int) -> list[Journal]:
         """Return the latest `limit` journals before number `number` (None: of all), the newest first.
