@@ -78,7 +78,7 @@ class Journal(msgspec.Struct, eq=False, gc=False):
     erasures: tuple[Subject, ...] = ()
     """Whose data were erased while the request was under way."""
     _store: JournalStore | None = None
-    """Notified of entries that are added later, where it keeps a copy."""
+    """Notified of entries that are added later: it counts them, and may keep a copy."""
 
     def add(self, step: str, decision: ExplainableDecision | None = None, **fields: Any) -> None:
         """Append what `step` decided: a decision, or fields of JSON values. Never prompt text."""
@@ -236,8 +236,8 @@ class JournalStore(Component):
         self._stored[number] = journal
         self._sizes[number] = size
         self.size_bytes += size
+        journal._store = self
         if not is_plain:
-            journal._store = self
             self.update_journal(journal)
         while number - self._oldest >= self._capacity or self.size_bytes > self._max_bytes:
             self._forget_oldest()
