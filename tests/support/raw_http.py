@@ -232,7 +232,7 @@ class EchoBehaviour:
     """Answers as `answering` does, and what is no request for it with the number of its bytes.
 
     `wait` is answered when `release` is set, a stream after its first letter; `flood` is a stream that does
-    not end, or a large answer.
+    not end, or a large answer; `no content` is answered with 204, and with a body where there must be none.
     """
 
     def __init__(self) -> None:
@@ -244,6 +244,9 @@ class EchoBehaviour:
             said = body["messages"][-1]["content"]
         except (ValueError, LookupError, TypeError):
             await exchange.reply(200, b'{"bytes": %d}' % len(exchange.body))
+            return
+        if said == "no content":
+            await exchange.reply(204, b"HTTP/1.1 200 OK\r\n\r\n")
             return
         if said == "wait" and not body.get("stream"):
             await self.release.wait()

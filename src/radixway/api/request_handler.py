@@ -43,6 +43,7 @@ from radixway.core.pipeline import (
 )
 from radixway.core.pipeline.endpoints.large_bodies import LARGE_BODY_BYTES
 from radixway.core.telemetry import Journal, JournalStore, MetricsRegistry
+from radixway.core.telemetry.trace_record import CallerSpan
 from radixway.core.telemetry.tracing import RequestTracer, split_trace_headers
 from radixway.core.work_slices import run_in_slices
 from radixway.routing import DEFAULT_MODEL, DefaultModelResolver
@@ -59,6 +60,9 @@ _MAX_NOTE_CHARS = 500
 
 CLIENT_LEFT = 499
 """Client closed request: the status of requests without a response."""
+
+_WITHOUT_CONTENT = frozenset({204, 304})
+"""Statuses of replies that end with their head and tell no length (RFC 9110, section 8.6)."""
 
 _SEND_ERROR_TIMEOUT_S = 5.0
 """Time for a client to read that its request failed."""
@@ -116,6 +120,24 @@ class RequestHandler:
             caller = scope.get(CALLER_SPAN) or caller
             believed = CALLER_SPAN in scope or not self._callers.any
             request.journal.trace = self._tracing.start_trace(caller, believed=believed)
+        self._in_flight.add_request(request)
+        try:
+            await self._answer_request(request, exchange, caller, own)
+        finally:
+            self._in_flight.remove_request(request)
+
+    async def _answer_request(
+        self,
+        request: Request,
+        exchange: HttpExchange,
+        caller: CallerSpan | None,
+        own: dict[bytes, bytes],
+    ) -> None:
+        """Answer `request`, which has `own` headers for the gateway, and store what it leaves.
+
+        `caller`: the span that sent it, believed or not.
+        """
+        scope = exchange.scope
         sent = _ResponseSender(exchange, request.journal)
         watch = ClientWatch(self._deadlines, exchange.task)
         failure: HttpError | None = None
@@ -128,7 +150,6 @@ class RequestHandler:
                 request.journal.trace = self._tracing.start_trace(caller, believed=True)
             if own:
                 apply_gateway_headers(request, own)
-            self._in_flight.add_request(request)
             exchange.watch_client(watch)
             await sent.send_reply(await self._chain(request))
         except ClientDisconnectedError:
@@ -147,11 +168,10 @@ class RequestHandler:
             elif not sent.ended:
                 self._note_client_left(request)
         except Exception as error:  # an unexpected error must not take the connection down
-            log.exception("request %s failed unexpectedly", request_id)
+            log.exception("request %s failed unexpectedly", request.id)
             failure = GatewayError(f"internal error ({type(error).__name__})")
         finally:
             watch.stop_watching()
-            self._in_flight.remove_request(request)
             for chunks in request.open_streams:
                 await chunks.aclose()
         if failure is not None:
@@ -194,6 +214,8 @@ class RequestHandler:
             request.model = named
             request.edit(model=named)
         request.claimed_user, request.answers = parsed.user, parsed.answers
+        if request.rids:
+            self._in_flight.add_rids(request)
         request.journal.user = request.user_or_claimed
         request.journal.add("receive", ReceivedRequest(self._endpoint.name, model, stream, len(raw)))
         if priority is not None:
@@ -206,6 +228,12 @@ class RequestHandler:
             min_version = parsed.min_weight_version
             request.min_weight_version = None if min_version is None else str(min_version)
             request.edit(max_staleness=UNSET, min_weight_version=UNSET)
+        if request.journal.is_erased:
+            raise GatewayError(
+                "the data of its user or tenant were erased while this request came in",
+                status=409,
+                code="erased",
+            )
         if trusted:
             self._callers.apply_overrides(request, scope)
         if request.caller.policy is not None:
@@ -286,7 +314,10 @@ class _ResponseSender:
             await self._exchange.send_end(error.event())
 
     async def _send_complete(self, status: int, headers: Headers, body: bytes) -> None:
-        headers.append((b"content-length", b"%d" % len(body)))
+        if status in _WITHOUT_CONTENT:
+            body = b""  # a client would read it as the next answer
+        else:
+            headers.append((b"content-length", b"%d" % len(body)))
         self._note_start(status, headers)
         self.ended = True
         await self._exchange.send_complete(status, headers, body)

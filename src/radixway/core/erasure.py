@@ -128,15 +128,18 @@ class ErasureService(Component):
         *,
         workers: Component | None = None,
         note: Note | None = None,
+        mark_requests: Callable[[Subject], None] = lambda subject: None,
         retry_s: float = 30.0,
     ) -> None:
         """`components`: in the order of their start; may be filled in until `start`. `workers`: asked if the
-        subject includes them. `note`: writes to the audit log. `retry_s`: seconds between two attempts.
+        subject includes them. `note`: writes to the audit log. `mark_requests`: has the subject's requests
+        that are under way store nothing more. `retry_s`: seconds between two attempts.
         """
         self._components = components
         self._workers = workers
         self._store = store
         self._note = note or (lambda kind, **fields: None)
+        self._mark_requests = mark_requests
         self._retry_s = retry_s
         self._pending: dict[str, PendingErasure] = {}
         self._retrying: asyncio.Task[None]
@@ -162,6 +165,7 @@ class ErasureService(Component):
         names = [target.name for target in targets]
         self._pending[erasure] = pending = PendingErasure(erasure, subject, names)
         await self._save_pending(pending)  # first, so that a restart after a crash can resume it
+        self._mark_requests(subject)
         outcomes = await self._ask_targets(pending)
         await self._save_pending(pending)
         self._write_audit_entry(erasure, subject, outcomes, subject_digest=digest_subject(subject, receipt))

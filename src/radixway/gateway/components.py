@@ -204,6 +204,7 @@ class GatewayParts:
             PendingErasureStore(radixway_home() / "erasures"),
             workers=self.upstream.fan_out,
             note=None if self.audit_log is None else self.audit_log.record_event,
+            mark_requests=self.in_hand.mark_erased,
         )
         self.screening = ChatSafetyScreening(
             config, self.metrics, self.semantics.encoders, self.semantics.build_scanner

@@ -214,6 +214,10 @@ class AnswerRecording:
         """
         if not self._open:
             return
+        if self._request.journal.is_erased:
+            _note_skipped(self._request, "erased")
+            self.drop_recording()
+            return
         try:
             answers = read()
             for left, answer in zip(range(len(answers), 0, -1), answers, strict=True):

@@ -155,6 +155,21 @@ def test_what_is_added_later_is_told_too() -> None:
     assert book.find_journal("a") is None and book.journals_before(2, 1) == []
 
 
+def test_what_is_added_later_counts_towards_the_limit() -> None:
+    book = JournalStore(100, max_bytes=50_000)
+    first, second = Journal("first"), Journal("second")
+    book.save_journal(first)
+    book.save_journal(second)
+    second.add("late", text="x" * 40_000)
+    assert book.size_bytes >= 40_000
+    first.add("late", text="x" * 40_000)
+    assert book.size_bytes >= 80_000
+    book.save_journal(Journal("third"))
+    assert book.find_journal("first") is None and book.size_bytes <= 50_000
+    book.forget_journals(lambda journal: True)
+    assert book.size_bytes == 0
+
+
 def test_the_garbage_collector_sees_few_of_them() -> None:
     book, worker = JournalStore(1000), Lasting()
     for number in range(1000):

@@ -9,6 +9,7 @@ from radixway.core.pipeline import Request
 from radixway.core.pipeline.endpoints import CHAT_COMPLETIONS, COMPLETIONS, GENERATE, ParsedRequest
 from radixway.core.telemetry import Journal
 from radixway.core.tenants.pricing import USUAL_COMPLETION_TOKENS, estimate_request, estimate_usage
+from radixway.core.work_slices import run_at_once
 
 
 def expected(**body) -> int:
@@ -48,7 +49,9 @@ def test_several_prompts_and_copies_are_counted_however_they_are_given():
         for fields in (
             {},
             {"max_tokens": 10},
+            {"max_completion_tokens": 20},
             {"max_tokens": 10, "max_completion_tokens": 20, "n": 3},
+            {"max_tokens": 20, "max_completion_tokens": 10},
             {"max_tokens": 10, "max_completion_tokens": 0},
             {"max_tokens": 0},
             {"max_tokens": 10, "best_of": 4, "n": 2},
@@ -78,6 +81,25 @@ def test_what_the_endpoint_read_gives_the_same_estimate_as_the_body(endpoint, fi
     assert request.parsed is None and estimate_request(request) == estimate_usage(raw)
     request.note_parsed(endpoint.read(raw))
     assert request.parsed is not None and estimate_request(request) == estimate_usage(raw)
+
+
+@pytest.mark.parametrize("count", [1, 20_000], ids=["small", "large"])
+@pytest.mark.parametrize(
+    ("fields", "answers"),
+    [
+        ({"max_completion_tokens": 9000}, 9000),
+        ({"max_completion_tokens": 9000, "max_tokens": 1}, 9000),
+        ({"max_completion_tokens": 1, "max_tokens": 9000}, 9000),
+        ({"max_completion_tokens": 1}, 1),
+    ],
+)
+def test_a_second_limit_of_the_answer_lowers_no_reservation(count, fields, answers):
+    raw = json.dumps({"messages": [{"role": "user", "content": "word"}] * count, **fields}).encode()
+    request = Request(id="r", endpoint=CHAT_COMPLETIONS, path="/", journal=Journal("r"), raw=raw)
+    assert estimate_request(request)[1] == answers
+    request.note_parsed(run_at_once(CHAT_COMPLETIONS.read_in_slices(raw)))
+    assert request.parsed is not None and request.parsed.max_answer_tokens == answers
+    assert estimate_request(request)[1] == answers
 
 
 def test_the_body_is_read_for_an_estimate_only_once_it_was_edited():

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from radixway.core.pipeline import ENDPOINTS
-from support.raw_cases import HEAD, HOT, REST, chat_body, chat_request, comparable, raw_request
+from support.raw_cases import COLD, HEAD, HOT, REST, chat_body, chat_request, comparable, raw_request
 
 PATHS = sorted(ENDPOINTS.served_directly())
 FIELDS = {
@@ -124,3 +124,14 @@ def test_a_request_can_be_explained_after_its_answer(server):
     explained = client.answer("GET")
     assert explained.status == 200
     assert request_id in explained.body.decode()
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("path", [HOT, COLD])
+def test_a_reply_without_content_ends_with_its_head(server, path, stream):
+    client = server.connect()
+    client.send(chat_request(path, "no content", stream=stream))
+    answer = client.answer()
+    assert answer.status == 204
+    assert not {"content-length", "transfer-encoding"} & answer.headers.keys()
+    assert client.is_kept()

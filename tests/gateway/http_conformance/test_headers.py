@@ -68,18 +68,51 @@ LINES: Cases = {
 }
 HOSTS: Cases = {
     **{
-        name: (SERVED, b"<line> HTTP/1.1\r\n" + lines + REST)
+        f"{name} in HTTP/{version}": (REFUSED, b"<line> HTTP/%b\r\n" % version.encode() + lines + REST)
+        for version in ("1.1", "1.0")
         for name, lines in {
-            "no host": b"",
             "two hosts": b"host: a\r\nhost: b\r\n",
-            "empty host": b"host:\r\n",
+            "two equal hosts": b"host: a\r\nhost: a\r\n",
+            "two hosts, one empty": b"host: a\r\nHOST:\r\n",
             "host with a space": b"host: a b\r\n",
             "host with a path": b"host: a/b\r\n",
+            "host with a query": b"host: a?b\r\n",
+            "host with a fragment": b"host: a#b\r\n",
+            "host with a scheme": b"host: http://a\r\n",
+            "host with a backslash": b"host: a\\b\r\n",
             "host with a user": b"host: u@a\r\n",
+            "list of hosts": b"host: a, b\r\n",
             "host, non-ASCII": b"host: \xc3\xbc\r\n",
+            "host, half encoded": b"host: a%6\r\n",
+            "host, badly encoded": b"host: a%zz\r\n",
+            "port of letters": b"host: a:b\r\n",
+            "negative port": b"host: a:-1\r\n",
+            "two ports": b"host: a:80:80\r\n",
+            "address without brackets": b"host: ::1\r\n",
+            "address with half a bracket": b"host: [::1\r\n",
+            "address in brackets with more behind": b"host: [::1]a\r\n",
+            "empty brackets": b"host: []\r\n",
         }.items()
     },
+    "no host": (REFUSED, b"<line> HTTP/1.1\r\n" + REST),
+    "no host, behind a request": (SERVED_LAST, HEAD + REST + b"<line> HTTP/1.1\r\n" + REST),
+    "no host but in the target": (REFUSED, b"POST http://a<path> HTTP/1.1\r\n" + REST),
     "no host in HTTP/1.0": (SERVED_LAST, b"<line> HTTP/1.0\r\n" + REST),
+    **{
+        name: (SERVED, b"<line> HTTP/1.1\r\n" + lines + REST)
+        for name, lines in {
+            "empty host": b"host:\r\n",
+            "host with a port": b"host: a:80\r\n",
+            "host with an empty port": b"host: a:\r\n",
+            "host in capitals": b"HOST: LOCALHOST\r\n",
+            "host with underscores": b"host: my_name\r\n",
+            "host between tabs": b"host:\ta\t\r\n",
+            "encoded host": b"host: %C3%BC\r\n",
+            "IPv4 address": b"host: 127.0.0.1:80\r\n",
+            "IPv6 address": b"host: [::1]:80\r\n",
+            "IPv6 address with a zone": b"host: [fe80::1%25eth0]\r\n",
+        }.items()
+    },
 }
 CONNECTIONS: Cases = {
     **{
@@ -142,4 +175,27 @@ def test_an_answer_says_that_the_connection_ends(server, path):
     answer = client.answer()
     assert answer.headers["connection"] == "close"
     client.send(raw_request(HEAD + REST, path))
+    assert client.rest() == b""
+
+
+@pytest.mark.parametrize("path", [HOT, COLD])
+@pytest.mark.parametrize(
+    ("lines", "reason"),
+    [
+        (b"", "the request names no host"),
+        (b"host: a\r\nhost: a\r\n", "the request names more than one host"),
+        (b"host: a b\r\n", "the request's host is not valid"),
+        (
+            b"host: a\r\ntransfer-encoding: gzip, chunked\r\n",
+            "the request's body has another transfer coding than chunked",
+        ),
+    ],
+)
+def test_a_refused_head_is_told_why(server, path, lines, reason):
+    client = server.connect()
+    end = b"\r\n<chunks>" if b"chunked" in lines else REST
+    client.send(raw_request(b"<line> HTTP/1.1\r\n" + lines + end, path))
+    answer = client.answer()
+    assert (answer.status, answer.headers["connection"]) == (400, "close")
+    assert answer.json()["error"]["message"] == reason
     assert client.rest() == b""

@@ -49,6 +49,13 @@ CASES: Cases = {
     "WebSocket and data": (FORBIDDEN, GET + WEBSOCKET + KEY + b"\r\n\x81\x05hello"),
     "WebSocket without a key": (REFUSED, GET + WEBSOCKET + b"\r\n"),
     "WebSocket with a body": (REFUSED, GET + WEBSOCKET + KEY + REST),
+    "WebSocket without a host": (REFUSED, b"GET <path> HTTP/1.1\r\n" + WEBSOCKET + KEY + b"\r\n"),
+    "WebSocket with two hosts": (REFUSED, GET + b"host: b\r\n" + WEBSOCKET + KEY + b"\r\n"),
+    "h2c with two hosts": (REFUSED, HEAD + b"host: b\r\n" + H2C + REST),
+    "h2c in gzipped chunks": (
+        REFUSED,
+        HEAD + b"transfer-encoding: gzip, chunked\r\n" + H2C + b"\r\n<chunks>",
+    ),
     "WebSocket in chunks": (REFUSED, GET + WEBSOCKET + KEY + CHUNKED + b"\r\n<chunks>"),
     "WebSocket with a long header": (
         Outcome((431,), False, 0),

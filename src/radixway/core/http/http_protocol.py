@@ -16,6 +16,7 @@ from radixway.core.http.errors import HttpError, send_error
 from radixway.core.http.exchange import send_exchange_error
 from radixway.core.http.head_limit import HeadLimit, HeadTooLargeError
 from radixway.core.http.request_body import IncomingBody
+from radixway.core.http.request_head import find_head_error
 
 _MAX_PIPELINED = 16
 _MAX_PIPELINED_BODY_BYTES = 64 * 2**10
@@ -45,6 +46,8 @@ class HttpProtocol(ClosableHttpProtocol):
         self._arriving: DirectExchange | None = None
         """A request for one of `handlers`, until its body is there."""
         self._head = HeadLimit(state.limits.max_header_bytes, state.limits.max_header_count)
+        self._head_error: HttpError | None = None
+        """Why the head that has come last is refused: httptools replaces what a callback raises."""
         self._unfinished: IncomingBody | None = None
         """Its body, if it was not complete at the start."""
         self._is_refused = False
@@ -165,6 +168,9 @@ class HttpProtocol(ClosableHttpProtocol):
             self._stop_reading_requests()
         if self._discards_input:
             return
+        self._head_error = find_head_error(self.headers, self.parser.get_http_version())
+        if self._head_error is not None:
+            raise httptools.HttpParserError(str(self._head_error))
         handler = self._handlers.get(self.url)
         if handler is not None and self._running is None and self._is_plain_post():
             path = self.url.decode("ascii")
@@ -336,7 +342,9 @@ class HttpProtocol(ClosableHttpProtocol):
                 running.disconnected = True
                 running.message_event.set()
                 self._running = None
-            error: HttpError = HttpError("this is no HTTP request", status=400, code="invalid_request")
+            error = self._head_error
+            if error is None:
+                error = HttpError("this is no HTTP request", status=400, code="invalid_request")
             if isinstance(self._head.error, HeadTooLargeError):
                 self._state.counts.large_heads += 1
                 error = HttpError(str(self._head.error), status=431, code="head_too_large")

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 
+from radixway.core.component import Subject
 from radixway.core.pipeline.request import Request
 
 
@@ -77,24 +78,41 @@ class AbortedRequests:
 
 
 class InFlightRequests:
-    """Running requests by name, for `/abort_request`. Clients may give several of theirs one name."""
+    """Running requests by name, for `/abort_request` and erasures. Clients may give several of theirs one
+    name.
+    """
 
     def __init__(self) -> None:
         self._requests: dict[str, list[Request]] = {}
 
     def add_request(self, request: Request) -> None:
-        """Add `request` under its id and its rids."""
+        """Add `request` under its id, and its rids as far as they are known."""
         for name in _names_of(request):
             self._requests.setdefault(name, []).append(request)
 
+    def add_rids(self, request: Request) -> None:
+        """Add `request`, which was added before its rids were known, under these too."""
+        for name in _names_of(request):
+            if name != request.id:
+                self._requests.setdefault(name, []).append(request)
+
     def remove_request(self, request: Request) -> None:
-        """Remove `request`, whose answer has ended. May be called for one that never began."""
+        """Remove `request`, of which nothing more is stored. May be called for one that never began."""
         for name in _names_of(request):
             found = self._requests.get(name, [])
             if request in found:
                 found.remove(request)
                 if not found:
                     del self._requests[name]
+
+    def mark_erased(self, subject: Subject) -> None:
+        """Have nothing stored of requests of `subject` that are under way (`Journal.is_erased`).
+
+        Their user and session may not be known yet: that is looked at when something is to be stored.
+        """
+        for request in {request for found in self._requests.values() for request in found}:
+            if request.journal.tenant == subject.tenant:
+                request.journal.erasures += (subject,)
 
     def __len__(self) -> int:
         """Number of names of requests under way."""

@@ -97,8 +97,8 @@ class Request(msgspec.Struct, eq=False):
 
     @property
     def user_or_claimed(self) -> str | None:
-        """The caller's user as authentication knows it, else as the body claims."""
-        return self.caller.user or self.claimed_user
+        """The caller's user as authentication knows it, else as the body claims; None once that is erased."""
+        return None if self.journal.is_erased else self.caller.user or self.claimed_user
 
     @property
     def cache(self) -> CacheContext:

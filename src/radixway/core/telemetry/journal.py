@@ -11,6 +11,7 @@ from contextlib import suppress
 from itertools import chain, islice
 from time import perf_counter, time
 from typing import Any, Protocol, TypeVar
+from weakref import ReferenceType, ref
 
 import msgspec
 from msgspec import field
@@ -79,8 +80,10 @@ class Journal(msgspec.Struct, eq=False, gc=False):
     session: str | None = None
     trace: TraceRecord | None = None
     """Its place in a trace, where traces are kept."""
-    _store: JournalStore | None = None
-    """Notified of entries that are added later, where it keeps a copy."""
+    erasures: tuple[Subject, ...] = ()
+    """Whose data were erased while the request was under way."""
+    _store: ReferenceType[JournalStore] | None = None
+    """Notified of entries that are added later: it counts them, and may keep a copy."""
     _key: str = ""
     """Its `key` once it is stored, and …"""
     _size_bytes: int = 0
@@ -93,8 +96,12 @@ class Journal(msgspec.Struct, eq=False, gc=False):
             self._entries.append(entry)
             return
         self._stored += entry
-        if self._store is not None:
-            self._store.update_journal(self)
+        self._update_stored()
+
+    def _update_stored(self) -> None:
+        store = None if self._store is None else self._store()
+        if store is not None:
+            store.update_journal(self)
 
     @property
     def entries(self) -> list[JournalEntry]:
@@ -150,8 +157,7 @@ class Journal(msgspec.Struct, eq=False, gc=False):
         """Record a stage that began at `began_s` (see `elapsed_s`), where the request is traced."""
         if self.trace is not None:
             self.trace.add_stage(name, began_s, self.elapsed_s(), **fields)
-            if self._store is not None:
-                self._store.update_journal(self)
+            self._update_stored()
 
     def since_origin_s(self, at: float) -> float:
         """Return `at`, a reading of `perf_counter`, as `elapsed_s` gives it."""
@@ -161,6 +167,21 @@ class Journal(msgspec.Struct, eq=False, gc=False):
     def key(self) -> str:
         """The key it is kept under: clients choose ids, so each tenant's are its own."""
         return journal_key(self.tenant, self.request_id)
+
+    def matches_subject(self, subject: Subject) -> bool:
+        """Return whether the request is one of `subject`, by what is known of it now."""
+        labels = {
+            "tenant": self.tenant,
+            "user": self.user,
+            "session": self.session,
+            "request": self.request_id,
+        }
+        return subject.given().items() <= labels.items()
+
+    @property
+    def is_erased(self) -> bool:
+        """True if its subject was erased while it was under way: nothing may say whose it is."""
+        return bool(self.erasures) and any(map(self.matches_subject, self.erasures))
 
     @property
     def is_traced(self) -> bool:
@@ -227,6 +248,8 @@ class JournalStore(Component):
         self._max_bytes = max_bytes
         self._newest = 0
         self._oldest = 1
+        self._reference = ref(self)
+        """For journals, which are no garbage collector's: a cycle with them would stay."""
         self._stored: dict[int, Journal | _StoredPage] = {}
         """By number; one that was forgotten by itself is missing."""
         self._numbers: dict[str, int] = {}
@@ -237,8 +260,13 @@ class JournalStore(Component):
         return len(self._numbers)
 
     def save_journal(self, journal: Journal) -> None:
-        """Store `journal` and later additions to it; beyond the capacity the oldest is forgotten."""
+        """Store `journal` and later additions to it; beyond the capacity the oldest is forgotten.
+
+        One of a request whose subject has been erased since it began is not stored.
+        """
         if not self._capacity and not journal.is_traced:  # a trace that waits for its export is settled, too
+            return
+        if journal.is_erased:
             return
         self._newest = number = self._newest + 1
         journal.number = number
@@ -247,8 +275,8 @@ class JournalStore(Component):
         journal._size_bytes, is_plain = journal.settle_entries()
         self._stored[number] = journal
         self.size_bytes += journal._size_bytes
+        journal._store = self._reference
         if not is_plain:
-            journal._store = self
             self.update_journal(journal)
         while number - self._oldest >= self._capacity or self.size_bytes > self._max_bytes:
             self._forget_oldest()
@@ -270,17 +298,7 @@ class JournalStore(Component):
         return len(gone)
 
     async def erase(self, subject: Subject) -> int:
-
-        def is_meant(journal: Journal) -> bool:
-            labels = {
-                "tenant": journal.tenant,
-                "user": journal.user,
-                "session": journal.session,
-                "request": journal.request_id,
-            }
-            return subject.given().items() <= labels.items()
-
-        return self.forget_journals(is_meant)
+        return self.forget_journals(lambda journal: journal.matches_subject(subject))
 
     def journals_before(self, number: int | None, limit: int) -> list[Journal]:
         """Return the latest `limit` journals before number `number` (None: of all), the newest first.

@@ -104,7 +104,9 @@ def estimate_usage(raw: bytes, *, generates: bool = True) -> tuple[int, int]:
             if isinstance(params, dict):
                 longest = max(longest, _bounded_count(params.get("max_new_tokens")))
                 copies = max(copies, _bounded_count(params.get("n")))
-    max_tokens = _bounded_count(limits.max_completion_tokens) or _bounded_count(limits.max_tokens) or longest
+    max_tokens = (
+        max(_bounded_count(limits.max_completion_tokens), _bounded_count(limits.max_tokens)) or longest
+    )
     prompts = max(_count_prompts(limits.prompt), _count_prompts(limits.text))
     if limits.input_ids:
         prompts = max(prompts, bytes(limits.input_ids).count(b"[") - 1)

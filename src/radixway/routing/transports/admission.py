@@ -234,8 +234,9 @@ class AdmissionController:
         if request.ttft_s is not None:
             left = request.ttft_s - request.journal.elapsed_s()
             expected = self._selector.expected_ttft_s(prompt, candidates)
-            soon = [worker for worker, s in zip(candidates, expected, strict=True) if s <= left]
-            candidates = soon or candidates
+            candidates = [w for w, s in zip(candidates, expected, strict=True) if s <= left] or candidates
+        if request.journal.is_erased:  # policies keep them
+            prompt.text, prompt.session = "", None
         if self._pairing.has_decode_only(candidates):
             return self._pairing.assign_pair(request, prompt, candidates)
         choice = self._selector.select_worker(prompt, candidates)

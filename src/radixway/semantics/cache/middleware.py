@@ -175,6 +175,8 @@ class SemanticCache:
                     raise NotStorableError(request.cache.bypass_reason)
                 if request.routing.fallback_model is not None:
                     raise NotStorableError("fallback")
+                if request.journal.is_erased:
+                    raise NotStorableError("erased")
                 answer = self._storable_answer(request, status, body)
                 entry = await self.cache.store_answer(question, answer, vector, allowed)
             except NotStorableError as reason:

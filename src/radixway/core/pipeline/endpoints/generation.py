@@ -69,14 +69,20 @@ class _SamplingBody(RequestBody, kw_only=True):
         return self.max_tokens or 0
 
 
-class ChatBody(_SamplingBody, kw_only=True):
-    """The fields that the gateway reads of a chat completion; all other fields travel on as they are."""
+class _ChatSamplingBody(_SamplingBody, kw_only=True):
+    """The same, of chats."""
 
-    messages: Annotated[list[Message], Meta(min_length=1)]
     max_completion_tokens: _Count = None
 
     def _limit_answer(self) -> int:
-        return self.max_completion_tokens or self.max_tokens or 0
+        """Return the larger limit: workers differ in which they take."""
+        return max(self.max_completion_tokens or 0, self.max_tokens or 0)
+
+
+class ChatBody(_ChatSamplingBody, kw_only=True):
+    """The fields that the gateway reads of a chat completion; all other fields travel on as they are."""
+
+    messages: Annotated[list[Message], Meta(min_length=1)]
 
 
 class CompletionBody(_SamplingBody, kw_only=True):
@@ -104,11 +110,10 @@ class _CheckedMessage(msgspec.Struct, gc=False):
 _checked_messages = msgspec.json.Decoder(list[_CheckedMessage])
 
 
-class LargeChatBody(_SamplingBody, LargeBody, kw_only=True):
+class LargeChatBody(_ChatSamplingBody, LargeBody, kw_only=True):
     """A `ChatBody` of many messages."""
 
     messages: msgspec.Raw
-    max_completion_tokens: _Count = None
 
     @classmethod
     def is_worthwhile(cls, raw: bytes) -> bool:
