@@ -15,8 +15,15 @@ from radixway.api.ext_proc.grpc_server import GrpcServer, GrpcStatus
 from radixway.api.ext_proc.grpc_services import HEALTH, REFLECTION, HealthService, reflection_methods
 from radixway.core.http import bind_tcp
 from radixway.core.http2 import Http2Connection, encode_headers
-from radixway.core.http2.frames import END_HEADERS, FrameKind, encode_frame, encode_settings
+from radixway.core.http2.frames import (
+    END_HEADERS,
+    FrameKind,
+    encode_frame,
+    encode_settings,
+)
+from radixway.core.http2.peer_limits import MAX_RAPID_RESETS
 
+HEAD = [(b":method", b"POST"), (b":scheme", b"http")]
 MAX_BYTES = 2 * 2**20
 ALL_BYTES = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 
@@ -34,15 +41,17 @@ class Transport:
 
 
 class Echo:
-    """Says each message again; `refuse` ends the call with a status."""
+    """Says each message again; `refuse` ends the call with a status, `raise` makes it fail."""
 
     def __init__(self, call, cancelled) -> None:
         self._call = call
         self._cancelled = cancelled
 
     def on_message(self, message: bytes) -> None:
+        if message == b"raise":
+            raise ValueError("asked to")
         if message == b"refuse":
-            self._call.finish(GrpcStatus.INVALID_ARGUMENT, "not that: ü")
+            self._call.finish(GrpcStatus.NOT_FOUND, "not that: ü")
         else:
             self._call.send_message(message)
 
@@ -54,7 +63,7 @@ class Echo:
 
 
 @asynccontextmanager
-async def serving():
+async def serving(max_message_bytes=MAX_BYTES):
     cancelled = asyncio.Event()
     health = HealthService(["an.Echo"])
     methods = {
@@ -62,7 +71,7 @@ async def serving():
         **health.methods(),
         **reflection_methods([HEALTH, REFLECTION]),
     }
-    server = GrpcServer(methods, max_message_bytes=MAX_BYTES, max_streams=100)
+    server = GrpcServer(methods, max_message_bytes=max_message_bytes, max_streams=100)
     listener = bind_tcp("127.0.0.1", 0)
     address = f"127.0.0.1:{listener.getsockname()[1]}"
     await server.start(listener)
@@ -105,7 +114,7 @@ async def test_many_calls_share_a_connection_and_keep_apart():
 @pytest.mark.parametrize(
     ("send", "code", "words"),
     [
-        (b"refuse", grpc.StatusCode.INVALID_ARGUMENT, "not that: ü"),
+        (b"refuse", grpc.StatusCode.NOT_FOUND, "not that: ü"),
         (b"x" * (MAX_BYTES + 1), grpc.StatusCode.RESOURCE_EXHAUSTED, f"{MAX_BYTES} are allowed"),
     ],
 )
@@ -114,6 +123,42 @@ async def test_a_call_that_is_refused_says_why(send, code, words):
         call = channel.stream_stream("/an.Echo/Say")()
         await call.write(send)
         assert await call.code() is code and words in await call.details()
+
+
+async def test_a_servicer_that_raises_ends_its_call_alone():
+    async with serving() as (channel, _, _, cancelled):
+        say = channel.stream_stream("/an.Echo/Say")
+        stays, fails = say(), say()
+        await stays.write(b"one")
+        assert await stays.read() == b"one"
+        await fails.write(b"raise")
+        assert await fails.code() is grpc.StatusCode.INTERNAL and cancelled.is_set()
+        await stays.write(b"two")
+        assert await stays.read() == b"two"
+        await stays.done_writing()
+        assert await stays.code() is grpc.StatusCode.OK
+
+
+async def test_many_short_calls_of_which_a_third_is_cancelled_meet_no_limit():
+    count = 2 * MAX_RAPID_RESETS
+    async with serving() as (channel, server, *_):
+        say = channel.stream_stream("/an.Echo/Say")
+        connections = set()
+
+        async def one(number: int) -> None:
+            call = say()
+            await call.write(b"hello")
+            assert await call.read() == b"hello"
+            connections.update(server._connections)
+            if number % 3:
+                await call.done_writing()
+                assert await call.code() is grpc.StatusCode.OK
+            else:
+                call.cancel()
+
+        for first in range(0, count, 50):
+            await asyncio.gather(*(one(number) for number in range(first, first + 50)))
+        assert len(connections) == 1
 
 
 async def test_messages_must_not_be_compressed():
@@ -191,7 +236,7 @@ async def test_what_is_no_grpc_is_refused():
     connection = Http2Connection(server, max_streams=1)
     transport = Transport()
     connection.connection_made(transport)
-    request = encode_headers([(b":method", b"POST"), (b":path", b"/"), (b"content-type", b"text/html")])
+    request = encode_headers([*HEAD, (b":path", b"/"), (b"content-type", b"text/html")])
     connection.data_received(
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
         + encode_settings({})
@@ -214,7 +259,7 @@ async def test_the_beginning_of_a_message_is_no_message():
     connection = Http2Connection(server, max_streams=1)
     transport = Transport()
     connection.connection_made(transport)
-    request = encode_headers([(b":path", b"/s"), (b"content-type", b"application/grpc+proto")])
+    request = encode_headers([*HEAD, (b":path", b"/s"), (b"content-type", b"application/grpc+proto")])
     message = b"\x00\x00\x00\x00\x05hello"
     stream = message + message + message[:7]
     frames = b"".join(encode_frame(FrameKind.DATA, 0, 1, stream[at : at + 1]) for at in range(len(stream)))
