@@ -17,6 +17,7 @@ from radixway.core.http import bind_tcp
 from radixway.core.http2 import Http2Connection, encode_headers
 from radixway.core.http2.frames import (
     END_HEADERS,
+    LEAST_FRAME_BYTES,
     FrameKind,
     encode_frame,
     encode_settings,
@@ -125,6 +126,16 @@ async def test_a_call_that_is_refused_says_why(send, code, words):
         assert await call.code() is code and words in await call.details()
 
 
+async def test_a_message_in_one_frame_is_not_larger_than_allowed():
+    async with serving(max_message_bytes=50) as (channel, *_):
+        call = channel.stream_stream("/an.Echo/Say")()
+        for size in (50, 51):
+            await call.write(b"x" * size)
+        assert await call.read() == b"x" * 50
+        assert await call.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert "51 bytes; 50 are allowed" in await call.details()
+
+
 async def test_a_servicer_that_raises_ends_its_call_alone():
     async with serving() as (channel, _, _, cancelled):
         say = channel.stream_stream("/an.Echo/Say")
@@ -220,6 +231,16 @@ async def test_health_is_told_to_those_who_ask_and_to_those_who_watch():
         assert (await stub.Check(health_pb2.HealthCheckRequest())).status == response.NOT_SERVING
 
 
+async def test_a_watch_that_ends_by_a_malformed_message_is_forgotten():
+    async with serving() as (channel, _, health, _):
+        call = channel.stream_stream(f"/{HEALTH}/Watch")()
+        await call.write(b"")
+        await call.read()
+        await call.write(b"\xff")
+        assert await call.code() is grpc.StatusCode.INTERNAL
+        assert not health._watches
+
+
 async def test_reflection_describes_its_services():
     async with serving() as (channel, *_):
         call = reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo()
@@ -244,6 +265,22 @@ async def test_what_is_no_grpc_is_refused():
     )
     await asyncio.sleep(0)  # the end of the turn of the loop
     assert encode_headers([(b":status", b"415")]) in transport.sent
+    connection.connection_lost(None)
+
+
+async def test_an_unknown_method_of_a_long_name_is_told_in_one_small_frame():
+    server = GrpcServer({}, max_message_bytes=MAX_BYTES, max_streams=1)
+    connection = Http2Connection(server, max_streams=1)
+    transport = Transport()
+    connection.connection_made(transport)
+    request = encode_headers([*HEAD, (b":path", b"/\xff" * 20_000), (b"content-type", b"application/grpc")])
+    connection.data_received(
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+        + encode_settings({})
+        + encode_frame(FrameKind.HEADERS, END_HEADERS, 1, request)
+    )
+    await asyncio.sleep(0)  # the end of the turn of the loop
+    assert b"grpc-status\x0212" in transport.sent and len(transport.sent) < LEAST_FRAME_BYTES
     connection.connection_lost(None)
 
 
