@@ -15,8 +15,16 @@ from radixway.api.ext_proc.grpc_server import GrpcServer, GrpcStatus
 from radixway.api.ext_proc.grpc_services import HEALTH, REFLECTION, HealthService, reflection_methods
 from radixway.core.http import bind_tcp
 from radixway.core.http2 import Http2Connection, encode_headers
-from radixway.core.http2.frames import END_HEADERS, FrameKind, encode_frame, encode_settings
+from radixway.core.http2.frames import (
+    END_HEADERS,
+    LEAST_FRAME_BYTES,
+    FrameKind,
+    encode_frame,
+    encode_settings,
+)
+from radixway.core.http2.peer_limits import MAX_RAPID_RESETS
 
+HEAD = [(b":method", b"POST"), (b":scheme", b"http")]
 MAX_BYTES = 2 * 2**20
 ALL_BYTES = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 
@@ -34,15 +42,17 @@ class Transport:
 
 
 class Echo:
-    """Says each message again; `refuse` ends the call with a status."""
+    """Says each message again; `refuse` ends the call with a status, `raise` makes it fail."""
 
     def __init__(self, call, cancelled) -> None:
         self._call = call
         self._cancelled = cancelled
 
     def on_message(self, message: bytes) -> None:
+        if message == b"raise":
+            raise ValueError("asked to")
         if message == b"refuse":
-            self._call.finish(GrpcStatus.INVALID_ARGUMENT, "not that: ü")
+            self._call.finish(GrpcStatus.NOT_FOUND, "not that: ü")
         else:
             self._call.send_message(message)
 
@@ -54,7 +64,7 @@ class Echo:
 
 
 @asynccontextmanager
-async def serving():
+async def serving(max_message_bytes=MAX_BYTES):
     cancelled = asyncio.Event()
     health = HealthService(["an.Echo"])
     methods = {
@@ -62,7 +72,7 @@ async def serving():
         **health.methods(),
         **reflection_methods([HEALTH, REFLECTION]),
     }
-    server = GrpcServer(methods, max_message_bytes=MAX_BYTES, max_streams=100)
+    server = GrpcServer(methods, max_message_bytes=max_message_bytes, max_streams=100)
     listener = bind_tcp("127.0.0.1", 0)
     address = f"127.0.0.1:{listener.getsockname()[1]}"
     await server.start(listener)
@@ -105,7 +115,7 @@ async def test_many_calls_share_a_connection_and_keep_apart():
 @pytest.mark.parametrize(
     ("send", "code", "words"),
     [
-        (b"refuse", grpc.StatusCode.INVALID_ARGUMENT, "not that: ü"),
+        (b"refuse", grpc.StatusCode.NOT_FOUND, "not that: ü"),
         (b"x" * (MAX_BYTES + 1), grpc.StatusCode.RESOURCE_EXHAUSTED, f"{MAX_BYTES} are allowed"),
     ],
 )
@@ -114,6 +124,52 @@ async def test_a_call_that_is_refused_says_why(send, code, words):
         call = channel.stream_stream("/an.Echo/Say")()
         await call.write(send)
         assert await call.code() is code and words in await call.details()
+
+
+async def test_a_message_in_one_frame_is_not_larger_than_allowed():
+    async with serving(max_message_bytes=50) as (channel, *_):
+        call = channel.stream_stream("/an.Echo/Say")()
+        for size in (50, 51):
+            await call.write(b"x" * size)
+        assert await call.read() == b"x" * 50
+        assert await call.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert "51 bytes; 50 are allowed" in await call.details()
+
+
+async def test_a_servicer_that_raises_ends_its_call_alone():
+    async with serving() as (channel, _, _, cancelled):
+        say = channel.stream_stream("/an.Echo/Say")
+        stays, fails = say(), say()
+        await stays.write(b"one")
+        assert await stays.read() == b"one"
+        await fails.write(b"raise")
+        assert await fails.code() is grpc.StatusCode.INTERNAL and cancelled.is_set()
+        await stays.write(b"two")
+        assert await stays.read() == b"two"
+        await stays.done_writing()
+        assert await stays.code() is grpc.StatusCode.OK
+
+
+async def test_many_short_calls_of_which_a_third_is_cancelled_meet_no_limit():
+    count = 2 * MAX_RAPID_RESETS
+    async with serving() as (channel, server, *_):
+        say = channel.stream_stream("/an.Echo/Say")
+        connections = set()
+
+        async def one(number: int) -> None:
+            call = say()
+            await call.write(b"hello")
+            assert await call.read() == b"hello"
+            connections.update(server._connections)
+            if number % 3:
+                await call.done_writing()
+                assert await call.code() is grpc.StatusCode.OK
+            else:
+                call.cancel()
+
+        for first in range(0, count, 50):
+            await asyncio.gather(*(one(number) for number in range(first, first + 50)))
+        assert len(connections) == 1
 
 
 async def test_messages_must_not_be_compressed():
@@ -175,6 +231,16 @@ async def test_health_is_told_to_those_who_ask_and_to_those_who_watch():
         assert (await stub.Check(health_pb2.HealthCheckRequest())).status == response.NOT_SERVING
 
 
+async def test_a_watch_that_ends_by_a_malformed_message_is_forgotten():
+    async with serving() as (channel, _, health, _):
+        call = channel.stream_stream(f"/{HEALTH}/Watch")()
+        await call.write(b"")
+        await call.read()
+        await call.write(b"\xff")
+        assert await call.code() is grpc.StatusCode.INTERNAL
+        assert not health._watches
+
+
 async def test_reflection_describes_its_services():
     async with serving() as (channel, *_):
         call = reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo()
@@ -191,7 +257,7 @@ async def test_what_is_no_grpc_is_refused():
     connection = Http2Connection(server, max_streams=1)
     transport = Transport()
     connection.connection_made(transport)
-    request = encode_headers([(b":method", b"POST"), (b":path", b"/"), (b"content-type", b"text/html")])
+    request = encode_headers([*HEAD, (b":path", b"/"), (b"content-type", b"text/html")])
     connection.data_received(
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
         + encode_settings({})
@@ -199,6 +265,22 @@ async def test_what_is_no_grpc_is_refused():
     )
     await asyncio.sleep(0)  # the end of the turn of the loop
     assert encode_headers([(b":status", b"415")]) in transport.sent
+    connection.connection_lost(None)
+
+
+async def test_an_unknown_method_of_a_long_name_is_told_in_one_small_frame():
+    server = GrpcServer({}, max_message_bytes=MAX_BYTES, max_streams=1)
+    connection = Http2Connection(server, max_streams=1)
+    transport = Transport()
+    connection.connection_made(transport)
+    request = encode_headers([*HEAD, (b":path", b"/\xff" * 20_000), (b"content-type", b"application/grpc")])
+    connection.data_received(
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+        + encode_settings({})
+        + encode_frame(FrameKind.HEADERS, END_HEADERS, 1, request)
+    )
+    await asyncio.sleep(0)  # the end of the turn of the loop
+    assert b"grpc-status\x0212" in transport.sent and len(transport.sent) < LEAST_FRAME_BYTES
     connection.connection_lost(None)
 
 
@@ -214,7 +296,7 @@ async def test_the_beginning_of_a_message_is_no_message():
     connection = Http2Connection(server, max_streams=1)
     transport = Transport()
     connection.connection_made(transport)
-    request = encode_headers([(b":path", b"/s"), (b"content-type", b"application/grpc+proto")])
+    request = encode_headers([*HEAD, (b":path", b"/s"), (b"content-type", b"application/grpc+proto")])
     message = b"\x00\x00\x00\x00\x05hello"
     stream = message + message + message[:7]
     frames = b"".join(encode_frame(FrameKind.DATA, 0, 1, stream[at : at + 1]) for at in range(len(stream)))

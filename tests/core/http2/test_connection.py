@@ -1,7 +1,6 @@
 """A connection over a real socket, with a client that writes its frames by hand."""
 
 import asyncio
-from contextlib import asynccontextmanager
 
 import pytest
 
@@ -19,122 +18,14 @@ from radixway.core.http2.frames import (
     encode_number,
     encode_settings,
 )
+from support.http2_frames import DONE, PREFACE, REQUEST, Echo, EchoServer, frame_client
 
-PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-REQUEST = encode_headers([(b":method", b"POST"), (b":path", b"/x")])
-REPLY = encode_headers([(b":status", b"200")])
-DONE = encode_headers([(b"done", b"yes")])
+CANCEL = 8
 MANY_BYTES = 300_000
 
 
-class Echo:
-    """Replies with what it is sent, and ends when its client does."""
-
-    def __init__(self, stream, server) -> None:
-        self._stream = stream
-        self._server = server
-
-    def on_data(self, data: bytes) -> None:
-        self._stream.send_headers(REPLY)
-        self._stream.send_data(data)
-
-    def on_end(self) -> None:
-        self._server.ended.append(self._stream.id)
-        self._stream.finish(DONE)
-
-    def on_reset(self) -> None:
-        self._server.reset.append(self._stream.id)
-        self._server.has_reset.set()
-
-
-class EchoServer:
-    def __init__(self) -> None:
-        self.connections: set[Http2Connection] = set()
-        self.ended: list[int] = []
-        self.reset: list[int] = []
-        self.has_reset = asyncio.Event()
-        self.is_gone = asyncio.Event()
-        self.heads: list[list[tuple[bytes, bytes]]] = []
-
-    def on_connected(self, connection) -> None:
-        self.connections.add(connection)
-
-    def on_disconnected(self, connection) -> None:
-        self.connections.discard(connection)
-        self.is_gone.set()
-
-    def open_stream(self, stream, headers):
-        self.heads.append(headers)
-        return Echo(stream, self)
-
-
-class Client:
-    def __init__(self, reader, writer) -> None:
-        self._reader = reader
-        self._writer = writer
-
-    def send(self, kind, flags=0, stream_id=0, payload=b"") -> None:
-        self._writer.write(encode_frame(kind, flags, stream_id, payload))
-
-    def write(self, data: bytes) -> None:
-        self._writer.write(data)
-
-    async def frame(self):
-        head = await self._reader.readexactly(9)
-        payload = await self._reader.readexactly(int.from_bytes(head[:3], "big"))
-        return FrameKind(head[3]), head[4], int.from_bytes(head[5:], "big"), payload
-
-    async def until(self, *kinds):
-        """The next frame of one of these kinds."""
-        while True:
-            frame = await self.frame()
-            if frame[0] in kinds:
-                return frame
-
-    async def goaway(self) -> ErrorCode:
-        """Why the server ends the connection, which it then does."""
-        _, _, _, payload = await self.until(FrameKind.GOAWAY)
-        assert await self._reader.read() == b""
-        return ErrorCode(int.from_bytes(payload[4:8], "big"))
-
-    def open(self, stream_id=1, flags=END_HEADERS, block=REQUEST) -> None:
-        self.send(FrameKind.HEADERS, flags, stream_id, block)
-
-    async def reply(self, stream_id=1) -> bytes:
-        """The body of a reply, to its trailers."""
-        body = b""
-        while True:
-            kind, flags, of, payload = await self.until(FrameKind.HEADERS, FrameKind.DATA)
-            assert of == stream_id
-            if kind == FrameKind.DATA:
-                body += payload
-            elif flags & END_STREAM:
-                assert payload == DONE
-                return body
-
-
-@asynccontextmanager
-async def connected(max_streams=10, preface=PREFACE, settings=None):
-    server = EchoServer()
-    loop = asyncio.get_running_loop()
-    listening = await loop.create_server(
-        lambda: Http2Connection(server, max_streams=max_streams), "127.0.0.1", 0
-    )
-    reader, writer = await asyncio.open_connection(*listening.sockets[0].getsockname()[:2], limit=2**24)
-    client = Client(reader, writer)
-    client.write(preface)
-    client.write(encode_settings(settings or {}))
-    try:
-        yield client, server
-    finally:
-        writer.close()
-        listening.close()
-        for connection in list(server.connections):
-            connection.abort()
-
-
 async def test_a_request_is_answered_and_settings_and_pings_are_acknowledged():
-    async with connected() as (client, server):
+    async with frame_client() as (client, server):
         assert (await client.frame())[0] == FrameKind.SETTINGS
         assert (await client.until(FrameKind.SETTINGS))[1] == ACK
         client.send(FrameKind.PING, 0, 0, b"12345678")
@@ -142,7 +33,7 @@ async def test_a_request_is_answered_and_settings_and_pings_are_acknowledged():
         client.open()
         client.send(FrameKind.DATA, END_STREAM, 1, b"hello")
         assert await client.reply() == b"hello"
-        assert server.heads == [[(b":method", b"POST"), (b":path", b"/x")]]
+        assert server.heads == [[(b":method", b"POST"), (b":scheme", b"http"), (b":path", b"/x")]]
 
 
 class Transport:
@@ -156,6 +47,9 @@ class Transport:
 
     def abort(self):
         raise AssertionError
+
+    def close(self):
+        """Connections may end."""
 
 
 class LaterServer(EchoServer):
@@ -214,7 +108,7 @@ async def test_frames_may_arrive_in_any_pieces(size):
 
 
 async def test_what_is_sent_waits_for_both_windows():
-    async with connected(settings={Setting.WINDOW: 10}) as (client, _):
+    async with frame_client(settings={Setting.WINDOW: 10}) as (client, _):
         client.open()
         client.send(FrameKind.DATA, END_STREAM, 1, b"0123456789abcdefghij")
         assert (await client.until(FrameKind.DATA))[3] == b"0123456789"
@@ -228,7 +122,7 @@ async def test_what_is_sent_waits_for_both_windows():
 
 
 async def test_a_large_reply_takes_the_connections_window_and_goes_on_with_it():
-    async with connected(settings={Setting.WINDOW: 2**31 - 1}) as (client, _):
+    async with frame_client(settings={Setting.WINDOW: 2**31 - 1}) as (client, _):
         client.open()
         for _ in range(MANY_BYTES // 50_000):
             client.send(FrameKind.DATA, 0, 1, b"x" * 50_000)
@@ -244,7 +138,7 @@ async def test_a_large_reply_takes_the_connections_window_and_goes_on_with_it():
 
 
 async def test_a_sender_is_granted_what_it_has_sent():
-    async with connected() as (client, _):
+    async with frame_client() as (client, _):
         client.open()
         for _ in range(120):
             client.send(FrameKind.DATA, 0, 1, b"x" * 40_000)
@@ -255,10 +149,10 @@ async def test_a_sender_is_granted_what_it_has_sent():
 
 
 async def test_a_stream_that_is_reset_is_told_and_leaves_others_alone():
-    async with connected() as (client, server):
+    async with frame_client() as (client, server):
         client.open(1)
         client.open(3)
-        client.send(FrameKind.RST_STREAM, 0, 1, encode_number(ErrorCode.CANCEL))
+        client.send(FrameKind.RST_STREAM, 0, 1, encode_number(CANCEL))
         client.send(FrameKind.DATA, END_STREAM, 1, b"late")
         client.send(FrameKind.DATA, END_STREAM, 3, b"hello")
         assert await client.reply(3) == b"hello"
@@ -266,18 +160,18 @@ async def test_a_stream_that_is_reset_is_told_and_leaves_others_alone():
 
 
 async def test_a_connection_that_is_lost_resets_its_streams():
-    async with connected() as (client, server):
+    async with frame_client() as (client, server):
         client.open(1)
         client.open(3)
         client.send(FrameKind.PING, 0, 0, bytes(8))
         await client.until(FrameKind.PING)
-        client._writer.transport.abort()
+        client.abort()
         await server.is_gone.wait()
         assert server.reset == [1, 3]
 
 
 async def test_more_streams_than_allowed_are_refused_and_may_be_tried_again():
-    async with connected(max_streams=2) as (client, _):
+    async with frame_client(max_streams=2) as (client, _):
         for stream_id in (1, 3, 5):
             client.open(stream_id)
         refused = await client.until(FrameKind.RST_STREAM)
@@ -290,7 +184,7 @@ async def test_more_streams_than_allowed_are_refused_and_may_be_tried_again():
 
 
 async def test_a_connection_that_drains_ends_with_its_last_stream():
-    async with connected() as (client, server):
+    async with frame_client() as (client, server):
         client.open(1)
         client.send(FrameKind.DATA, 0, 1, b"one")
         await client.until(FrameKind.DATA)
@@ -304,7 +198,17 @@ async def test_a_connection_that_drains_ends_with_its_last_stream():
         assert await client._reader.read() == b""
 
 
+def grant(stream_id: int, size: int) -> bytes:
+    return encode_frame(FrameKind.WINDOW_UPDATE, 0, stream_id, encode_number(size))
+
+
 HEADERS = encode_frame(FrameKind.HEADERS, END_HEADERS, 1, REQUEST)
+OTHER = encode_frame(FrameKind.HEADERS, END_HEADERS, 3, REQUEST)
+HALF_CLOSED = (
+    encode_settings({Setting.WINDOW: 0})
+    + HEADERS
+    + encode_frame(FrameKind.DATA, END_STREAM, 1, b"unanswered")
+)
 
 
 @pytest.mark.parametrize(
@@ -345,24 +249,93 @@ HEADERS = encode_frame(FrameKind.HEADERS, END_HEADERS, 1, REQUEST)
             + encode_frame(FrameKind.HEADERS, END_HEADERS, 1, REQUEST),
             ErrorCode.PROTOCOL_ERROR,
         ),
+        (HEADERS + encode_frame(FrameKind.DATA, PADDED, 1, b""), ErrorCode.PROTOCOL_ERROR),
+        (HEADERS + encode_frame(FrameKind.RST_STREAM, 0, 1, bytes(3)), ErrorCode.FRAME_SIZE_ERROR),
+        (HEADERS + OTHER + encode_frame(FrameKind.RST_STREAM, 0, 2, bytes(4)), ErrorCode.PROTOCOL_ERROR),
+        (HEADERS + grant(1, 2**31 - 1), ErrorCode.FLOW_CONTROL_ERROR),
+        (HEADERS + grant(1, 2**30) + encode_settings({Setting.WINDOW: 2**30}), ErrorCode.FLOW_CONTROL_ERROR),
+        (encode_settings({Setting.ENABLE_PUSH: 2}), ErrorCode.PROTOCOL_ERROR),
+        (HEADERS + encode_frame(FrameKind.SETTINGS, 0, 1, b""), ErrorCode.PROTOCOL_ERROR),
+        (encode_frame(FrameKind.SETTINGS, ACK, 0, bytes(6)), ErrorCode.FRAME_SIZE_ERROR),
+        (HEADERS + encode_frame(FrameKind.PING, 0, 1, bytes(8)), ErrorCode.PROTOCOL_ERROR),
+        (HEADERS + encode_frame(FrameKind.GOAWAY, 0, 1, bytes(8)), ErrorCode.PROTOCOL_ERROR),
+        (encode_frame(FrameKind.PRIORITY, 0, 0, bytes(5)), ErrorCode.PROTOCOL_ERROR),
+        (encode_frame(FrameKind.PRIORITY, 0, 1, bytes(4)), ErrorCode.FRAME_SIZE_ERROR),
+        (HALF_CLOSED + encode_frame(FrameKind.DATA, 0, 1, b"x"), ErrorCode.STREAM_CLOSED),
+        (
+            HALF_CLOSED + encode_frame(FrameKind.HEADERS, END_HEADERS | END_STREAM, 1, REQUEST),
+            ErrorCode.STREAM_CLOSED,
+        ),
+        (
+            HEADERS + encode_frame(FrameKind.RST_STREAM, 0, 1, encode_number(CANCEL)) + HEADERS,
+            ErrorCode.STREAM_CLOSED,
+        ),
     ],
 )
 async def test_a_peer_that_breaks_the_protocol_is_told_so_and_cut_off(frames, code):
-    async with connected() as (client, server):
+    async with frame_client() as (client, server):
         client.write(frames)
         assert await client.goaway() is code
         await server.is_gone.wait()
         assert server.reset == list((1, 3)[: len(server.heads)])
 
 
+async def test_a_connection_that_has_failed_takes_no_more_frames():
+    server = EchoServer()
+    connection = Http2Connection(server, max_streams=3)
+    connection.connection_made(Transport())
+    connection.data_received(PREFACE + encode_settings({}) + HEADERS + HEADERS)
+    assert server.reset == [1]
+    connection.data_received(OTHER)
+    assert len(server.heads) == 1
+    connection.connection_lost(None)
+
+
 async def test_a_client_that_speaks_another_protocol_is_cut_off():
-    async with connected(preface=b"GET / HTTP/1.1\r\nhost: x\r\n\r\n") as (client, server):
+    async with frame_client(preface=b"GET / HTTP/1.1\r\nhost: x\r\n\r\n") as (client, server):
         assert await client.goaway() is ErrorCode.PROTOCOL_ERROR
         assert not server.heads
 
 
+async def test_a_preface_is_followed_by_settings():
+    ping = encode_frame(FrameKind.PING, 0, 0, bytes(8))
+    async with frame_client(preface=PREFACE + ping) as (client, _):
+        assert await client.goaway() is ErrorCode.PROTOCOL_ERROR
+
+
+METHOD, SCHEME, PATH = (b":method", b"POST"), (b":scheme", b"http"), (b":path", b"/x")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [METHOD, SCHEME],
+        [METHOD, PATH],
+        [SCHEME, PATH],
+        [METHOD, SCHEME, (b":path", b"")],
+        [METHOD, SCHEME, PATH, PATH],
+        [METHOD, SCHEME, PATH, (b":status", b"200")],
+        [METHOD, SCHEME, (b"te", b"trailers"), PATH],
+        [METHOD, SCHEME, PATH, (b"Te", b"trailers")],
+        [METHOD, SCHEME, PATH, (b"", b"nameless")],
+        [METHOD, SCHEME, PATH, (b"connection", b"close")],
+        [METHOD, SCHEME, PATH, (b"transfer-encoding", b"chunked")],
+    ],
+)
+async def test_a_malformed_request_is_refused_and_leaves_others_alone(headers):
+    async with frame_client() as (client, server):
+        client.open(1, block=encode_headers(headers))
+        client.send(FrameKind.DATA, END_STREAM, 1, b"late")
+        client.open(3)
+        client.send(FrameKind.DATA, END_STREAM, 3, b"hello")
+        refused = await client.until(FrameKind.RST_STREAM)
+        assert refused[2:] == (1, encode_number(ErrorCode.PROTOCOL_ERROR))
+        assert await client.reply(3) == b"hello"
+        assert len(server.heads) == 1
+
+
 async def test_unknown_frames_and_settings_are_ignored():
-    async with connected() as (client, _):
+    async with frame_client() as (client, _):
         client.write(b"\x00\x00\x01\xfa\x00" + encode_number(0) + b"x")
         client.send(FrameKind.SETTINGS, 0, 0, b"\x00\xff" + encode_number(7))
         client.open()

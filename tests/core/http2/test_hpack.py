@@ -5,7 +5,7 @@ import random
 import pytest
 
 from radixway.core.http2 import HpackError, encode_headers
-from radixway.core.http2.hpack import STATIC_TABLE, HeaderDecoder, decode_huffman
+from radixway.core.http2.hpack import STATIC_TABLE, HeaderDecoder, _decode_short, decode_huffman
 
 FIRST = [(b":method", b"GET"), (b":scheme", b"http"), (b":path", b"/"), (b":authority", b"www.example.com")]
 
@@ -108,3 +108,13 @@ def test_bytes_at_random_are_headers_or_an_error():
         except HpackError:
             pass
     assert len(STATIC_TABLE) == 61
+
+
+def test_long_blocks_and_texts_are_not_remembered():
+    decoder = HeaderDecoder()
+    decode_huffman(b"\x07")
+    known = _decode_short.cache_info().currsize
+    for size in (2_000, 3_000):
+        assert decoder.decode_block(encode_headers([(b"x", bytes(size))])) == [(b"x", bytes(size))]
+        assert decode_huffman(bytes(size)) == b"0" * (size * 8 // 5)
+    assert not decoder._decoded and _decode_short.cache_info().currsize == known > 0

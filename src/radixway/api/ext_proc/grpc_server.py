@@ -16,6 +16,8 @@ from radixway.core.http2 import Header, Http2Connection, Http2Stream, StreamConn
 _PREFIX_BYTES = 5
 """Before each message: whether it is compressed, and its length."""
 _HANDSHAKE_TIMEOUT_S = 20.0
+_MAX_PATH_BYTES = 256
+"""Of an unknown method's path, in what is said of it: headers of a reply fit into a frame."""
 _CONTENT_TYPE = b"application/grpc"
 _OPENING: list[Header] = [(b":status", b"200"), (b"content-type", _CONTENT_TYPE)]
 
@@ -24,7 +26,6 @@ class GrpcStatus(IntEnum):
     """How a call ends, as gRPC numbers it."""
 
     OK = 0
-    INVALID_ARGUMENT = 3
     NOT_FOUND = 5
     RESOURCE_EXHAUSTED = 8
     UNIMPLEMENTED = 12
@@ -87,7 +88,8 @@ class GrpcCall:
 
     def on_data(self, data: bytes) -> None:
         if self._buffer is None:
-            if _PREFIX_BYTES + int.from_bytes(data[1:_PREFIX_BYTES], "big") == len(data) and not data[0]:
+            size = int.from_bytes(data[1:_PREFIX_BYTES], "big")
+            if _PREFIX_BYTES + size == len(data) and not data[0] and size <= self._max_message_bytes:
                 if self._handler is not None:
                     self._handler.on_message(data[_PREFIX_BYTES:])
                 return
@@ -194,7 +196,9 @@ class GrpcServer:
         path = given.get(b":path", b"")
         method = self._methods.get(path)
         if method is None:
-            call.finish(GrpcStatus.UNIMPLEMENTED, f"there is no method {path.decode('latin-1')}")
+            call.finish(
+                GrpcStatus.UNIMPLEMENTED, f"there is no method {path[:_MAX_PATH_BYTES].decode('latin-1')}"
+            )
         else:
             call.attach_handler(method(call, headers))
         return call

@@ -116,6 +116,7 @@ class _HealthWatch:
         try:
             request = HealthCheckRequest.FromString(message)
         except DecodeError:
+            self._health.forget_watch(self._call)
             self._call.finish(GrpcStatus.INTERNAL, "this is not such a message")
         else:
             self._health.watch_service(self._call, request.service)

@@ -35,6 +35,8 @@ _ENTRY_OVERHEAD_BYTES = 32
 _MAX_INTEGER_BYTES = 5
 _MAX_BLOCKS = 64
 """Blocks that are remembered while the table stays as it is."""
+_MAX_REMEMBERED_BYTES = 1_024
+"""Of a block, or of a text, that is remembered once decoded."""
 
 
 class HeaderDecoder:
@@ -88,7 +90,7 @@ class HeaderDecoder:
             headers.append(header)
         if has_changed or len(self._decoded) >= _MAX_BLOCKS:
             self._decoded.clear()
-        if not has_changed:
+        if not has_changed and len(block) <= _MAX_REMEMBERED_BYTES:
             self._decoded[block] = headers
         return headers
 
@@ -202,9 +204,12 @@ def _huffman_tree() -> _HuffmanNode:
 _ROOT = _huffman_tree()
 
 
-@lru_cache(1024)
 def decode_huffman(coded: bytes) -> bytes:
     """Return the text of `coded`. Raises HpackError."""
+    return _decode_short(coded) if len(coded) <= _MAX_REMEMBERED_BYTES else _decode_text(coded)
+
+
+def _decode_text(coded: bytes) -> bytes:
     node, text = _ROOT, bytearray()
     for byte in coded:
         step = node.steps.get(byte)
@@ -215,6 +220,9 @@ def decode_huffman(coded: bytes) -> bytes:
     if not node.may_end:
         raise HpackError("a Huffman code without its end")
     return bytes(text)
+
+
+_decode_short = lru_cache(1024)(_decode_text)
 
 
 def _take_step(node: _HuffmanNode, byte: int) -> tuple[_HuffmanNode, bytes]:

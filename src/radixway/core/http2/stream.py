@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import deque
 from typing import Protocol
 
-from radixway.core.http2.frames import END_HEADERS, END_STREAM, FrameKind, encode_frame
+from radixway.core.http2.frames import END_HEADERS, END_STREAM, ErrorCode, FrameKind, encode_frame
 from radixway.core.http2.hpack import Header
+from radixway.core.http2.peer_limits import MAX_WAITING_MESSAGES
 
 
 class StreamHandler(Protocol):
-    """What a stream's owner hears. It may send from within each of these."""
+    """What a stream's owner hears. It may send from within each; an exception ends the stream alone."""
 
     def on_data(self, data: bytes) -> None:
         """Take the next piece of the request's body."""
@@ -35,7 +36,10 @@ class StreamConnection(Protocol):
         """Have `stream` go on once windows have room again."""
 
     def forget_stream(self, stream: Http2Stream) -> None:
-        """Forget `stream`, which is over."""
+        """Forget `stream`, whose reply is whole."""
+
+    def fail_stream(self, stream: Http2Stream, code: ErrorCode) -> None:
+        """End `stream` alone, with `code`; its handler is told."""
 
     def write(self, frames: bytes) -> None:
         """Send `frames` with all others of this turn of the loop."""
@@ -71,13 +75,18 @@ class Http2Stream:
         "has_ended",
         "id",
         "is_open",
+        "is_unanswered",
+        "opened_at_s",
         "ungranted",
         "window",
     )
 
-    def __init__(self, connection: StreamConnection, stream_id: int, window: int) -> None:
+    def __init__(self, connection: StreamConnection, stream_id: int, window: int, opened_at_s: float) -> None:
         self._connection = connection
         self.id = stream_id
+        self.opened_at_s = opened_at_s
+        self.is_unanswered = True
+        """Nothing was sent since the peer last sent something."""
         self.is_open = True
         """What is sent reaches the peer."""
         self.window = window
@@ -87,7 +96,7 @@ class Http2Stream:
         self.has_ended = False
         """The peer has sent all."""
         self.handler: StreamHandler | None = None
-        self._pending: deque[bytes] = deque()
+        self._pending: deque[memoryview] = deque()
         """Data that waits for a window."""
         self._trailers: bytes | None = None
 
@@ -100,10 +109,13 @@ class Http2Stream:
         """Send `data`, as soon as windows have room for it."""
         if not data or not self.is_open:
             return
+        self.is_unanswered = False
         if not self._pending and self._connection.take_window(self, len(data)):
             self._connection.write(encode_frame(FrameKind.DATA, 0, self.id, data))
+        elif len(self._pending) >= MAX_WAITING_MESSAGES:
+            self._connection.fail_stream(self, ErrorCode.ENHANCE_YOUR_CALM)
         else:
-            self._pending.append(data)
+            self._pending.append(memoryview(data))  # parts of it are no copies
             self.send_pending()
 
     def finish(self, block: bytes) -> None:
@@ -113,8 +125,8 @@ class Http2Stream:
             self._trailers = block
             self.send_pending()
 
-    def send_pending(self) -> bool:
-        """Send what the windows take; return whether anything still waits."""
+    def send_pending(self) -> None:
+        """Send what the windows take; the rest waits for them."""
         pending, connection = self._pending, self._connection
         while pending:
             data = pending.popleft()
@@ -123,7 +135,7 @@ class Http2Stream:
                 pending.appendleft(data[part:])
             if not part:
                 connection.wait_for_window(self)
-                return True
+                return
             connection.write(encode_frame(FrameKind.DATA, 0, self.id, data[:part]))
         if self._trailers is not None:
             connection.write(
@@ -132,4 +144,3 @@ class Http2Stream:
             if not self.has_ended:
                 connection.write(encode_frame(FrameKind.RST_STREAM, 0, self.id, bytes(4)))
             connection.forget_stream(self)
-        return False
