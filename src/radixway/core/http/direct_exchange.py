@@ -133,16 +133,14 @@ class DirectExchange:
         if self._flow.write_paused and not self.disconnected:
             await self._flow.drain()
         if not self.disconnected:
-            self._batch.write(
-                self._transport,
-                self._render_head(status, [*headers, (b"transfer-encoding", b"chunked")]),
-            )
+            head = self._render_head(status, [*headers, (b"transfer-encoding", b"chunked")])
+            self._batch.write_at_once(self._transport, head)
 
     def send_chunk(self, chunk: bytes) -> Awaitable[None]:
         if self._flow.write_paused and not self.disconnected:
             return self._send_when_read(chunk)
-        if chunk and not self.disconnected:
-            self._batch.write(self._transport, b"%x\r\n%b\r\n" % (len(chunk), chunk))
+        if chunk and not self._transport.is_closing():
+            self._transport.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
         return SENT
 
     async def send_end(self, chunk: bytes) -> None:
@@ -150,7 +148,7 @@ class DirectExchange:
             raise RuntimeError("the reply has not begun")
         await self.send_chunk(chunk)
         if not self.disconnected:
-            self._batch.write(self._transport, b"0\r\n\r\n")
+            self._batch.write_at_once(self._transport, b"0\r\n\r\n")
             self._complete_response(len(chunk))
 
     async def _send_when_read(self, chunk: bytes) -> None:

@@ -28,6 +28,15 @@ class WriteBatch:
             self._loop.call_soon(self.flush)
         waiting[transport] = data
 
+    def write_at_once(self, transport: asyncio.WriteTransport, data: bytes) -> None:
+        """Write `data`, of a stream, after what was given before.
+
+        A loop of uvloop gathers itself what is written while it reads its sockets, as chunks of streams are.
+        """
+        data = self._waiting.pop(transport, b"") + data
+        if not transport.is_closing():
+            transport.write(data)
+
     def flush(self) -> None:
         """Write now, as who closes a connection must."""
         waiting, self._waiting = self._waiting, {}

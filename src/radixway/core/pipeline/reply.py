@@ -220,6 +220,7 @@ class MeteredChunks(Chunks):
         `several`: there may be events of several answers, each with its `index` and figures of its own.
         """
         self._chunks = chunks
+        self._send: SendChunk
         self._listeners = [done]
         self._several = several
         self._first: bytes | None = None
@@ -239,13 +240,8 @@ class MeteredChunks(Chunks):
         return chunk
 
     async def pass_on(self, send: SendChunk) -> None:
-        note = self._note_chunk
-
-        def noted(chunk: bytes) -> Awaitable[None]:
-            note(chunk)
-            return send(chunk)
-
-        await self._chunks.pass_on(noted)
+        self._send = send
+        await self._chunks.pass_on(self._send_noted)
 
     def add_listener(self, done: Callable[[TokenUsage], None]) -> None:
         """Call `done` too with what the stream used, after earlier listeners."""
@@ -259,12 +255,17 @@ class MeteredChunks(Chunks):
             for listener in listeners:
                 listener(used)
 
+    def _send_noted(self, chunk: bytes) -> Awaitable[None]:
+        """Note `chunk` and send it: called for each, when it arrives."""
+        self._note_chunk(chunk)
+        return self._send(chunk)
+
     def _note_chunk(self, chunk: bytes) -> None:
-        if self._first is None:
-            self._first = chunk
         self._chunk_count += 1
         self._last.append(chunk)
         self._events += chunk.count(b"\n\n") or count_events(chunk)
+        if self._first is None:
+            self._first = chunk
         if self._several and b'"index"' in chunk and _NEEDLE in chunk:
             for event in _event_data(chunk):
                 for answer in _decode_answers(event):

@@ -119,13 +119,15 @@ class MeasuredStream(MeteredChunks):
 
     async def __anext__(self) -> bytes:
         try:
-            return await super().__anext__()
+            chunk = await super().__anext__()
         except StopAsyncIteration:
             self._outcome = "answered"
             raise
         except StreamBrokenError as error:
             self._outcome = "truncated" if error.truncated else "broken"
             raise
+        self._note_time()
+        return chunk
 
     async def pass_on(self, send: SendChunk) -> None:
         try:
@@ -140,12 +142,18 @@ class MeasuredStream(MeteredChunks):
             self._outcome = "answered"  # its reader knew that nothing would follow
         await super().aclose()
 
-    def _note_chunk(self, chunk: bytes) -> None:
+    def _send_noted(self, chunk: bytes) -> Awaitable[None]:
         times = self._times
         times.append(perf_counter())
         if len(times) == _MAX_CHUNK_TIMES:
             self._count_gaps(_AT_THE_END)
-        MeteredChunks._note_chunk(self, chunk)
+        self._note_chunk(chunk)
+        return self._send(chunk)
+
+    def _note_time(self) -> None:
+        self._times.append(perf_counter())
+        if len(self._times) == _MAX_CHUNK_TIMES:
+            self._count_gaps(_AT_THE_END)
 
     def _count_gaps(self, but: int) -> None:
         """Count gaps between chunks, except the latest `but`."""

@@ -148,7 +148,7 @@ class UpstreamConnection(asyncio.Protocol):
             self._answer.status = status
 
     def on_body(self, body: bytes) -> None:
-        self._head.mark_progress()
+        self._head.unfinished_bytes = 0
         if self._answer is not None:
             self._answer.append_body(body)
 
