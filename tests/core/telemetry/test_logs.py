@@ -271,3 +271,16 @@ def test_who_waits_for_lines_does_not_wait_until_they_are_gathered() -> None:
         assert writer.flush_lines(60)
     assert stream.getvalue() == "one\ntwo\n"
     writer.unregister()
+
+
+def test_a_warning_is_not_held_back_for_lines_that_may_follow() -> None:
+    read, write = os.pipe()
+    with os.fdopen(read, encoding="utf-8") as reading, os.fdopen(write, "w", encoding="utf-8") as stream:
+        writer = LineWriter(lambda: stream, lambda: None, own=str, gathering_s=3600.0)
+        log = logging.Logger("test")
+        log.addHandler(setup._LineHandler(writer, lambda fields: str(fields["event"])))
+        for line in ("one", "two"):
+            log.info("gathers")
+            log.warning(line)
+            assert [reading.readline(), reading.readline()] == ["gathers\n", f"{line}\n"]
+        writer.unregister()

@@ -73,6 +73,10 @@ class LineWriter:
                 self._wanted.clear()  # the next line tries again
                 self._write_waiting()
 
+    def end_gathering(self) -> None:
+        """Have what waits written at once: the process may be killed."""
+        self._hurry.set()
+
     def flush_lines(self, timeout_s: float) -> bool:
         """Wait at most `timeout_s` until all waiting lines are written; return whether they were."""
         self._hurry.set()
@@ -90,7 +94,7 @@ class LineWriter:
         self._wanted = threading.Event()
         """Set while lines wait, and while the thread looks for more."""
         self._hurry = threading.Event()
-        """Set while somebody waits for the lines."""
+        """Set where lines may not gather any longer."""
         self._written = threading.Condition()
         self._writing = False
         self._thread: threading.Thread | None = None
@@ -129,6 +133,7 @@ class LineWriter:
         while True:
             self._wanted.wait()
             self._hurry.wait(self._gathering_s)
+            self._hurry.clear()
             if not self._waiting:  # whoever adds a line after this wakes the thread
                 self._wanted.clear()
             while self._waiting:

@@ -211,6 +211,11 @@ class _LineHandler(QueueHandler):
         """None is needed: a deque takes what threads append."""
         self.lock = None
 
+    def emit(self, record: logging.LogRecord) -> None:
+        super().emit(record)
+        if record.levelno >= logging.WARNING:
+            self._writer.end_gathering()
+
     def is_alone_at(self, log: logging.Logger) -> bool:
         """Return whether nobody else gets what is logged at `log`, a child of one of our loggers."""
         above = log.parent
