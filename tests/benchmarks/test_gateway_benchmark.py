@@ -85,6 +85,7 @@ def test_a_gateway_that_answers_wrongly_fails_the_run(tmp_path: Path, fault: str
     assert figures == {}
 
 
+@pytest.mark.slow
 def test_a_pause_of_the_gateway_is_in_the_latency(tmp_path: Path):
     done, figures = measure(tmp_path, "stall")
     assert done.returncode == 0, done.stdout + done.stderr

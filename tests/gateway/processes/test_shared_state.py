@@ -109,6 +109,7 @@ async def test_chats_are_one_whoever_is_asked(tmp_path, client):
             assert told["id"] == made["id"]
 
 
+@pytest.mark.slow
 async def test_a_weight_version_that_is_expected_is_expected_everywhere(tmp_path, client):
     async with scripted_worker(models=("m",), weight_version="6") as worker:
         async with many_processes(tmp_path, {"workers": [{"url": worker.url}]}) as gateway:
@@ -124,6 +125,7 @@ async def test_a_weight_version_that_is_expected_is_expected_everywhere(tmp_path
                     assert (await gateway.get(client, "/weight_version"))["expected"] == version
 
 
+@pytest.mark.slow
 async def test_a_follower_sees_the_traffic_of_all(tmp_path, client):
     async def answer(exchange: Exchange) -> None:
         await exchange.reply(200, b'{"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 1}}')
@@ -154,6 +156,7 @@ async def test_a_follower_sees_the_traffic_of_all(tmp_path, client):
             assert max(line["timestamp"] for line in lines) < 1e3 * PATIENCE_S
 
 
+@pytest.mark.slow
 async def test_samples_of_all_processes_come_as_lines(tmp_path, client):
     async with many_processes(tmp_path, {}) as gateway:
         async with client.get(f"{gateway.url}/samples", params={"format": "jsonl"}) as answer:
@@ -178,6 +181,7 @@ async def test_an_erasure_reaches_all_processes(tmp_path, client):
             assert (await gateway.get(client, "/requests"))["kept"] == 0
 
 
+@pytest.mark.slow
 async def test_a_registration_that_ends_ends_everywhere(tmp_path, client):
     async with scripted_worker(models=("m",)) as worker:
         async with many_processes(tmp_path, {}) as gateway:

@@ -186,6 +186,7 @@ def test_what_was_learnt_untold_is_told_together(engine):
     assert (engine.held(), engine.held(StorageTier.HOST)) == (set(names(TOKENS[:8])), set(names(TOKENS[:4])))
 
 
+@pytest.mark.slow
 def test_a_million_blocks_would_fit_in_300_mb(engine):
     rng, count = random.Random(5), 100_000
     tracemalloc.start()
