@@ -201,6 +201,33 @@ async def test_a_request_whose_body_ends_after_the_erasure_is_refused(
         assert (await gateway.get("/explain/late"))[0] == (200 if status == 200 else 404)
 
 
+@pytest.mark.parametrize("user", KEYS)
+@pytest.mark.parametrize("path", [CHAT, "/sessions/s1/v1/chat/completions"])
+async def test_users_are_known_by_their_keys_when_their_bodies_end_after_the_erasure(
+    user: str, path: str
+) -> None:
+    raw = b'{"model": "m", "messages": [{"role": "user", "content": "hello"}], "user": "else"}'
+    head = (
+        f"POST {path} HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {KEYS[user]}\r\n"
+        f"content-length: {len(raw)}\r\n\r\n"
+    )
+    async with scripted_worker() as worker, running_gateway(worker.url, **TENANCY) as gateway:
+        address = urlsplit(gateway.url)
+        reader, writer = await asyncio.open_connection(address.hostname, address.port)
+        writer.write(head.encode() + raw[:20])
+        async with asyncio.timeout(10):
+            while not len(gateway.gateway.in_hand):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        await gateway.post("/admin/erase", SUBJECTS["user"], headers=ADMIN)
+        writer.write(raw[20:])
+        line = await reader.readline()
+        writer.close()
+        assert (b" 409 " in line) == (user == "alice")
+        assert bool(worker.requests) == (user == "bob" and path == CHAT)
+        sessions = await gateway.get("/sessions", headers=ADMIN)
+        assert not (user == "alice" and "s1" in json.dumps(sessions[1]))
+
+
 async def test_a_request_that_waits_for_a_worker_leaves_no_text_with_the_policy() -> None:
     release = asyncio.Event()
     first_came = asyncio.Event()

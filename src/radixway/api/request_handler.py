@@ -40,6 +40,7 @@ from radixway.core.pipeline import (
     Request,
     RoutingContext,
     StreamBrokenError,
+    SubjectErasedError,
 )
 from radixway.core.pipeline.endpoints.large_bodies import LARGE_BODY_BYTES
 from radixway.core.telemetry import Journal, JournalStore, MetricsRegistry
@@ -216,7 +217,7 @@ class RequestHandler:
         request.claimed_user, request.answers = parsed.user, parsed.answers
         if request.rids:
             self._in_flight.add_rids(request)
-        request.journal.user = request.user_or_claimed
+        request.journal.user = request.caller.user or request.claimed_user
         request.journal.add("receive", ReceivedRequest(self._endpoint.name, model, stream, len(raw)))
         if priority is not None:
             request.priority = priority
@@ -229,11 +230,7 @@ class RequestHandler:
             request.min_weight_version = None if min_version is None else str(min_version)
             request.edit(max_staleness=UNSET, min_weight_version=UNSET)
         if request.journal.is_erased:
-            raise GatewayError(
-                "the data of its user or tenant were erased while this request came in",
-                status=409,
-                code="erased",
-            )
+            raise SubjectErasedError
         if trusted:
             self._callers.apply_overrides(request, scope)
         if request.caller.policy is not None:

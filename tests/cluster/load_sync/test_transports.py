@@ -181,3 +181,21 @@ async def test_a_process_that_sends_too_much_is_disconnected(tmp_path, heard):
             await gone.wait()
     await receiver.close_transport()
     assert heard.empty()
+
+
+async def test_a_lost_connection_between_processes_is_made_again(tmp_path, heard, monkeypatch):
+    monkeypatch.setattr("radixway.cluster.load_sync.unix_transport._RECONNECT_S", 0.01)
+    receiver = UnixTransport(tmp_path / "b")
+    await receiver.start_receiving(heard.put_nowait)
+    receiver.connect_peer(str(tmp_path / "a"))  # which does not listen yet
+    sender = UnixTransport(tmp_path / "a")
+    await sender.start_receiving(lambda _: None)
+    await until_first(sender, heard)
+    for subscriber in list(sender._subscribers):
+        subscriber.abort()
+    while not heard.empty():
+        heard.get_nowait()
+    await until_first(sender, heard)
+    receiver.disconnect_peer(str(tmp_path / "a"))
+    await sender.close_transport()
+    await receiver.close_transport()

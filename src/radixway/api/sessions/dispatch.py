@@ -25,7 +25,17 @@ from radixway.api.sessions.model_codec import GenerateResponseReader, ModelCodec
 from radixway.api.sessions.session_service import SessionService
 from radixway.core.config import ConfigError
 from radixway.core.http import BadBodyError, HttpError, ReshapedError, Scope
-from radixway.core.pipeline import GENERATE, BadRequest, Chunks, Endpoint, Pipeline, Reply, ReplyForm, Request
+from radixway.core.pipeline import (
+    GENERATE,
+    BadRequest,
+    Chunks,
+    Endpoint,
+    Pipeline,
+    Reply,
+    ReplyForm,
+    Request,
+    SubjectErasedError,
+)
 from radixway.trajectories.sessions import AgentSession, CallRequest, PendingCall, SessionPrompt
 
 if TYPE_CHECKING:
@@ -66,6 +76,8 @@ class SessionDispatcher:
         """Send `request`, and return the reply in the agent's protocol. Raises HttpError."""
         ask = self._wire.parse_request(request.raw)
         tenant = None if request.caller.policy is None else request.caller.policy.name
+        if request.journal.is_erased:  # its conversation would be kept, as nobody's
+            raise SubjectErasedError
         session = await self._service.session_for_call(
             session_id_in_path(request.path), tenant, request.user_or_claimed
         )

@@ -18,6 +18,8 @@ from radixway.core.net.task_cancellation import cancel_tasks
 _LENGTH = struct.Struct("!I")
 _MAX_UNSENT_BYTES = 2**20
 """Bytes that a slow peer may have before it; the next full message replaces what is then dropped."""
+_RECONNECT_S = 0.5
+"""Pause before a lost connection is made again. A process that has ended is soon no peer any more."""
 _MAX_MESSAGE_BYTES = 4 * 2**20
 """A peer that sends a longer message is disconnected."""
 
@@ -78,16 +80,18 @@ class UnixTransport:
             subscriber.close()  # what is unsent is sent first
 
     async def _hold_connection(self, peer: str) -> None:
-        """Receive from `peer` until it ends; one that has ended is not tried again."""
+        """Receive from `peer`, over another connection where one is lost, until `disconnect_peer`."""
         loop = asyncio.get_running_loop()
-        with suppress(OSError):
-            transport, protocol = await loop.create_unix_connection(
-                lambda: _MessageProtocol(self._receive), peer
-            )
-            try:
-                await protocol.closed
-            finally:
-                transport.close()
+        while True:
+            with suppress(OSError):
+                transport, protocol = await loop.create_unix_connection(
+                    lambda: _MessageProtocol(self._receive), peer
+                )
+                try:
+                    await protocol.closed
+                finally:
+                    transport.close()
+            await asyncio.sleep(_RECONNECT_S)
 
 
 class _SubscriberProtocol(asyncio.Protocol):

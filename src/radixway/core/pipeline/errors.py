@@ -35,6 +35,16 @@ class ForbiddenError(GatewayError):
     code = "forbidden"
 
 
+class SubjectErasedError(GatewayError):
+    """The data of the request's user or tenant were erased before anything of it was kept."""
+
+    status = 409
+    code = "erased"
+
+    def __init__(self) -> None:
+        super().__init__("the data of its user or tenant were erased while this request came in")
+
+
 class ModelNotServedError(GatewayError):
     """No worker serves the requested model, or none that the tenant may use."""
 

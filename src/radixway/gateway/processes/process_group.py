@@ -20,7 +20,7 @@ FIRST_SLOT = 0
 """The child in it has what there is once: chats, the console, the planner, what administrators change."""
 
 _LOAD_INTERVAL_S = 0.02
-"""How old what siblings know of a child's load may be. Half as much doubles what sharing costs a request."""
+"""How old what siblings know of a child's load may be (docs/decisions/0018 has what it costs)."""
 
 
 def slot_url(slot: int) -> str:

@@ -83,7 +83,7 @@ class SiblingCalls:
         try:
             await self._owners.forward_request(slot_url(FIRST_SLOT), scope, raw, receive, send)
         except OwnerUnavailableError as error:
-            if not error.is_unsent:
+            if path is None or not error.is_unsent:
                 raise
             # It has died, and the supervisor's message that says so is still on its way.
             await self._group.wait_slot(FIRST_SLOT, _RESTART_TIMEOUT_S, after=path)
@@ -96,6 +96,8 @@ class SiblingCalls:
             try:
                 await self._forward_websocket(scope, receive, send)
             except (aiohttp.ClientConnectorError, ConnectionRefusedError):  # as in `forward_to_first`
+                if path is None:
+                    raise
                 await self._group.wait_slot(FIRST_SLOT, _RESTART_TIMEOUT_S, after=path)
                 await self._forward_websocket(scope, receive, send)
         except (aiohttp.ClientError, OSError) as error:

@@ -340,7 +340,7 @@ class SiblingProxy(Component):
         try:
             outcome = await self._erasure.erase_everywhere(subject)
         finally:
-            self._asked_to_erase[subject] -= 1
+            self._asked_to_erase -= Counter([subject])  # which keeps no name whose count is 0
         await CollectedReply(200, list(JSON_HEADERS)).with_json(outcome.to_dict()).send_to(send)
 
 
