@@ -1,4 +1,4 @@
-"""What was refused, or failed, is gone with its answer: its body waits for no garbage collection."""
+"""What was refused, failed or answered is gone with its answer: its body waits for no garbage collection."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import gc
 
 import pytest
 
+from radixway.core.http.direct_exchange import DirectExchange
 from radixway.core.pipeline import Request
+from radixway.routing.transports.event_stream import WorkerEventStream
+from support.echoing_worker import answering
 from support.guarded import chat, guarded
 from support.scripted_worker import answer_ok, scripted_worker
 
@@ -39,7 +42,7 @@ async def answer_or_die(exchange):
 
 
 def requests_alive():
-    return sum(type(each) is Request for each in gc.get_objects())
+    return sum(type(each) in (Request, DirectExchange, WorkerEventStream) for each in gc.get_objects())
 
 
 @pytest.mark.parametrize("name", FAILING)
@@ -60,6 +63,25 @@ async def test_a_request_that_failed_is_freed_without_garbage_collection(monkeyp
                 status, _, _ = await gateway.post(path, body)
                 assert status == wanted
             for _ in range(10):  # the answer is out a moment before its request is done
+                if requests_alive() > before:
+                    await gateway.get("/health")
+            assert requests_alive() <= before
+        finally:
+            gc.enable()
+
+
+async def test_a_stream_that_was_answered_is_freed_without_garbage_collection(monkeypatch):
+    async with scripted_worker(answering) as worker, guarded(monkeypatch, worker.url, guard=GUARD) as gateway:
+        await gateway.chat()
+        gc.collect()
+        gc.freeze()
+        before = requests_alive()
+        gc.disable()
+        try:
+            for _ in range(3):
+                async with gateway.client.post(gateway.url + CHAT, json=chat("hello", stream=True)) as answer:
+                    assert (await answer.read()).endswith(b"data: [DONE]\n\n")
+            for _ in range(10):
                 if requests_alive() > before:
                     await gateway.get("/health")
             assert requests_alive() <= before

@@ -241,7 +241,10 @@ class MeteredChunks(Chunks):
 
     async def pass_on(self, send: SendChunk) -> None:
         self._send = send
-        await self._chunks.pass_on(self._send_noted)
+        try:
+            await self._chunks.pass_on(self._send_noted)
+        finally:
+            del self._send  # else a cycle of references keeps the request until a garbage collection
 
     def add_listener(self, done: Callable[[TokenUsage], None]) -> None:
         """Call `done` too with what the stream used, after earlier listeners."""

@@ -103,6 +103,7 @@ class WorkerEventStream(Chunks):
             self._push_arrived()
             await self._ended
         finally:
+            del self._send  # as in `MeteredChunks`
             self._answer.listener = None
             if self._slow is not None:
                 self._slow.cancel()
