@@ -32,10 +32,17 @@ from radixway.core.tokenizer import Tokenizer, render_chat
 from radixway.routing import PromptReader, RoutingRequest, TokenizerRegistry, Worker
 from radixway.routing.prompt_reader import PromptNeeds
 from radixway.routing.worker import ServerInfo
-from report import print_table, write_json
+from report import MeasuredTable, write_measurement
 
 SIZES_KB = (1, 4, 16, 64)
-CASES = ("none", "text", "ids", "cold", "goes on", "again")
+CASES = {
+    "none": "no policy reads it",
+    "text": "text",
+    "ids": "token ids in the request",
+    "cold": "tokenizer, nothing known",
+    "goes on": "tokenizer, the conversation goes on",
+    "again": "tokenizer, read before",
+}
 WORDS = (
     "the",
     "gateway",
@@ -62,10 +69,12 @@ def main() -> None:
     given = parser.parse_args()
     directory = given.tokenizer or Path(radixway.bundled.__file__).parent / "guide"
     figures = asyncio.run(measure(directory, rounds=7 if given.quick else 31))
-    rows = [[case, *(figures[case][f"{size} KB"] for size in SIZES_KB)] for case in CASES]
-    print_table("CPU µs per request until its blocks are known", ["", *(f"{s} KB" for s in SIZES_KB)], rows)
+    columns = ["", *(f"{size} KB" for size in SIZES_KB)]
+    table = MeasuredTable(columns, [[CASES[case], *figures[case].values()] for case in CASES])
+    table.print("CPU µs per request until its blocks are known")
     if given.json:
-        write_json(given.json, {"cpu_us": figures})
+        paths = ["src/radixway/routing", "src/radixway/core/tokenizer", "benchmarks/prompt_reading.py"]
+        write_measurement(given.json, {"cpu_us": table}, {"cpu_us": figures}, paths=paths)
 
 
 async def measure(directory: Path, rounds: int) -> dict[str, dict[str, float]]:
