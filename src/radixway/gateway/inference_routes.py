@@ -62,7 +62,14 @@ class InferenceRoutes:
             "max_body_bytes": config.gateway.max_body_bytes,
             "timeout_s": config.gateway.request_timeout_s,
         }
-        around = [*audited, *limits[:1], *semantics.middlewares(), *limits[1:], *own]
+        around = [
+            *audited,
+            *limits[:1],
+            *semantics.middlewares(),
+            *limits[1:],
+            upstream.surface_selection,
+            *own,
+        ]
         self.pipeline = Pipeline(around, upstream.dispatch, metrics.steps)
         """Pipeline of completions."""
         semantics.check_endpoints(ENDPOINTS)

@@ -21,9 +21,11 @@ from radixway.routing.transports import (
     HttpProbe,
     HttpTransport,
     RequestDispatcher,
+    SurfaceSelection,
     TrafficFeed,
     TrafficTap,
     WorkerClient,
+    WorkerSurfaceReader,
     make_tokenize_call,
 )
 
@@ -72,6 +74,8 @@ class UpstreamStack(Component):
         self.dispatch: Next = TrafficTap(dispatcher, registry, self.prompts, traffic)
         """The innermost step of every pipeline; followers of the traffic see what it sends."""
         self.calls = WorkerClient(registry, transport, tokenizers)
+        self.surfaces = WorkerSurfaceReader(registry, transport)
+        self.surface_selection = SurfaceSelection(registry, self.surfaces)
         self._metrics, self._poll_engines = metrics, EngineMetricsPoller(registry, transport).poll_workers
         self.fan_out = FanOut(registry, transport, config.weights.update_timeout_s)
         self.reservations = LeaseReservations(
@@ -96,6 +100,7 @@ class UpstreamStack(Component):
         self.reservations.release_all()
         self.prompts.shutdown_threads()
         await self.calls.close()
+        await self.surfaces.stop_reading()
         await self.health.stop_probing()
         await self.kv_events.stop_subscriptions()
         await self.transport.close()

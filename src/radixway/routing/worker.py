@@ -118,6 +118,8 @@ class Worker(SharedObject):
     """How many updates it has taken through this gateway."""
     report: EngineMetrics | None = None
     """Its own metrics as last read."""
+    surfaces: frozenset[str] | None = None
+    """Paths that it offers, by its `/openapi.json`; None: not known, or it does not say."""
     name: str = field(init=False)
     """`host:port` (and path), unique, ASCII: what journals, metrics and headers show."""
 
@@ -180,6 +182,10 @@ class Worker(SharedObject):
     def api_key(self) -> str | None:
         """Sent to it as a bearer token."""
         return self.config.api_key.get_secret_value() if self.config.api_key else None
+
+    def may_offer(self, path: str) -> bool:
+        """Return whether it offers `path`, or does not say what it offers."""
+        return self.surfaces is None or path in self.surfaces
 
     def update_config(self, section: WorkerSettings) -> None:
         """Apply the operator's new `section`; what it leaves open stays as it was."""

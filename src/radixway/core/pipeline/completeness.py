@@ -81,7 +81,12 @@ def _read_tgi_event(data: bytes) -> Marks:
     return None if event.error else [(0, event.generated_text is not None)]
 
 
+def _read_opaque(data: bytes) -> Marks:
+    return None  # any event may be the last: HTTP says where the stream ends
+
+
 _READERS: dict[ReplyForm, Callable[[bytes], Marks]] = {
+    ReplyForm.OPAQUE: _read_opaque,
     ReplyForm.GENERATE: _read_generated,
     ReplyForm.TGI: _read_tgi_event,
 }

@@ -174,6 +174,9 @@ class AdmissionController:
         ready = self._weights.filter_fresh(request, usable)
         if request.pinned is not None:
             return tuple(worker for worker in ready if request.pinned in (worker.name, worker.url))
+        if request.endpoint.by_surface:
+            path = request.path.partition("?")[0]
+            ready = tuple(worker for worker in ready if worker.may_offer(path)) or ready
         if failed := request.routing.failed_workers:
             ready = tuple(worker for worker in ready if worker.name not in failed) or ready
         return self._breakers.filter_admitted(ready)

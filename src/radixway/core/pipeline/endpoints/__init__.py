@@ -16,10 +16,12 @@ from radixway.core.pipeline.endpoints.generation import (
     GENERATE,
     SESSION_ENDPOINTS,
 )
-from radixway.core.pipeline.endpoints.pooling import EMBEDDINGS, RERANK, SCORE
+from radixway.core.pipeline.endpoints.media import IMAGE_GENERATIONS, SPEECH
+from radixway.core.pipeline.endpoints.pooling import CLASSIFY, EMBEDDINGS, ENCODE, POOLING, RERANK, SCORE
 
+_POOLED = (EMBEDDINGS, RERANK, SCORE, POOLING, CLASSIFY, ENCODE)
 ENDPOINTS = EndpointRegistry(
-    (CHAT_COMPLETIONS, COMPLETIONS, GENERATE, EMBEDDINGS, RERANK, SCORE, *SESSION_ENDPOINTS)
+    (CHAT_COMPLETIONS, COMPLETIONS, GENERATE, *_POOLED, SPEECH, IMAGE_GENERATIONS, *SESSION_ENDPOINTS)
 )
 
 __all__ = [

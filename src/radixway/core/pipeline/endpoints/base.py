@@ -48,8 +48,13 @@ class ReplyForm(Enum):
     MESSAGE = "message"
     POOLING = "pooling"
     """Vectors or scores: nothing is generated, and `usage` counts the prompt alone."""
+    OPAQUE = "opaque"
+    """Audio, transcripts, pictures, files: passed on whatever they are, and read for no text."""
     TGI = "tgi"
     """TGI's stream to our pull workers; no endpoint replies so."""
+
+
+_NOT_GENERATED = frozenset({ReplyForm.POOLING, ReplyForm.OPAQUE})
 
 
 class ParsedRequest(msgspec.Struct, gc=False):
@@ -130,9 +135,11 @@ class Endpoint:
     takes_tools: bool = False
     """Bodies may list tools beside messages."""
     salt_field: str = "cache_salt"
-    """The field by which engines keep prefix caches apart."""
+    """The field by which engines keep prefix caches apart; empty: nothing of it is cached."""
     operation: str = "chat"
     """OpenTelemetry's `gen_ai.operation.name`."""
+    by_surface: bool = False
+    """Not every worker has it: those that do, by their `/openapi.json`, are asked before others."""
     _decoder: msgspec.json.Decoder[RequestBody] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -162,8 +169,8 @@ class Endpoint:
 
     @property
     def generates(self) -> bool:
-        """True if a model writes the reply."""
-        return self.reply_form is not ReplyForm.POOLING
+        """True if a model writes the reply as text."""
+        return self.reply_form not in _NOT_GENERATED
 
     @property
     def streams(self) -> bool:
