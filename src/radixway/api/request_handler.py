@@ -47,7 +47,7 @@ from radixway.core.telemetry import Journal, JournalStore, MetricsRegistry
 from radixway.core.telemetry.trace_record import CallerSpan
 from radixway.core.telemetry.tracing import RequestTracer, split_trace_headers
 from radixway.core.work_slices import run_in_slices
-from radixway.routing import DEFAULT_MODEL, DefaultModelResolver
+from radixway.routing import DefaultModelResolver
 
 log = logging.getLogger(__name__)
 
@@ -94,7 +94,7 @@ class RequestHandler:
         self._via = via
         self._callers = callers
         self._in_flight = in_hand
-        self._default_model = default_model
+        self._models = default_model
         self._tracing = tracing
         self._max_body_bytes = max_body_bytes
         self._deadlines = RequestDeadlines(timeout_s)
@@ -209,8 +209,8 @@ class RequestHandler:
         priority, ttft_slo_ms = parsed.priority, parsed.ttft_slo_ms
         request.raw, request.model, request.stream, request.rids = raw, model, stream, parsed.rids
         if (
-            model == DEFAULT_MODEL
-            and (named := self._default_model.resolve_default_model(request.caller.policy)) is not None
+            model is not None
+            and (named := self._models.resolve_model(model, request.caller.policy)) is not None
         ):
             request.model = named
             request.edit(model=named)

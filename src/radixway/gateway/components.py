@@ -169,6 +169,12 @@ class GatewayParts:
             config, self.membership, self.metrics, [self.registrations, *sources]
         )
         # What is served.
+        self.models = DefaultModelResolver(
+            self.registry,
+            self.semantics.default_model,
+            self.semantics.is_auto,
+            config.routing.model_aliases,
+        )
         self.inference = InferenceRoutes(
             config,
             self.metrics,
@@ -184,9 +190,7 @@ class GatewayParts:
             via=self.via,
             callers=self.authorization.callers,
             in_hand=self.in_hand,
-            default_model=DefaultModelResolver(
-                self.registry, self.semantics.default_model, self.semantics.is_auto
-            ),
+            default_model=self.models,
             tracing=self.tracing,
         )
         self.simulations = SimulationJobQueue(config.simulations)
@@ -218,7 +222,7 @@ class GatewayParts:
         return ChatsApplication(
             self.config.chat,
             self.registry,
-            TracedPipeline(self.inference.pipeline, self.tracing, "chats"),
+            TracedPipeline(self.inference.pipeline, self.tracing, "chats", self.models),
             self.erasure,
             self.screening.screen,
             self.answer_metrics,

@@ -76,7 +76,7 @@ class UpstreamStack(Component):
         self.calls = WorkerClient(registry, transport, tokenizers)
         self.surfaces = WorkerSurfaceReader(registry, transport)
         self.surface_selection = SurfaceSelection(registry, self.surfaces)
-        self._metrics, self._poll_engines = metrics, EngineMetricsPoller(registry, transport).poll_workers
+        self._metrics, self.poll_engines = metrics, EngineMetricsPoller(registry, transport).poll_workers
         self.fan_out = FanOut(registry, transport, config.weights.update_timeout_s)
         self.reservations = LeaseReservations(
             config.reservation_ttl_s, config.most_reservations, selector.ledger.clock
@@ -92,11 +92,11 @@ class UpstreamStack(Component):
         self.kv_events.open()  # between the two: a worker has its place in the index while it is followed
         registry.on_remove.append(self.selector.remove_worker)
         registry.on_remove.append(self.prompts.remove_worker)
-        self._metrics.before.append(self._poll_engines)
+        self._metrics.before.append(self.poll_engines)
 
     async def stop(self) -> None:
         """Close the connections to workers."""
-        self._metrics.before.remove(self._poll_engines)
+        self._metrics.before.remove(self.poll_engines)
         self.reservations.release_all()
         self.prompts.shutdown_threads()
         await self.calls.close()

@@ -64,6 +64,18 @@ class KvEventsStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelCard:
+    """A model as its worker lists it."""
+
+    root: str | None = None
+    """What it was loaded from."""
+    max_model_len: int | None = None
+    """Tokens of prompt and answer together."""
+    fields: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    """All that its entry has. Workers make times and ids of permissions anew with each call."""
+
+
+@dataclass(frozen=True, slots=True)
 class ServerInfo:
     """Facts that a worker reports of itself. None where it reports nothing."""
 
@@ -75,6 +87,8 @@ class ServerInfo:
     """Why what it tells of its publisher is of no use here."""
     adapters: Mapping[str, str] = field(default_factory=dict)
     """LoRA adapters among the models, and the model that each belongs to."""
+    cards: Mapping[str, ModelCard] = field(default_factory=dict)
+    """By model."""
     tokenizer_path: str | None = None
     """Path of its tokenizer on its machine."""
     tokenizes: bool = False
