@@ -10,6 +10,8 @@ import time
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from email.message import Message
+from email.parser import BytesParser
 from typing import Any
 
 from aiohttp import web
@@ -43,6 +45,8 @@ class SurfaceWorker:
     models: list[str] = field(default_factory=lambda: ["m"])
     card: dict[str, Any] = field(default_factory=dict)
     """More of each model's card."""
+    tokenizes: bool = False
+    """It says that `/tokenize` takes POST alone."""
     describes: bool = True
     """It has `/openapi.json`."""
     seen: list[SeenCall] = field(default_factory=list)
@@ -72,7 +76,8 @@ class SurfaceWorker:
         if path in ("/openapi.json", "/server_info", "/model_info", "/get_weight_version", "/metrics") or (
             request.method == "GET" and path == "/tokenize"
         ):
-            return web.json_response({"detail": "Not Found"}, status=404)
+            status = 405 if self.tokenizes and path == "/tokenize" else 404
+            return web.json_response({"detail": "Not Found"}, status=status)
         body = await request.read()
         headers = {name.lower(): value for name, value in request.headers.items()}
         self.seen.append(SeenCall(request.method, request.raw_path, headers, body))
@@ -110,8 +115,10 @@ _ANSWERS: dict[str, Handler] = {"/v1/audio/speech": _speak, "/v1/images/generati
 
 
 @asynccontextmanager
-async def surface_worker(*offered: str, **more: Any) -> AsyncIterator[SurfaceWorker]:
-    worker = SurfaceWorker(frozenset(offered), **more)
+async def surface_worker(
+    *offered: str, kind: type[SurfaceWorker] = SurfaceWorker, **more: Any
+) -> AsyncIterator[Any]:
+    worker = kind(frozenset(offered), **more)
     async with _served(worker.serve) as worker.url:
         yield worker
 
@@ -133,3 +140,15 @@ async def _served(serve: Callable[[web.Request], Any]) -> AsyncIterator[str]:
 
 def paths_of(worker: SurfaceWorker) -> Collection[str]:
     return {target.partition("?")[0] for _, target in worker.calls}
+
+
+def form_of(call: SeenCall) -> dict[str, list[bytes]]:
+    """The parts of a form as the standard library reads them, by name."""
+    head = f"content-type: {call.headers['content-type']}\r\n\r\n".encode()
+    parts: dict[str, list[bytes]] = {}
+    for part in BytesParser().parsebytes(head + call.body).get_payload():
+        assert isinstance(part, Message)
+        name = part.get_param("name", header="content-disposition")
+        content = part.get_payload(decode=True)
+        parts.setdefault(str(name), []).append(bytes(content))
+    return parts

@@ -26,6 +26,7 @@ from radixway.core.http import (
     Send,
     ServerStoppingError,
     is_server_stopping,
+    parse_form,
 )
 from radixway.core.http.asgi import FORWARDER
 from radixway.core.http.exchange import Headers
@@ -201,7 +202,11 @@ class RequestHandler:
         trusted = self._callers.any and self._callers.authenticate(request, scope)
         request.journal.tenant, request.journal.user = request.caller.tenant, request.caller.user
         raw = await exchange.read_body(self._max_body_bytes)
-        if len(raw) < LARGE_BODY_BYTES:
+        if self._endpoint.takes_forms:
+            request.content_type = _content_type(scope)
+            request.form = parse_form(raw, request.content_type)
+            parsed = self._endpoint.read_form(request.form)
+        elif len(raw) < LARGE_BODY_BYTES:
             parsed = self._endpoint.read(raw)
         else:
             parsed = await run_in_slices(self._endpoint.read_in_slices(raw))
@@ -324,6 +329,10 @@ class _ResponseSender:
         self.status = status
         self.first_byte_s = self._journal.elapsed_s()
         headers.append((b"x-request-id", self._journal.request_id.encode("ascii")))
+
+
+def _content_type(scope: Scope) -> bytes:
+    return next((value for name, value in scope["headers"] if name == b"content-type"), b"")
 
 
 def _path_with_query(scope: Scope) -> str:

@@ -133,7 +133,7 @@ def export_request_trace(
         error=error,
         first_byte_s=first_byte_s,
         total_s=journal.elapsed_s(),
-        prompt=request.raw[:MAX_PROMPT_BYTES] if tracing.records_prompts else None,
+        prompt=request.raw[:MAX_PROMPT_BYTES] if tracing.records_prompts and request.form is None else None,
     )
     tracing.export_trace(partial(spans_of_request, journal, trace, ended))
 

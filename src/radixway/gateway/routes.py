@@ -35,6 +35,7 @@ from radixway.api.prefixes import PrefixSources, prefix_routes
 from radixway.api.requests import request_routes
 from radixway.api.selector import WorkerChooser
 from radixway.api.simulations import simulation_routes
+from radixway.api.worker_files import file_routes
 from radixway.cluster.planner import build_plan_routes
 from radixway.core.tenants import PriceList
 from radixway.gateway.components import GatewayParts
@@ -60,6 +61,7 @@ def gateway_routes(parts: GatewayParts, router: SlimeRouter) -> Iterator[APIRout
     yield single_worker_routes(
         SingleWorkerCalls(registry, upstream.transport, parts.models, authorization.tenant_policy_of)
     )
+    yield file_routes(parts.files, authorization.tenant_policy_of)
     fleet = FleetControl(registry, upstream.fan_out, upstream.weights, parts.in_hand, parts.aborted)
     yield fleet_routes(fleet, authorization.access)
     yield affinity_routes(upstream.selector)

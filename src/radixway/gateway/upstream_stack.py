@@ -53,7 +53,7 @@ class UpstreamStack(Component):
         limits: WorkerLimitsConfig,
     ) -> None:
         self.selector = selector
-        self._registry = registry
+        self.registry = registry
         self._tokens = tokenizers.cache
         self.transport = transport = HttpTransport(via, limits)
         probe = HttpProbe(transport, config.health.timeout_s)
@@ -84,7 +84,7 @@ class UpstreamStack(Component):
 
     async def start(self) -> None:
         """Follow the workers that come and go."""
-        registry = self._registry
+        registry = self.registry
         self.transport.open()
         registry.on_remove.append(self.transport.remove_worker)
         self.health.open()

@@ -198,8 +198,8 @@ class Worker(SharedObject):
         return self.config.api_key.get_secret_value() if self.config.api_key else None
 
     def may_offer(self, path: str) -> bool:
-        """Return whether it offers `path`, or does not say what it offers."""
-        return self.surfaces is None or path in self.surfaces
+        """Return whether it offers `path`, whose query does not matter, or does not say what it offers."""
+        return self.surfaces is None or path.partition("?")[0] in self.surfaces
 
     def update_config(self, section: WorkerSettings) -> None:
         """Apply the operator's new `section`; what it leaves open stays as it was."""

@@ -49,6 +49,8 @@ class SiblingRule:
 
 
 _ONE_WORKER = "/workers/"
+_KEPT_BY_WORKERS = ("/v1/files/", "/v1/batches/", "/v1/tokenize", "/v1/detokenize")
+"""Calls for one worker: the first child remembers which has a file."""
 _ONCE = SiblingRule(first=True)
 _WORKERS_CHANGE = SiblingRule(first=True, then="share_state")
 _WORKER_SHOWN = SiblingRule(first=True, then="ask_others", merge=merge_worker)
@@ -113,6 +115,8 @@ def build_sibling_rules(config: Config) -> Callable[[Scope], SiblingRule | None]
         if path == "/console" or path.startswith(("/console/", "/simulate")):
             return _ONCE
         if chats_once and is_chat_path(path):
+            return _ONCE
+        if path.startswith(_KEPT_BY_WORKERS):
             return _ONCE
         if path.startswith(_ONE_WORKER):
             return _WORKER_SHOWN if scope.get("method") == "GET" else _WORKERS_CHANGE

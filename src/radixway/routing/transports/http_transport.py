@@ -265,12 +265,13 @@ def _build_head(request: Request, worker: Worker, target: _WorkerTarget, via: by
     if worker.api_key:
         headers += b"authorization: Bearer %b\r\n" % worker.api_key.encode()
     return (
-        b"POST %b%b HTTP/1.1\r\nhost: %b\r\ncontent-type: application/json\r\nx-request-id: %b\r\n"
+        b"POST %b%b HTTP/1.1\r\nhost: %b\r\ncontent-type: %b\r\nx-request-id: %b\r\n"
         b"accept-encoding: identity\r\nvia: %b\r\ncontent-length: %d\r\n%b\r\n"
     ) % (
         target.base_path,
         request.path.encode("latin-1"),
         target.authority,
+        request.content_type,
         request.id.encode("ascii"),
         via,
         len(request.raw),

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Meta
 
 from radixway.core.config import ConfigError
-from radixway.core.http import decode_json
+from radixway.core.http import FormBody, decode_json, decode_query
 from radixway.core.pipeline.endpoints.large_bodies import LARGE_BODY_BYTES
 from radixway.core.work_slices import WorkSlices
 
@@ -140,6 +140,8 @@ class Endpoint:
     """OpenTelemetry's `gen_ai.operation.name`."""
     by_surface: bool = False
     """Not every worker has it: those that do, by their `/openapi.json`, are asked before others."""
+    takes_forms: bool = False
+    """Bodies are `multipart/form-data`; a file among `text_fields` is read line by line."""
     _decoder: msgspec.json.Decoder[RequestBody] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -195,6 +197,10 @@ class Endpoint:
     def read(self, raw: bytes) -> ParsedRequest:
         """Return what the gateway must know of the body `raw`. Raises BadBodyError, naming the field."""
         return decode_json(self._decoder, raw).parse()
+
+    def read_form(self, form: FormBody) -> ParsedRequest:
+        """Return what the gateway must know of `form`. Raises BadBodyError, naming the field."""
+        return decode_query(form.read_fields(), self.body).parse()
 
     def read_in_slices(self, raw: bytes) -> WorkSlices[ParsedRequest]:
         """Like `read`, in slices where the body is large."""

@@ -1,4 +1,4 @@
-"""Speech and pictures made from texts, in OpenAI's shapes. Answers are bytes of any kind."""
+"""Speech, transcripts and pictures, in OpenAI's shapes. Answers are bytes of any kind."""
 
 from typing import Annotated, Any, Literal
 
@@ -49,6 +49,33 @@ class ImageBody(_MediaBody, kw_only=True):
         return bool(self.stream)
 
 
+class TranscriptionForm(_MediaBody, kw_only=True):
+    """The fields that the gateway reads of a form with a recording."""
+
+    file: bool
+    prompt: str | None = None
+    language: str | None = None
+    response_format: str | None = None
+    temperature: Annotated[float, Meta(ge=0)] | None = None
+    stream: bool | None = None
+
+    def _is_streamed(self) -> bool:
+        return bool(self.stream)
+
+
+class ImageEditForm(_MediaBody, kw_only=True):
+    """The fields that the gateway reads of a form with a picture and what is to become of it."""
+
+    image: bool
+    prompt: str
+    negative_prompt: str | None = None
+    n: Annotated[int, Meta(ge=1)] | None = None
+    stream: bool | None = None
+
+    def _is_streamed(self) -> bool:
+        return bool(self.stream)
+
+
 SPEECH = Endpoint(
     path="/v1/audio/speech",
     name="openai.speech",
@@ -70,4 +97,34 @@ IMAGE_GENERATIONS = Endpoint(
     salt_field="",
     operation="image_generation",
     by_surface=True,
+)
+TRANSCRIPTIONS, TRANSLATIONS = (
+    Endpoint(
+        path=f"/v1/audio/{name}s",
+        name=f"openai.{name}s",
+        description=description,
+        body=TranscriptionForm,
+        text_fields=("prompt",),
+        reply_form=ReplyForm.OPAQUE,
+        salt_field="",
+        operation=name,
+        by_surface=True,
+        takes_forms=True,
+    )
+    for name, description in (
+        ("transcription", "What is said in a recording."),
+        ("translation", "What is said in a recording, in English."),
+    )
+)
+IMAGE_EDITS = Endpoint(
+    path="/v1/images/edits",
+    name="openai.image_edits",
+    description="A picture, changed as a text says.",
+    body=ImageEditForm,
+    text_fields=("prompt", "negative_prompt"),
+    reply_form=ReplyForm.OPAQUE,
+    salt_field="",
+    operation="image_edit",
+    by_surface=True,
+    takes_forms=True,
 )
