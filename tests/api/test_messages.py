@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -176,6 +177,37 @@ async def test_what_is_translated_keeps_tools_system_sampling_and_thoughts() -> 
         assert message.content[1].input == {"city": "Oslo"} and message.stop_reason == "tool_use"
         usage = message.usage
         assert (usage.input_tokens, usage.cache_read_input_tokens, usage.output_tokens) == (1, 8, 4)
+
+
+async def test_what_is_translated_keeps_its_query() -> None:
+    async with serving(CHAT) as (worker, gateway, _):
+        assert (await gateway.post(f"{MESSAGES}?beta=true", ASKED))[0] == 200
+        assert worker.calls == [("POST", f"{CHAT}?beta=true")]
+
+
+@pytest.mark.parametrize("path", [MESSAGES, CHAT])
+async def test_a_stream_that_breaks_ends_with_anthropics_error(path: str) -> None:
+    said = b"data: %b\n\n" % json.dumps(completion({"content": "hi"})).encode()
+    pieces = EVENTS[:3] if path == MESSAGES else [said]
+
+    was_read = asyncio.Event()
+
+    async def break_off(request: web.Request, body: bytes) -> web.StreamResponse:
+        response = await stream(request, pieces)
+        await was_read.wait()
+        return response
+
+    async with (
+        surface_worker(path, answers={path: break_off}) as worker,
+        running_gateway(worker.url) as gateway,
+    ):
+        async with gateway.client.post(gateway.url + MESSAGES, json=ASKED | {"stream": True}) as answer:
+            first = await answer.content.readuntil(b"\n\n")
+            assert answer.status == 200 and first.startswith(b"event: message_start")
+            was_read.set()
+            kind, data = (await answer.text()).strip().split("\n\n")[-1].split("\n")
+        assert kind == "event: error"
+        assert json.loads(data.removeprefix("data: "))["type"] == "error"
 
 
 async def test_a_stop_string_is_told() -> None:

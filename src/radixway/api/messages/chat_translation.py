@@ -39,9 +39,10 @@ def build_chat_request(request: Request, ask: NormalizedRequest) -> Request:
         body["user"] = request.claimed_user
     if request.model is None:
         del body["model"]
+    _, mark, query = request.path.partition("?")
     return request.copy(
         endpoint=CHAT_COMPLETIONS,
-        path=CHAT_COMPLETIONS.path,
+        path=f"{CHAT_COMPLETIONS.path}{mark}{query}",
         raw=msgspec.json.encode(body),
         _body=None,
         _parsed=None,

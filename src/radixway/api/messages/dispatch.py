@@ -27,7 +27,7 @@ from radixway.core.pipeline import Chunks, Pipeline, Reply, Request
 ADAPTER = AnthropicAdapter()
 _JSON = (b"content-type", b"application/json")
 _EVENTS = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache")]
-_REWRITTEN = frozenset({b"content-type", b"content-encoding", b"content-length"})
+_REWRITTEN = frozenset({b"content-type", b"content-encoding", b"cache-control"})
 
 
 class MessagesDispatcher:

@@ -15,7 +15,7 @@ from radixway.routing.transports.http_transport import HttpTransport
 from radixway.routing.transports.worker_responses import CALL_ERRORS
 
 _PATH = "/openapi.json"
-_TIMEOUT = aiohttp.ClientTimeout(total=5.0)
+_TIMEOUT = aiohttp.ClientTimeout(total=2.0)
 _GOOD_FOR_S = 300.0
 """A worker may be replaced by another version at its address without a failed probe between."""
 

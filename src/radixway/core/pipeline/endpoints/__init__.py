@@ -34,7 +34,7 @@ ENDPOINTS = EndpointRegistry(
 FORM_ENDPOINTS = (TRANSCRIPTIONS, TRANSLATIONS, IMAGE_EDITS)
 """Endpoints whose bodies are forms."""
 SURFACE_ENDPOINTS = (*FORM_ENDPOINTS, MESSAGES, COUNT_TOKENS, FILES, BATCHES)
-"""Endpoints beside `ENDPOINTS`: forms, what is translated where no worker has it, what is listed by GET too."""
+"""Endpoints beside `ENDPOINTS`: forms, what is translated where no worker has it, what GET lists too."""
 
 __all__ = [
     "BATCHES",
