@@ -313,3 +313,12 @@ async def test_a_tenant_whose_workers_lack_it_is_answered_by_a_chat_completion()
             assert usage["usage"][0]["completion_tokens"] == 4
             status, told, _ = await gateway.post(MESSAGES, ASKED)
             assert (status, told["error"]["type"]) == (401, "authentication_error")
+
+
+async def test_a_tenant_counts_tokens_of_its_own_models_alone() -> None:
+    tenants = {"acme": {"keys": [{"key": "acme-key"}], "models": ["other"]}}
+    async with surface_worker(CHAT, tokenizes=True) as worker:
+        async with running_gateway(worker.url, tenants=tenants) as gateway:
+            asked = {"model": "m", "messages": ASKED["messages"]}
+            status, told, _ = await gateway.post(COUNT, asked, headers={"x-api-key": "acme-key"})
+            assert (status, told["error"]["type"], worker.seen) == (404, "not_found_error", [])

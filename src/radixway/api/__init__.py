@@ -7,6 +7,7 @@ State, and the file that owns it:
 - `classification/lazy_service.py`: the classifiers behind the classification API, opened with the first
   question
 - `chats/safety_screen.py`: the encoder that judges questions of chats, the gateway's own where it has one
+- `worker_files/owner_store.py`: whose a file or batch is, where there are tenants
 - `sessions/session_service.py`: the open sessions (`trajectories/sessions/session.py`)
 """
 

@@ -49,6 +49,7 @@ class MessagesDispatcher:
             reply = await self._pipeline(inner)
         finally:
             request.routing.metrics_model = inner.routing.metrics_model
+            request.routing.resolved_model = inner.routing.resolved_model
         head = ReplyMetadata(request.id, inner.routing.resolved_model or ask.model or "", int(time.time()))
         if reply.chunks is None:
             return _translate_reply(reply, ask, head)

@@ -31,9 +31,18 @@ class TokenCountDispatcher:
             return await self._pipeline(request)
         request.journal.add("translated", to="openai.chat")
         inner = build_chat_request(request, ADAPTER.parse_count_request(request.raw))
-        if request.model is not None and self._registry.definitely_lacks_model(request.model):
-            raise ModelNotServedError(request.model)
-        workers = self._registry.candidates(request.model)
+        model, tenancy, workers = (
+            request.model,
+            request.caller.policy,
+            self._registry.candidates(request.model),
+        )
+        if tenancy is not None:
+            workers = tuple(each for each in workers if tenancy.may_use_worker(each.pools, each.models))
+        if model is not None and (
+            self._registry.definitely_lacks_model(model)
+            or not (tenancy is None or tenancy.allows_model(model))
+        ):
+            raise ModelNotServedError(model)
         prompt = self._prompts.read_prompt(inner, _NEEDS, workers, tokens_matter=True)
         read = prompt if isinstance(prompt, RoutingRequest) else await prompt
         if read.source not in _EXACT:

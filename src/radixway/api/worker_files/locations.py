@@ -1,5 +1,6 @@
 """Finds the worker that has a file or batch, and has new ones made where they belong."""
 
+import asyncio
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -170,7 +171,8 @@ class FilePlacement:
             worker = await self._files.find_worker(FILES.path, file_id, tenancy, "input_file_id")
             request.pinned = worker.name
         elif request.form is not None:
-            request.model = self._find_model(request.form.find_file("file") or b"", tenancy)
+            content = request.form.find_file("file") or b""
+            request.model = await asyncio.to_thread(self._find_model, content, tenancy)
         reply = await call_next(request)
         answered = self._files.find_by_name(reply.worker)
         if 200 <= reply.status < 300 and answered is not None:
