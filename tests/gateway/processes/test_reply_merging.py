@@ -105,7 +105,7 @@ def test_one_worker_has_in_hand_what_all_children_gave_it():
         loads = {"in_flight": in_flight, "load": in_flight, "in_flight_elsewhere": elsewhere, "total": total}
         return {"url": "http://w", "id": "x", **loads}
 
-    merged = merge_worker([told(1, 5, 10), told(2, 4, 20)])
+    merged = merge_worker([told(1, 5, 10), told(2, 4, 20), {"error": {"code": "worker_not_found"}}])
     assert merged == {
         "url": "http://w",
         "id": "x",

@@ -30,8 +30,9 @@ def merge_worker_lists(replies: Sequence[Any]) -> Any:
 
 
 def merge_worker(replies: Sequence[Any]) -> Any:
-    """Merge `/workers/{worker_id}`."""
-    return merge_worker_lists([{"workers": [reply]} for reply in replies])["workers"][0]
+    """Merge `/workers/{worker_id}`; a child that does not know the worker has given it nothing."""
+    known = [reply for reply in replies if "url" in reply]
+    return merge_worker_lists([{"workers": [reply]} for reply in known])["workers"][0]
 
 
 def merge_loads(replies: Sequence[Any]) -> Any:
