@@ -64,6 +64,18 @@ class KvEventsStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelCard:
+    """A model as its worker lists it."""
+
+    root: str | None = None
+    """What it was loaded from."""
+    max_model_len: int | None = None
+    """Tokens of prompt and answer together."""
+    fields: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    """All that its entry has. Workers make times and ids of permissions anew with each call."""
+
+
+@dataclass(frozen=True, slots=True)
 class ServerInfo:
     """Facts that a worker reports of itself. None where it reports nothing."""
 
@@ -75,6 +87,8 @@ class ServerInfo:
     """Why what it tells of its publisher is of no use here."""
     adapters: Mapping[str, str] = field(default_factory=dict)
     """LoRA adapters among the models, and the model that each belongs to."""
+    cards: Mapping[str, ModelCard] = field(default_factory=dict)
+    """By model."""
     tokenizer_path: str | None = None
     """Path of its tokenizer on its machine."""
     tokenizes: bool = False
@@ -118,6 +132,8 @@ class Worker(SharedObject):
     """How many updates it has taken through this gateway."""
     report: EngineMetrics | None = None
     """Its own metrics as last read."""
+    surfaces: frozenset[str] | None = None
+    """Paths that it offers, by its `/openapi.json`; None: not known, or it does not say."""
     name: str = field(init=False)
     """`host:port` (and path), unique, ASCII: what journals, metrics and headers show."""
 
@@ -180,6 +196,10 @@ class Worker(SharedObject):
     def api_key(self) -> str | None:
         """Sent to it as a bearer token."""
         return self.config.api_key.get_secret_value() if self.config.api_key else None
+
+    def may_offer(self, path: str) -> bool:
+        """Return whether it offers `path`, whose query does not matter, or does not say what it offers."""
+        return self.surfaces is None or path.partition("?")[0] in self.surfaces
 
     def update_config(self, section: WorkerSettings) -> None:
         """Apply the operator's new `section`; what it leaves open stays as it was."""

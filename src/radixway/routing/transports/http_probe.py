@@ -16,7 +16,7 @@ from radixway.routing.health_monitor import ProbeError
 from radixway.routing.kv_events import PublisherUnreachableError, read_publisher_config
 from radixway.routing.transports.http_transport import HttpTransport
 from radixway.routing.transports.worker_responses import CALL_ERRORS, explain_connection_error
-from radixway.routing.worker import ServerInfo
+from radixway.routing.worker import ModelCard, ServerInfo
 
 
 class HttpProbe:
@@ -40,12 +40,13 @@ class HttpProbe:
 
     async def describe(self, worker: Worker) -> ServerInfo:
         models = root = None
-        adapters = {}
+        adapters, cards = {}, {}
         status, listing = await self._fetch_json(worker, "/v1/models")
         if status == 200 and isinstance(listing, dict) and isinstance(listing.get("data"), list):
             entries = [entry for entry in listing["data"] if isinstance(entry, dict)]
             entries = [entry for entry in entries if isinstance(entry.get("id"), str)]
             models = tuple(entry["id"] for entry in entries)
+            cards = {entry["id"]: _read_card(entry) for entry in entries}
             adapters = {e["id"]: e["parent"] for e in entries if isinstance(e.get("parent"), str)}
             root = next((entry.get("root") for entry in entries if entry["id"] not in adapters), None)
         status, info = await self._fetch_json(worker, "/server_info")
@@ -63,6 +64,7 @@ class HttpProbe:
             kv_events=kv_events,
             kv_events_problem=problem,
             adapters=adapters,
+            cards=cards,
             tokenizer_path=_nonempty_text(info.get("tokenizer_path"))
             or _nonempty_text(info.get("model_path"))
             or _nonempty_text(root),
@@ -94,6 +96,10 @@ class HttpProbe:
             return status, msgspec.json.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return status, None
+
+
+def _read_card(entry: dict[str, Any]) -> ModelCard:
+    return ModelCard(_nonempty_text(entry.get("root")), _positive_int(entry.get("max_model_len")), entry)
 
 
 def _nonempty_text(value: Any) -> str | None:

@@ -10,12 +10,12 @@ from fastapi.responses import StreamingResponse
 from radixway.api.chats.responses.completions import decode_part
 from radixway.api.chats.responses.service import ResponseService
 from radixway.api.chats.responses.shapes import (
-    build_finish_info,
     stored_answer,
     stored_failure,
     stored_response_object,
 )
 from radixway.api.protocols.answer import AnswerDelta, GeneratedAnswer
+from radixway.api.protocols.completion_parser import build_finish_info
 from radixway.api.protocols.responses_reply import ResponsesEventWriter
 from radixway.chat import published_shapes
 from radixway.chat.database_outages import retry_through_outages

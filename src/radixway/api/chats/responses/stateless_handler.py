@@ -12,7 +12,6 @@ from fastapi.responses import JSONResponse
 
 from radixway.api.chats.errors import previous_not_found_error
 from radixway.api.chats.responses.completions import (
-    CompletionParser,
     build_worker_request,
     conversation_messages,
     question_messages,
@@ -23,13 +22,13 @@ from radixway.api.chats.responses.request_schema import ResponseCreateParams
 from radixway.api.chats.responses.service import ResponseOwner, ResponseService
 from radixway.api.chats.responses.shapes import (
     RESPONSE,
-    build_finish_info,
     build_response_object,
     internal_id,
     items_text,
 )
 from radixway.api.client_requests import run_while_connected
 from radixway.api.protocols.answer import AnswerDelta, GeneratedAnswer
+from radixway.api.protocols.completion_parser import CompletionParser, build_finish_info
 from radixway.api.protocols.responses_reply import ResponseObject, ResponsesEventWriter
 from radixway.chat.errors import ChatNotFoundError
 from radixway.chat.ids import new_id

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Meta
 
 from radixway.core.config import ConfigError
-from radixway.core.http import decode_json
+from radixway.core.http import FormBody, decode_json, decode_query
 from radixway.core.pipeline.endpoints.large_bodies import LARGE_BODY_BYTES
 from radixway.core.work_slices import WorkSlices
 
@@ -48,8 +48,13 @@ class ReplyForm(Enum):
     MESSAGE = "message"
     POOLING = "pooling"
     """Vectors or scores: nothing is generated, and `usage` counts the prompt alone."""
+    OPAQUE = "opaque"
+    """Audio, transcripts, pictures, files: passed on whatever they are, and read for no text."""
     TGI = "tgi"
     """TGI's stream to our pull workers; no endpoint replies so."""
+
+
+_NOT_GENERATED = frozenset({ReplyForm.POOLING, ReplyForm.OPAQUE})
 
 
 class ParsedRequest(msgspec.Struct, gc=False):
@@ -130,9 +135,13 @@ class Endpoint:
     takes_tools: bool = False
     """Bodies may list tools beside messages."""
     salt_field: str = "cache_salt"
-    """The field by which engines keep prefix caches apart."""
+    """The field by which engines keep prefix caches apart; empty: nothing of it is cached."""
     operation: str = "chat"
     """OpenTelemetry's `gen_ai.operation.name`."""
+    by_surface: bool = False
+    """Not every worker has it: those that do, by their `/openapi.json`, are asked before others."""
+    takes_forms: bool = False
+    """Bodies are `multipart/form-data`; a file among `text_fields` is read line by line."""
     _decoder: msgspec.json.Decoder[RequestBody] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -162,8 +171,8 @@ class Endpoint:
 
     @property
     def generates(self) -> bool:
-        """True if a model writes the reply."""
-        return self.reply_form is not ReplyForm.POOLING
+        """True if a model writes the reply as text."""
+        return self.reply_form not in _NOT_GENERATED
 
     @property
     def streams(self) -> bool:
@@ -188,6 +197,10 @@ class Endpoint:
     def read(self, raw: bytes) -> ParsedRequest:
         """Return what the gateway must know of the body `raw`. Raises BadBodyError, naming the field."""
         return decode_json(self._decoder, raw).parse()
+
+    def read_form(self, form: FormBody) -> ParsedRequest:
+        """Return what the gateway must know of `form`. Raises BadBodyError, naming the field."""
+        return decode_query(form.read_fields(), self.body).parse()
 
     def read_in_slices(self, raw: bytes) -> WorkSlices[ParsedRequest]:
         """Like `read`, in slices where the body is large."""
