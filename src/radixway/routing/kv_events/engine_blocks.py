@@ -96,7 +96,8 @@ class EngineBlockTracker:
         self._block_size = block_size
         self._counts = counts
         self._group: int | None = None
-        self._engine_block_size: int | None = None
+        self.block_tokens: int | None = None
+        """Tokens in a block of the engine."""
         self._reset()
 
     def _reset(self) -> None:
@@ -182,7 +183,8 @@ class EngineBlockTracker:
         if not event.tokens:
             self._add_copies(event)
             return
-        self._engine_block_size = event.block_size
+        if self.block_tokens is None or event.tier is StorageTier.DEVICE:
+            self.block_tokens = event.block_size
         ready, gone = [event], []
         while ready:  # an orphan that finds its parent may be the parent of others
             one = ready.pop()
@@ -200,7 +202,7 @@ class EngineBlockTracker:
 
     def _add_copies(self, event: BlocksStored) -> None:
         """Count known blocks in one more tier; unknown ones have no tokens to name them by."""
-        if event.block_size not in (0, self._engine_block_size):  # chunks of several blocks under one hash
+        if event.block_size not in (0, self.block_tokens):  # chunks of several blocks under one hash
             self._counts.ignored += not event.is_continued
             return
         added = [name for name in event.hashes if name in self._names and self._add_copy(name, event.tier)]
