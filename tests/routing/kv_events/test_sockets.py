@@ -121,6 +121,8 @@ async def test_the_size_of_an_engines_blocks_is_learnt_from_its_events(ear, clos
     assert worker.block_tokens == worker.describe()["block_tokens"] == 4 * SIZE
     names = hash_token_blocks(pack_tokens(range(7 * SIZE)), SIZE)
     assert ear.index.match_prefix(names, 0.0).device == {worker.slot: 4}
+    ear.registry.update_info(worker, ServerInfo(kv_tokens=1000))
+    assert ear.follower(worker).blocks.kv_tokens == 1000
     ear.registry.remove_worker(worker.url)
     assert worker.block_tokens == 1
 

@@ -5,6 +5,11 @@ collected along the parents, and an index block belongs to the engine block that
 
     engine, 24 tokens   |-----------a-----------|-----------b-----------|
     index, 16 tokens    |-------1-------|-------2-------|-------3-------|     a: 1   b: 2, 3
+
+An engine may hold a block twice, and tells of each copy when it comes and when it goes. It may also tell
+again of what it holds (vLLM's `kv_cache_report_mode: full`). Both look alike, but copies are of what a
+request computes anew: the block with its last token, answers. So a beginning of several blocks that are all
+known is taken to be told again, and never more copies are counted than the engine's memory holds.
 """
 
 from __future__ import annotations
@@ -98,6 +103,10 @@ class EngineBlockTracker:
         self._group: int | None = None
         self.block_tokens: int | None = None
         """Tokens in a block of the engine."""
+        self.kv_tokens: int | None = None
+        """Tokens that the device memory of the engine holds; None: not known."""
+        self._is_told_again = False
+        """Whether the latest event told again of known blocks."""
         self._reset()
 
     def _reset(self) -> None:
@@ -106,6 +115,9 @@ class EngineBlockTracker:
         """Seeds of blocks in namespaces."""
         self._copies: dict[int, int] = {}
         """Copies of blocks that are not exactly once on the device."""
+        self._on_device = 0
+        """Blocks in device memory, and those of them that are there twice."""
+        self._doubled: set[int] = set()
         self._orphans: dict[int, list[_OrphanedBlocks]] = {}
         """By parent."""
         self._orphaned: dict[tuple[int, StorageTier], _OrphanedBlocks] = {}
@@ -167,6 +179,10 @@ class EngineBlockTracker:
         assert self._seeds.keys() <= self._names.keys(), "a seed of a block that is not held"
         assert self._copies.keys() <= self._names.keys(), "copies of a block that is not held"
         assert all(self._copies.values()), "a block without a copy is held"
+        copies = [self._copies.get(name, _ONE_ON_DEVICE) & 3 for name in self._names]
+        assert self._on_device == sum(map(bool, copies)), "blocks on the device are miscounted"
+        doubled = {name for name, count in zip(self._names, copies, strict=True) if count == 2}
+        assert self._doubled == doubled, "copies on the device are miscounted"
         assert len(self._orphaned) <= MAX_ORPHANS, "too many orphans"
         waiting = [orphan for orphans in self._orphans.values() for orphan in orphans]
         assert all(orphan in waiting for orphan in self._orphaned.values()), "an orphan waits for no parent"
@@ -185,6 +201,9 @@ class EngineBlockTracker:
             return
         if self.block_tokens is None or event.tier is StorageTier.DEVICE:
             self.block_tokens = event.block_size
+        self._is_told_again = self._tells_again(event)
+        if self._is_told_again:
+            return
         ready, gone = [event], []
         while ready:  # an orphan that finds its parent may be the parent of others
             one = ready.pop()
@@ -199,6 +218,14 @@ class EngineBlockTracker:
             yield
         for name, tier in gone:
             self._remove_blocks([name], tier)
+
+    def _tells_again(self, event: BlocksStored) -> bool:
+        """Return whether the event, or the one it continues, begins a sequence with known blocks alone."""
+        may_be = self._is_told_again if event.is_continued else event.parent is None and len(event.hashes) > 1
+        return may_be and all(self._is_held(name, event.tier) for name in event.hashes)
+
+    def _is_held(self, name: int, tier: StorageTier) -> bool:
+        return name in self._names and self._copies.get(name, _ONE_ON_DEVICE) >> 2 * tier & 3 > 0
 
     def _add_copies(self, event: BlocksStored) -> None:
         """Count known blocks in one more tier; unknown ones have no tokens to name them by."""
@@ -226,9 +253,12 @@ class EngineBlockTracker:
             self._names[name] = names
             if own_seed != _PLAIN_SEED:
                 self._seeds[name] = own_seed
-            if event.tier is not StorageTier.DEVICE:
+            if event.tier is StorageTier.DEVICE:
+                self._on_device += 1
+            else:
                 self._copies[name] = 1 << 2 * event.tier
             new.append(name)
+        self._drop_impossible_copies()
         self._index_blocks(new, event.tier)
         return True
 
@@ -281,6 +311,11 @@ class EngineBlockTracker:
         there = copies >> 2 * tier & 3
         if there < 2:
             self._copies[name] = copies + (1 << 2 * tier)
+            if tier is StorageTier.DEVICE:
+                if there:
+                    self._doubled.add(name)
+                else:
+                    self._on_device += 1
         return not there
 
     def _drop_copy(self, name: int, tier: StorageTier) -> bool:
@@ -289,12 +324,27 @@ class EngineBlockTracker:
         there = copies >> 2 * tier & 3
         if there:
             copies -= 1 << 2 * tier
+            if tier is StorageTier.DEVICE:
+                self._on_device -= there == 1
+                self._doubled.discard(name)
         if not copies:
             del self._names[name]
             self._seeds.pop(name, None)
         elif copies != _ONE_ON_DEVICE:
             self._copies[name] = copies
         return there == 1
+
+    def _drop_impossible_copies(self) -> None:
+        """Count blocks once that were counted twice if the engine has no memory for all of that."""
+        doubled = self._doubled
+        if not doubled or self.kv_tokens is None or self.block_tokens is None:
+            return
+        if (self._on_device + len(doubled)) * self.block_tokens <= self.kv_tokens:
+            return
+        for name in doubled:
+            if (copies := self._copies.pop(name) - 1) != _ONE_ON_DEVICE:
+                self._copies[name] = copies
+        doubled.clear()
 
     # Orphans.
 
