@@ -87,6 +87,35 @@ def test_predictions_last_until_events_are_due_and_assumptions_until_the_cache_i
     assert index.match_prefix([7, 8], 7.0).device == {silent: 2}
 
 
+def test_what_a_worker_says_is_gone_is_not_predicted_any_more():
+    index = BlockIndex(predicted_s=5.0)
+    slot, other = index.add_slot(), index.add_slot()
+    for one in (slot, other):
+        index.set_followed(one, True)
+        index.predict_blocks(one, [1, 2, 3], 0.0, tokenized=True)
+        index.add_blocks(one, [1, 2, 3])
+    index.add_blocks(slot, [1])
+    index.remove_blocks(slot, [1, 3])
+    assert index.match_prefix([1, 2, 3], 1.0).device == {slot: 2, other: 3}
+    index.remove_blocks(slot, [1, 2])
+    assert index.match_prefix([1, 2, 3], 1.0).device == {other: 3}
+    index.check()
+    index.predict_blocks(slot, [1, 2, 3], 1.0, tokenized=True)
+    assert index.match_prefix([1, 2, 3], 1.0).device == {slot: 3, other: 3}
+
+
+def test_what_is_assumed_stays_when_a_block_of_the_same_name_is_gone():
+    index = BlockIndex(predicted_s=5.0)
+    slot = index.add_slot()
+    index.set_followed(slot, True)
+    index.predict_blocks(slot, [1, 2], 0.0, tokenized=False)
+    index.predict_blocks(slot, [1, 2], 0.0, tokenized=True)
+    index.add_blocks(slot, [1, 2])
+    index.remove_blocks(slot, [1, 2])
+    assert index.match_prefix([1, 2], 1.0).device == {slot: 2}
+    index.check()
+
+
 def test_a_followed_worker_is_assumed_to_hold_blocks_that_its_events_do_not_speak_of():
     index = BlockIndex(predicted_s=5.0)
     slot = index.add_slot()

@@ -147,9 +147,12 @@ class BlockIndex:
                 layer[block] = shared(mask | bit, mask | bit)
 
     def remove_blocks(self, slot: int, blocks: Iterable[int], tier: StorageTier = StorageTier.DEVICE) -> None:
-        """Remove one copy of each of `blocks`; blocks that it did not hold are skipped."""
+        """Remove one copy of each of `blocks`; blocks that it did not hold are skipped.
+
+        With its last copy in device memory a block is not predicted any more either.
+        """
         layer, bit = self._tiers[tier], 1 << slot
-        more = self._more.get((slot, tier), {})
+        more, gone = self._more.get((slot, tier), {}), []
         for block in blocks:
             mask = layer.get(block, 0)
             if not mask & bit:
@@ -160,6 +163,11 @@ class BlockIndex:
                     del more[block]
             else:
                 self._clear_bit(layer, block, mask & ~bit)
+                gone.append(block)
+        worker = self._workers.get(slot)
+        if tier is StorageTier.DEVICE and worker is not None and len(worker.predicted):
+            held = [block for block in worker.predicted.discard_blocks(gone) if block not in worker.assumed]
+            self._discard_guesses(held, bit)
 
     def discard_blocks(self, slot: int, pieces: Iterable[tuple[StorageTier, Iterable[int]]]) -> None:
         """Defer `remove_blocks` of `pieces`, blocks of a tier each, which must not change."""

@@ -165,6 +165,17 @@ def test_copies_of_an_answers_blocks_count_although_a_beginning_told_again_does_
     assert engine.held() == {names(TOKENS[:12])[2]}
 
 
+def test_as_many_copies_count_behind_a_parent_as_there_are(engine):
+    engine.hear(stored([1], TOKENS[:4]))
+    for _ in range(5):
+        engine.hear(stored([2], TOKENS[4:8], 1))
+    for _ in range(4):
+        engine.hear(removed([2]))
+        assert engine.held() == set(names(TOKENS[:8]))
+    engine.hear(removed([2]))
+    assert engine.held() == set(names(TOKENS[:4]))
+
+
 def test_no_more_copies_are_counted_than_the_engines_memory_holds(engine):
     engine.blocks.kv_tokens = 4 * SIZE
     engine.hear(stored([1], TOKENS[:4]), stored([1], TOKENS[:4]))

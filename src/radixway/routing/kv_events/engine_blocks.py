@@ -9,7 +9,8 @@ collected along the parents, and an index block belongs to the engine block that
 An engine may hold a block twice, and tells of each copy when it comes and when it goes. It may also tell
 again of what it holds (vLLM's `kv_cache_report_mode: full`). Both look alike, but copies are of what a
 request computes anew: the block with its last token, answers. So a beginning of several blocks that are all
-known is taken to be told again, and never more copies are counted than the engine's memory holds.
+known is taken to be told again, of a single one there are two copies at most, and never more copies are
+counted than the engine's memory holds.
 """
 
 from __future__ import annotations
@@ -40,8 +41,11 @@ MAX_ORPHANS = 16_384
 _SLICE_BLOCKS = 1024
 _TOKEN_BYTES = 4
 _PLAIN_SEED = namespace_seed()
+_COPY_BITS = 16
+"""Copies of a block are counted in so many bits per tier, the device's lowest."""
+_MAX_COPIES = (1 << _COPY_BITS) - 1
 _ONE_ON_DEVICE = 1
-"""Two bits per tier count copies up to two; the commonest count is not stored."""
+"""The commonest count, which is not stored."""
 
 
 class _UnalignedBlock(NamedTuple):
@@ -115,9 +119,9 @@ class EngineBlockTracker:
         """Seeds of blocks in namespaces."""
         self._copies: dict[int, int] = {}
         """Copies of blocks that are not exactly once on the device."""
-        self._on_device = 0
-        """Blocks in device memory, and those of them that are there twice."""
-        self._doubled: set[int] = set()
+        self._device_copies = 0
+        """Copies in device memory, and the blocks that have several there."""
+        self._copied: set[int] = set()
         self._orphans: dict[int, list[_OrphanedBlocks]] = {}
         """By parent."""
         self._orphaned: dict[tuple[int, StorageTier], _OrphanedBlocks] = {}
@@ -179,10 +183,9 @@ class EngineBlockTracker:
         assert self._seeds.keys() <= self._names.keys(), "a seed of a block that is not held"
         assert self._copies.keys() <= self._names.keys(), "copies of a block that is not held"
         assert all(self._copies.values()), "a block without a copy is held"
-        copies = [self._copies.get(name, _ONE_ON_DEVICE) & 3 for name in self._names]
-        assert self._on_device == sum(map(bool, copies)), "blocks on the device are miscounted"
-        doubled = {name for name, count in zip(self._names, copies, strict=True) if count == 2}
-        assert self._doubled == doubled, "copies on the device are miscounted"
+        counts = {name: self._count_copies(name, StorageTier.DEVICE) for name in self._names}
+        assert self._device_copies == sum(counts.values()), "copies on the device are miscounted"
+        assert self._copied == {name for name, count in counts.items() if count > 1}, "a copy is not noted"
         assert len(self._orphaned) <= MAX_ORPHANS, "too many orphans"
         waiting = [orphan for orphans in self._orphans.values() for orphan in orphans]
         assert all(orphan in waiting for orphan in self._orphaned.values()), "an orphan waits for no parent"
@@ -222,10 +225,7 @@ class EngineBlockTracker:
     def _tells_again(self, event: BlocksStored) -> bool:
         """Return whether the event, or the one it continues, begins a sequence with known blocks alone."""
         may_be = self._is_told_again if event.is_continued else event.parent is None and len(event.hashes) > 1
-        return may_be and all(self._is_held(name, event.tier) for name in event.hashes)
-
-    def _is_held(self, name: int, tier: StorageTier) -> bool:
-        return name in self._names and self._copies.get(name, _ONE_ON_DEVICE) >> 2 * tier & 3 > 0
+        return may_be and all(self._count_copies(name, event.tier) for name in event.hashes)
 
     def _add_copies(self, event: BlocksStored) -> None:
         """Count known blocks in one more tier; unknown ones have no tokens to name them by."""
@@ -247,16 +247,16 @@ class EngineBlockTracker:
         new: list[int] = []
         for name, names, own_seed in self._name_blocks(event, seed, before, rest):
             if name in self._names:
-                if self._add_copy(name, event.tier):
+                if self._add_copy(name, event.tier, 2 if event.parent is None else _MAX_COPIES):
                     new.append(name)
                 continue
             self._names[name] = names
             if own_seed != _PLAIN_SEED:
                 self._seeds[name] = own_seed
             if event.tier is StorageTier.DEVICE:
-                self._on_device += 1
+                self._device_copies += 1
             else:
-                self._copies[name] = 1 << 2 * event.tier
+                self._copies[name] = 1 << _COPY_BITS * event.tier
             new.append(name)
         self._drop_impossible_copies()
         self._index_blocks(new, event.tier)
@@ -305,28 +305,32 @@ class EngineBlockTracker:
 
     # Copies.
 
-    def _add_copy(self, name: int, tier: StorageTier) -> bool:
-        """Count a copy; return True for the first in that tier."""
-        copies = self._copies.get(name, _ONE_ON_DEVICE)
-        there = copies >> 2 * tier & 3
-        if there < 2:
-            self._copies[name] = copies + (1 << 2 * tier)
+    def _count_copies(self, name: int, tier: StorageTier) -> int:
+        if name not in self._names:
+            return 0
+        return self._copies.get(name, _ONE_ON_DEVICE) >> _COPY_BITS * tier & _MAX_COPIES
+
+    def _add_copy(self, name: int, tier: StorageTier, most: int = _MAX_COPIES) -> bool:
+        """Count a copy, unless there are `most`; return True for the first in that tier."""
+        there = self._count_copies(name, tier)
+        if there < most:
+            self._copies[name] = self._copies.get(name, _ONE_ON_DEVICE) + (1 << _COPY_BITS * tier)
             if tier is StorageTier.DEVICE:
+                self._device_copies += 1
                 if there:
-                    self._doubled.add(name)
-                else:
-                    self._on_device += 1
+                    self._copied.add(name)
         return not there
 
     def _drop_copy(self, name: int, tier: StorageTier) -> bool:
         """Drop a copy; return True for the last in that tier. A block without copies is forgotten."""
+        there = self._count_copies(name, tier)
         copies = self._copies.pop(name, _ONE_ON_DEVICE)
-        there = copies >> 2 * tier & 3
         if there:
-            copies -= 1 << 2 * tier
+            copies -= 1 << _COPY_BITS * tier
             if tier is StorageTier.DEVICE:
-                self._on_device -= there == 1
-                self._doubled.discard(name)
+                self._device_copies -= 1
+                if there == 2:
+                    self._copied.discard(name)
         if not copies:
             del self._names[name]
             self._seeds.pop(name, None)
@@ -335,16 +339,16 @@ class EngineBlockTracker:
         return there == 1
 
     def _drop_impossible_copies(self) -> None:
-        """Count blocks once that were counted twice if the engine has no memory for all of that."""
-        doubled = self._doubled
-        if not doubled or self.kv_tokens is None or self.block_tokens is None:
+        """Count each block once if the engine has no memory for all the copies."""
+        tokens = self._device_copies * (self.block_tokens or 0)
+        if not self._copied or self.kv_tokens is None or tokens <= self.kv_tokens:
             return
-        if (self._on_device + len(doubled)) * self.block_tokens <= self.kv_tokens:
-            return
-        for name in doubled:
-            if (copies := self._copies.pop(name) - 1) != _ONE_ON_DEVICE:
+        for name in self._copied:
+            extra = self._count_copies(name, StorageTier.DEVICE) - 1
+            self._device_copies -= extra
+            if (copies := self._copies.pop(name) - extra) != _ONE_ON_DEVICE:
                 self._copies[name] = copies
-        doubled.clear()
+        self._copied.clear()
 
     # Orphans.
 
@@ -386,7 +390,8 @@ def _iter_index_blocks(
 ) -> Iterator[tuple[StorageTier, list[int]]]:
     for hashes in split_items(by_hash, _SLICE_BLOCKS):
         for tier in StorageTier if copies else (StorageTier.DEVICE,):
-            held = (name for name in hashes if copies.get(name, _ONE_ON_DEVICE) >> 2 * tier & 3)
+            shift = _COPY_BITS * tier
+            held = (name for name in hashes if copies.get(name, _ONE_ON_DEVICE) >> shift & _MAX_COPIES)
             yield tier, list(chain.from_iterable(_index_names(by_hash[name]) for name in held))
 
 
