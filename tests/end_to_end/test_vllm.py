@@ -178,20 +178,21 @@ async def ask(running: RunningGateway, server: VllmServer, ids: list[int], **fie
         assert response.status == 200, await response.text()
 
 
-async def test_expected_time_finds_more_in_the_caches_than_round_robin(servers):
+async def test_expected_time_finds_far_more_in_the_caches_than_round_robin(servers):
+    """Six beginnings of 20 blocks, of which a cache of 80 holds three."""
     cached = {}
     for seed, policy in ((6, "round_robin"), (7, "expected_time")):
         async with gateway_before(*servers, policy=policy) as running:
             draw = random.Random(seed)
-            roots = [[draw.randrange(5, 500) for _ in range(12 * BLOCK_TOKENS)] for _ in range(4)]
-            asked = [root + [draw.randrange(5, 500) for _ in range(20)] for root in roots * 10]
+            roots = [[draw.randrange(5, 500) for _ in range(20 * BLOCK_TOKENS)] for _ in range(6)]
+            asked = [root + [draw.randrange(5, 500) for _ in range(20)] for root in roots * 8]
             draw.shuffle(asked)
             found = 0
             for start in range(0, len(asked), 2):
                 pair = (plain_cached(running, prompt) for prompt in asked[start : start + 2])
                 found += sum(await asyncio.gather(*pair))
             cached[policy] = found
-    assert cached["expected_time"] > cached["round_robin"], cached
+    assert cached["expected_time"] > 1.2 * cached["round_robin"], cached
 
 
 async def plain_cached(running: RunningGateway, ids: list[int]) -> int:
@@ -255,7 +256,7 @@ async def test_a_server_killed_under_load_and_started_again_is_forgotten_and_kno
                 if ended.is_set():
                     return
                 outcomes.append(await stream(running, prompt))
-                await asyncio.sleep(0.2)  # the server that starts needs the processors too
+                await asyncio.sleep(0.5)  # the server that starts needs the processors too
 
         clients = [asyncio.create_task(keep_asking(100 + number)) for number in range(4)]
         await until(lambda: len(outcomes) >= 20 and lost.metric("vllm:num_requests_running") >= 1)
