@@ -164,10 +164,10 @@ class BlockIndex:
             else:
                 self._clear_bit(layer, block, mask & ~bit)
                 gone.append(block)
-        worker = self._workers.get(slot)
-        if tier is StorageTier.DEVICE and worker is not None and len(worker.predicted):
-            held = [block for block in worker.predicted.discard_blocks(gone) if block not in worker.assumed]
-            self._discard_guesses(held, bit)
+        if self._predictions and tier is StorageTier.DEVICE and slot in self._workers:
+            worker = self._workers[slot]
+            wrong = worker.predicted.discard_blocks(gone)
+            self._discard_guesses([block for block in wrong if block not in worker.assumed], bit)
 
     def discard_blocks(self, slot: int, pieces: Iterable[tuple[StorageTier, Iterable[int]]]) -> None:
         """Defer `remove_blocks` of `pieces`, blocks of a tier each, which must not change."""

@@ -323,8 +323,8 @@ class EngineBlockTracker:
 
     def _drop_copy(self, name: int, tier: StorageTier) -> bool:
         """Drop a copy; return True for the last in that tier. A block without copies is forgotten."""
-        there = self._count_copies(name, tier)
         copies = self._copies.pop(name, _ONE_ON_DEVICE)
+        there = copies >> _COPY_BITS * tier & _MAX_COPIES
         if there:
             copies -= 1 << _COPY_BITS * tier
             if tier is StorageTier.DEVICE:
