@@ -234,6 +234,8 @@ class RequestHandler:
             min_version = parsed.min_weight_version
             request.min_weight_version = None if min_version is None else str(min_version)
             request.edit(max_staleness=UNSET, min_weight_version=UNSET)
+        if parsed.vllm_xargs is not None:
+            request.edit(vllm_xargs=parsed.vllm_xargs or UNSET)
         if request.journal.is_erased:
             raise SubjectErasedError
         if trusted:

@@ -60,6 +60,8 @@ class KvEventsStatus:
     last_batch: int | None = None
     blocks: int = 0
     """Blocks of the engine's own size that it holds."""
+    block_tokens: int | None = None
+    """That size, once an event has told it."""
     orphans: int = 0
 
 
@@ -81,6 +83,8 @@ class ServerInfo:
 
     models: tuple[str, ...] | None = None
     kv_tokens: int | None = None
+    block_tokens: int | None = None
+    """Tokens in a block of its KV cache."""
     max_batch_size: int | None = None
     kv_events: KvEventsConfig | None = None
     kv_events_problem: str | None = None
@@ -188,6 +192,11 @@ class Worker(SharedObject):
         return self.config.kv_tokens or self.info.kv_tokens
 
     @property
+    def block_tokens(self) -> int:
+        """Tokens in a block of its KV cache, by what it reports and publishes; 1 where it does neither."""
+        return max(self.info.block_tokens or 1, self.kv_events.block_tokens or 1)
+
+    @property
     def max_batch_size(self) -> int | None:
         """Requests it runs at a time."""
         return self.config.max_batch_size or self.info.max_batch_size
@@ -218,6 +227,7 @@ class Worker(SharedObject):
             "role": self.role,
             "disaggregation": self.dialect,
             "kv_tokens": self.kv_tokens,
+            "block_tokens": self.block_tokens,
             "max_batch_size": self.max_batch_size,
             "max_in_flight": self.config.max_in_flight,
             "in_flight": self.load.requests,

@@ -31,6 +31,10 @@ Version = Annotated[str, Meta(min_length=1, max_length=256)] | int | None
 Rids = str | list[str] | None
 """SGLang's `rid`: one for all prompts of a body, or one for each."""
 
+_WITHHELD_XARGS = frozenset({"kv_cache_report_mode"})
+"""vLLM's extra arguments that clients may not set: with this one it publishes blocks again that it has
+published, to every gateway that follows its KV events."""
+
 _MAX_USER_CHARS = 256
 _SESSION = "/sessions/{session_id}"
 
@@ -74,6 +78,8 @@ class ParsedRequest(msgspec.Struct, gc=False):
     max_answer_tokens: int | None = None
     """Tokens that each of its `answers` may have, 0 if the body sets no limit; None: the body must be read
     to know how much is generated for it."""
+    vllm_xargs: dict[str, Any] | None = None
+    """The body's without those that are not for clients to set; None: there were none of these."""
 
 
 class RequestBody(msgspec.Struct, kw_only=True):
@@ -82,10 +88,18 @@ class RequestBody(msgspec.Struct, kw_only=True):
     model: ModelName | None = None
     priority: Priority = None
     ttft_slo_ms: Milliseconds = None
+    vllm_xargs: Any = None
 
     def parse(self) -> ParsedRequest:
         """Return what the gateway must know of the body. Raises BadBodyError, naming the field."""
         return ParsedRequest(self.model, False, self.priority, self.ttft_slo_ms)
+
+    def check_xargs(self, parsed: ParsedRequest) -> ParsedRequest:
+        """Return `parsed` with the `vllm_xargs` that workers get where they are not the body's."""
+        given = self.vllm_xargs
+        if isinstance(given, dict) and not _WITHHELD_XARGS.isdisjoint(given):
+            parsed.vllm_xargs = {name: given[name] for name in given if name not in _WITHHELD_XARGS}
+        return parsed
 
 
 class LargeBody(RequestBody, kw_only=True):
@@ -196,7 +210,8 @@ class Endpoint:
 
     def read(self, raw: bytes) -> ParsedRequest:
         """Return what the gateway must know of the body `raw`. Raises BadBodyError, naming the field."""
-        return decode_json(self._decoder, raw).parse()
+        body = decode_json(self._decoder, raw)
+        return body.check_xargs(body.parse())
 
     def read_form(self, form: FormBody) -> ParsedRequest:
         """Return what the gateway must know of `form`. Raises BadBodyError, naming the field."""
@@ -208,7 +223,10 @@ class Endpoint:
             return self.read(raw)
         body = decode_json(msgspec.json.Decoder(self.large_body), raw)
         yield
-        return (yield from body.parse_in_slices()) or self.read(raw)
+        parsed = yield from body.parse_in_slices()
+        if parsed is None:
+            return self.read(raw)
+        return body.check_xargs(parsed)
 
 
 class EndpointRegistry:
