@@ -1,13 +1,17 @@
 """Each request field that OpenAI, vLLM or SGLang knows is honoured, refused by name, or has no effect."""
 
+import asyncio
+import dataclasses
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pytest
 
+from radixway.core.config.engine import EngineConfig
+from radixway.engine.server import build_app
 from radixway.engine.server.chat_completions import ChatCompletionBody
 from radixway.engine.server.completions import TextCompletionBody
 from radixway.engine.server.generate import GenerateRequestBody, GenerateSampling
@@ -17,7 +21,8 @@ from radixway.engine.server.unsupported_fields import (
     UnsupportedOpenAIFields,
     UnsupportedSamplingFields,
 )
-from support.server_served import Served
+from support.scripted_engine import ScriptedEngine
+from support.server_served import Served, serving
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -349,3 +354,48 @@ async def test_ids_of_the_client_name_the_reply(served: Served) -> None:
 async def test_an_extra_key_keeps_prefixes_apart(served: Served) -> None:
     await served.chat(extra_key="tenant", cache_salt="salt")
     assert served.engine.submitted[0][2] == "tenant\0salt"
+
+
+@pytest.mark.parametrize("path", [CHAT, COMPLETIONS, GENERATE])
+async def test_an_id_that_runs_is_refused_and_free_afterwards(served: Served, path: str) -> None:
+    served.engine.hold_after = 1
+    body = {**BODIES[path], "rid": "mine"}
+    asking = asyncio.create_task(served.post(path, body))
+    await served.engine.holding.wait()
+    for other in (path, CHAT):
+        error = (await served.post(other, {**BODIES[other], "rid": "mine"})).json()["error"]
+        assert (error["param"], error["code"]) == ("rid", "duplicate_request_id") and "mine" in error[
+            "message"
+        ]
+    assert (await served.post("/abort_request", {"rid": "mine"})).json()["aborted"] == 1
+    assert (await asking).status_code == 200
+    served.engine.hold_after = 10**9
+    assert (await served.post(path, body)).status_code == 200
+
+
+async def test_prompts_of_one_request_need_ids_of_their_own(served: Served) -> None:
+    for path, prompts in ((COMPLETIONS, "prompt"), (GENERATE, "text")):
+        body = {prompts: ["a", "b"], "rid": ["same", "same"]}
+        assert (await served.post(path, body)).json()["error"]["param"] == "rid"
+        assert (await served.post(path, {**body, "rid": ["one", "two"]})).status_code == 200
+
+
+GENERATION_CONFIG = {"temperature": 0.3, "top_k": 7, "max_new_tokens": 9, "repetition_penalty": 1.5}
+
+
+@pytest.mark.parametrize("wanted", ["auto", "none"])
+async def test_what_a_request_leaves_out_is_by_generation_config_json(
+    tmp_path: Path, wanted: Literal["auto", "none"]
+) -> None:
+    engine = ScriptedEngine()
+    (tmp_path / "generation_config.json").write_text(json.dumps(GENERATION_CONFIG))
+    engine.model_info = dataclasses.replace(engine.model_info, path=str(tmp_path))
+    config = EngineConfig(generation_config=wanted)
+    async with serving(build_app(engine, engine.tokenizer, config)) as served:
+        await served.chat()
+        await served.chat(temperature=1, top_k=-1, max_tokens=30, repetition_penalty=1)
+        await served.post(GENERATE, {"text": "hi"})
+    params = [params for _, params, *_ in engine.submitted]
+    named = [(p.temperature, p.top_k, p.max_tokens, p.repetition_penalty) for p in params]
+    by_model = (0.3, 7, 9, 1.5) if wanted == "auto" else (1.0, -1, None, 1.0)
+    assert named == [by_model, (1, -1, 30, 1), (1.0, -1, 128, 1.0)]
