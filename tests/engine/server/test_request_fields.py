@@ -351,6 +351,12 @@ async def test_ids_of_the_client_name_the_reply(served: Served) -> None:
     assert reply.json()["id"] == "cmpl-mine"
 
 
+async def test_the_stop_string_stays_where_sglangs_name_asks_for_it(served: Served) -> None:
+    for fields, text in (({}, "The "), ({"no_stop_trim": True}, "The answer")):
+        reply = await served.post(COMPLETIONS, {"prompt": "x", "stop": "answer", **fields})
+        assert reply.json()["choices"][0]["text"] == text
+
+
 async def test_an_extra_key_keeps_prefixes_apart(served: Served) -> None:
     await served.chat(extra_key="tenant", cache_salt="salt")
     assert served.engine.submitted[0][2] == "tenant\0salt"
