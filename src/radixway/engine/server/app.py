@@ -43,6 +43,7 @@ from radixway.engine.server.prompt_routes import (
     detokenize,
     prefetch,
     tokenize,
+    tokenizer_info,
 )
 from radixway.engine.server.sampling import SamplingDefaults
 
@@ -78,6 +79,7 @@ _ROUTES: dict[str, dict[str, EndpointHandler]] = {
     "/v1/tokenize": {"POST": _tokenize},
     "/detokenize": {"POST": _detokenize},
     "/v1/detokenize": {"POST": _detokenize},
+    "/tokenizer_info": {"GET": tokenizer_info},
     "/health": {"GET": status.health, "HEAD": status.health},
     "/ready": {"GET": status.ready, "HEAD": status.ready},
     "/health_generate": {"GET": status.health_generate},
@@ -87,6 +89,8 @@ _ROUTES: dict[str, dict[str, EndpointHandler]] = {
     "/server_info": {"GET": status.server_info},
     "/get_server_info": {"GET": status.server_info},
     "/v1/loads": {"GET": status.loads},
+    "/load": {"GET": status.server_load},
+    "/version": {"GET": status.version},
     "/cached_prefixes": {"GET": status.cached_prefixes},
     "/flush_cache": {"GET": status.flush_cache, "POST": status.flush_cache},
     "/abort_request": {"POST": BodyEndpoint(status.AbortBody, status.abort_request)},
@@ -127,7 +131,9 @@ def build_app(
             config=config,
             names=(name,),
             metrics=ServerMetrics(engine.stats),
-            defaults=SamplingDefaults.load_defaults(Path(info.path)),
+            defaults=SamplingDefaults.load_defaults(Path(info.path))
+            if config.generation_config == "auto"
+            else SamplingDefaults(),
             tokenizer_path=info.path,
             max_body_bytes=max_body_bytes,
             started_at=int(time.time()),

@@ -3,6 +3,9 @@
 A prefetch computes the KV of a prefix before the request comes that will begin with it.
 """
 
+import asyncio
+import json
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -71,6 +74,7 @@ class TokenizeBody(ChatCompletionBody, kw_only=True):
     prompt: str | list[str] | None = None
     add_special_tokens: bool | None = None
     return_token_strs: bool | None = None
+    """Name the tokens too, as the vocabulary writes them."""
 
 
 class DetokenizeBody(msgspec.Struct, kw_only=True):
@@ -104,9 +108,27 @@ async def tokenize(service: EngineService, exchange: HttpExchange, body: Tokeniz
         "max_model_len": service.engine.model_info.context_length,
         "tokens": all_ids if several else all_ids[0],
     }
+    reply["token_strs"] = None
     if body.return_token_strs:
-        texts = [[service.tokenizer.piece(token_id) for token_id in ids] for ids in all_ids]
-        reply["token_strs"] = texts if several else texts[0]
+        name_token = service.tokenizer.backend.id_to_token
+        names = [[name_token(token_id) for token_id in ids] for ids in all_ids]
+        reply["token_strs"] = names if several else names[0]
+    await exchange.send_json(reply)
+
+
+async def tokenizer_info(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
+    """The tokenizer's configuration, as tokenizer_config.json has it, and its chat template."""
+
+    def read_config() -> dict[str, Any]:
+        try:
+            config = json.loads((Path(service.tokenizer_path) / "tokenizer_config.json").read_bytes())
+        except (OSError, ValueError):
+            config = {}
+        return config if isinstance(config, dict) else {}
+
+    reply = {"tokenizer_class": "PreTrainedTokenizerFast", **await asyncio.to_thread(read_config)}
+    template = service.tokenizer.chat_templates.get("default")
+    reply["chat_template"] = None if template is None else template.source
     await exchange.send_json(reply)
 
 

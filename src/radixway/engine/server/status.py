@@ -72,6 +72,17 @@ def _model_card(service: EngineService, name: str) -> dict[str, Any]:
     }
 
 
+async def version(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
+    """The version of this server."""
+    await exchange.send_json({"version": __version__})
+
+
+async def server_load(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
+    """How many answers are being made or waited for, as vLLM counts them."""
+    stats = service.engine.stats()
+    await exchange.send_json({"server_load": stats.running + stats.waiting + stats.loading})
+
+
 async def model_info(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
     """SGLang's description of the model."""
     info = service.engine.model_info
