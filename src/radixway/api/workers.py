@@ -126,8 +126,8 @@ class WorkerRegistrar(Protocol):
 
     most_ttl_s: float
 
-    def register_worker(self, section: WorkerSettings, ttl_s: float | None) -> float:
-        """Register the worker of `section` for `ttl_s` seconds; return how long it is registered."""
+    def register_worker(self, section: WorkerSettings, ttl_s: float | None) -> float | None:
+        """Register the worker of `section` for `ttl_s` seconds; return how long: None, for good."""
         ...
 
     def deregister_worker(self, worker: Worker) -> None:
@@ -171,7 +171,7 @@ def registration_routes(
             await health.wait_first_probe(worker)
         return _registration_state(section.url, worker) | {
             "ttl_s": ttl_s,
-            "heartbeat_s": round(ttl_s / _HEARTBEATS_PER_LEASE, 3),
+            "heartbeat_s": round((ttl_s or 0.0) / _HEARTBEATS_PER_LEASE, 3),
         }
 
     @router.delete("/workers", dependencies=guarded)
