@@ -40,9 +40,11 @@ class ContextLengthError(InvalidRequestError):
 
     def __init__(self, prompt_tokens: int, max_tokens: int | None, limit: int) -> None:
         wanted = "" if max_tokens is None else f" and max_tokens={max_tokens}"
+        is_prompt = max_tokens is None or prompt_tokens >= limit
+        why = "prompt is longer than the model's context length" if is_prompt else "max_tokens is too large"
         super().__init__(
-            "prompt" if max_tokens is None or prompt_tokens >= limit else "max_tokens",
-            f"a prompt of {prompt_tokens} tokens{wanted} does not fit the context of {limit} tokens; "
+            "prompt" if is_prompt else "max_tokens",
+            f"{why}: a prompt of {prompt_tokens} tokens{wanted} does not fit the context of {limit} tokens; "
             "shorten the prompt or ask for fewer tokens",
         )
         self.prompt_tokens = prompt_tokens

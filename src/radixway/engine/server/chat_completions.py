@@ -284,6 +284,8 @@ async def chat_completions(service: EngineService, exchange: HttpExchange, body:
     if body.top_logprobs and not body.logprobs:
         raise BadBodyError("top_logprobs needs logprobs: true", param="top_logprobs")
     check_named_logprobs(body, logprobs=bool(body.logprobs))
+    if body.return_prompt_token_ids and body.stream:
+        raise unsupported_field_error("return_prompt_token_ids", "in a stream (give return_token_ids)")
     max_tokens_field = body.max_tokens_field
     max_tokens: int | None = getattr(body, max_tokens_field)
     if max_tokens == 0:

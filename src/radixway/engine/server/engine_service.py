@@ -144,7 +144,8 @@ class EngineService:
         """
         if len(text) > max(_MAX_INLINE_CHARACTERS, self.longest_prompt):
             limit = self.engine.model_info.context_length
-            message = f"{param} has {len(text)} characters and cannot fit the context of {limit} tokens"
+            message = f"{param} has {len(text)} characters, which is longer than the model's context length"
+            message += f" of {limit} tokens"
             raise BadBodyError(message, param=param, code="context_length_exceeded")
 
     def check_token_ids(self, ids: Sequence[int], param: str) -> None:
@@ -154,7 +155,9 @@ class EngineService:
         size = self.engine.model_info.vocab_size
         if min(ids) < 0 or max(ids) >= size:
             wrong = next(i for i in ids if not 0 <= i < size)
-            message = f"{param} holds token id {wrong}, which is outside the vocabulary of {size} tokens"
+            message = (
+                f"{param} holds token id {wrong}, which is out of vocabulary: the model has {size} tokens"
+            )
             raise BadBodyError(message, param=param, code="invalid_token_id")
 
     async def encode_prompts(

@@ -181,20 +181,25 @@ def _logprob_options(body: GenerateRequestBody, count: int) -> list[LogprobOptio
     if any(start < -1 for start in starts):
         message = f"logprob_start_len must be -1 (only the answer) or at least 0, not {min(starts)}"
         raise BadBodyError(message, param="logprob_start_len")
-    token_ids = _token_ids_by_prompt(body.token_ids_logprob or [], count)
+    token_ids = _token_ids_by_prompt(body.token_ids_logprob or [], count, is_batch=is_batch(body))
     return [
         LogprobOptions(start, top, ids) if logprob else None
         for logprob, start, top, ids in zip(wanted, starts, tops, token_ids, strict=True)
     ]
 
 
-def _token_ids_by_prompt(given: list[int | list[int] | None], count: int) -> list[tuple[int, ...]]:
-    """Return `token_ids_logprob` of each prompt; a list of ids is for all."""
+def _token_ids_by_prompt(
+    given: list[int | list[int] | None], count: int, *, is_batch: bool
+) -> list[tuple[int, ...]]:
+    """Return `token_ids_logprob` of each prompt; a list of ids is for all, lists of them are for a batch."""
     param = "token_ids_logprob"
     lists = [tuple(item) if isinstance(item, list) else () for item in given if not isinstance(item, int)]
     ids = tuple(item for item in given if isinstance(item, int))
     if ids and lists:
         message = f"{param} mixes token ids and lists of them"
+        raise BadBodyError(message, param=param, code="invalid_type")
+    if lists and not is_batch:
+        message = f"{param} must be a flat list of integers for a prompt that is no batch"
         raise BadBodyError(message, param=param, code="invalid_type")
     return broadcast_values(param, lists, count, ()) if lists else [ids] * count
 

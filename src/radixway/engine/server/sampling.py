@@ -1,7 +1,7 @@
 """Translation of OpenAI's request fields (and vLLM's additions to them) into SamplingParams."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,7 +49,7 @@ class CommonSamplingFields(msgspec.Struct, kw_only=True):
     stop_regex: str | list[str] | None = None
     stop_token_ids: list[int] | None = None
     ignore_eos: bool | None = None
-    logit_bias: dict[int, float] | None = None
+    logit_bias: dict[str, float] | None = None
     skip_special_tokens: bool | None = None
     include_stop: bool | None = msgspec.field(name="include_stop_str_in_output", default=None)
 
@@ -155,7 +155,7 @@ def make_sampling_params(
         stop_regex=_parse_stop_patterns(fields.stop_regex, f"{place}stop_regex"),
         stop_token_ids=frozenset(fields.stop_token_ids or ()),
         ignore_eos=bool(fields.ignore_eos),
-        logit_bias=fields.logit_bias or {},
+        logit_bias=_parse_logit_bias(fields.logit_bias or {}, f"{place}logit_bias"),
         allowed_token_ids=rules.allowed if rules else None,
         bad_words=rules.bad_words if rules else (),
         logprobs=logprobs,
@@ -189,6 +189,14 @@ def check_logprobs(name: str, count: int | None) -> None:
         raise BadBodyError(f"{name} must be between 0 and {MAX_LOGPROBS}, not {count}", param=name)
 
 
+def _parse_logit_bias(given: Mapping[str, float], param: str) -> dict[int, float]:
+    wrong = [name for name in given if not name.isdecimal()]
+    if wrong:
+        shown = ", ".join(repr(name[:60]) for name in wrong[:10])
+        raise BadBodyError(f"{param} must be keyed by token ids, not {shown}", param=param)
+    return {int(name): by for name, by in given.items()}
+
+
 def _parse_stop_patterns(patterns: str | list[str] | None, param: str) -> tuple[str, ...]:
     parsed = _parse_stop_strings(patterns, param, _MAX_STOP_PATTERNS)
     for pattern in parsed:
@@ -215,11 +223,12 @@ def _parse_stop_strings(
 
 @contextmanager
 def field_names(names: dict[str, str]) -> Iterator[None]:
-    """Within this context errors of the engine name fields as the protocol does, by `names`."""
+    """Within this context errors of the engine name fields as the protocol does, by `names`; those that it
+    leaves out as OpenAI's endpoints do."""
     try:
         yield
     except InvalidRequestError as error:
-        raise to_http_error(error, field_names=names) from None
+        raise to_http_error(error, field_names={"logprob_ids": "logprob_token_ids"} | names) from None
 
 
 def _or_default(value: Any, default: Any) -> Any:

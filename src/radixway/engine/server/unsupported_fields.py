@@ -1,7 +1,7 @@
 """Fields of vLLM's and SGLang's requests that this engine knows and does not serve: refused by name.
 
-A field asks for nothing, and is let through, when it is null, false, zero or empty, or has a value that its
-engine takes without it (`_NEUTRAL`).
+A field asks for nothing, and is let through, when it is null, false, zero (unless that is a limit) or empty,
+or has a value that its engine takes without it (`_NEUTRAL`).
 """
 
 from typing import Any
@@ -18,6 +18,8 @@ _NEUTRAL: dict[str, Any] = {
     "thinking_token_budget": -1,
     "verbosity": "medium",
 }
+_ASKING_AT_ZERO = frozenset({"max_thinking_tokens", "thinking_token_budget"})
+"""Limits: of these fields zero asks for something."""
 
 
 class UnsupportedGenerateFields(msgspec.Struct, kw_only=True):
@@ -133,7 +135,8 @@ def refuse_unsupported(body: msgspec.Struct, fields: type[msgspec.Struct], place
     in the request, makes use of."""
     for name in fields.__annotations__:
         value = getattr(body, name)
-        if value and value != _NEUTRAL.get(name):
+        asks = value is not None and value is not False if name in _ASKING_AT_ZERO else value
+        if asks and value != _NEUTRAL.get(name):
             raise unsupported_field_error(f"{place}{name}")
 
 
