@@ -10,10 +10,10 @@ from radixway.api import (
     SessionRequestHandler,
     SessionService,
 )
-from radixway.api.protocols import ProtocolAdapter
 from radixway.core.config import Config
 from radixway.core.http import Scope
 from radixway.core.pipeline import ENDPOINTS, AbortedRequests, Endpoint, Middleware, Pipeline
+from radixway.core.protocols import ProtocolAdapter
 from radixway.core.telemetry import MetricsRegistry
 from radixway.core.tenants import PriceList, TenantService
 from radixway.gateway.semantics_builder import SemanticsBuilder

@@ -10,15 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from radixway.api.protocols import (
-    AnthropicAdapter,
-    ChatAdapter,
-    CompletionsAdapter,
-    NormalizedRequest,
-    ProtocolAdapter,
-    ReplyMetadata,
-    ResponsesAdapter,
-)
 from radixway.api.request_handler import RequestHandler
 from radixway.api.sessions.agent_call import AgentCall, AnswerEvents, GuardedAnswer
 from radixway.api.sessions.model_codec import GenerateResponseReader, ModelCodec, worker_refused
@@ -35,6 +26,15 @@ from radixway.core.pipeline import (
     ReplyForm,
     Request,
     SubjectErasedError,
+)
+from radixway.core.protocols import (
+    AnthropicAdapter,
+    ChatAdapter,
+    CompletionsAdapter,
+    NormalizedRequest,
+    ProtocolAdapter,
+    ReplyMetadata,
+    ResponsesAdapter,
 )
 from radixway.trajectories.sessions import AgentSession, CallRequest, PendingCall, SessionPrompt
 

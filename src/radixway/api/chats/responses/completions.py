@@ -7,7 +7,6 @@ import msgspec
 
 from radixway.api.chats.responses.request_schema import chat_completion_fields
 from radixway.api.chats.responses.shapes import answer_from_blocks
-from radixway.api.protocols.responses import convert_response_items
 from radixway.chat.local_completions import (
     PipelineCall,
     is_event_stream,
@@ -20,6 +19,7 @@ from radixway.chat.stored_responses import ResponseItems
 from radixway.core.http.server_sent_events import iterate_data
 from radixway.core.parsers import CallDelta, ReadPart, TextPart, ThinkingPart
 from radixway.core.pipeline import GatewayError, Request
+from radixway.core.protocols.responses import convert_response_items
 
 _decode = msgspec.json.Decoder().decode
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from radixway.api.protocols.request import Message
 from radixway.core.parsers import CallDelta, ReadPart, ThinkingPart
+from radixway.core.protocols.request import Message
 
 StopReason = Literal["stop", "length", "abort", "content_filter"]
 """`content_filter`: the guard ended it."""

@@ -10,16 +10,17 @@ import binascii
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from radixway.api.protocols.answer import (
+from radixway.core.http import decode_open_struct
+from radixway.core.protocols.answer import (
     AssistantTurn,
     FinishInfo,
     GeneratedAnswer,
     ReplyMetadata,
     join_text_content,
 )
-from radixway.api.protocols.base import EventWriter, OpenAIErrors, encode
-from radixway.api.protocols.chat import reasoning_effort_arguments
-from radixway.api.protocols.request import (
+from radixway.core.protocols.base import EventWriter, OpenAIErrors, encode
+from radixway.core.protocols.chat import reasoning_effort_arguments
+from radixway.core.protocols.request import (
     Count,
     Message,
     NormalizedRequest,
@@ -32,8 +33,7 @@ from radixway.api.protocols.request import (
     response_json_schema,
     shorten_value,
 )
-from radixway.api.protocols.responses_reply import ResponseObject, ResponsesEventWriter
-from radixway.core.http import decode_open_struct
+from radixway.core.protocols.responses_reply import ResponseObject, ResponsesEventWriter
 
 
 class ResponsesBody(SamplingFields, kw_only=True):

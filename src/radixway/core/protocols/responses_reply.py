@@ -13,17 +13,17 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Literal
 
-from radixway.api.protocols.answer import (
+from radixway.core.http import HttpError
+from radixway.core.parsers import CallDelta
+from radixway.core.protocols.answer import (
     AnswerDelta,
     ContentBlock,
     FinishInfo,
     GeneratedAnswer,
     ReplyMetadata,
 )
-from radixway.api.protocols.base import encode_event
-from radixway.api.protocols.request import NormalizedRequest
-from radixway.core.http import HttpError
-from radixway.core.parsers import CallDelta
+from radixway.core.protocols.base import encode_event
+from radixway.core.protocols.request import NormalizedRequest
 
 Status = Literal["in_progress", "completed", "incomplete"]
 """State of an item."""

@@ -9,21 +9,22 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from radixway.api.protocols.answer import (
+from radixway.core.http import HttpError, decode_open_struct
+from radixway.core.protocols.answer import (
     AssistantTurn,
     FinishInfo,
     GeneratedAnswer,
     ReplyMetadata,
     join_text_content,
 )
-from radixway.api.protocols.anthropic_reply import (
+from radixway.core.protocols.anthropic_reply import (
     AnthropicEventWriter,
     arguments_from_input,
     error_object,
     message_object,
 )
-from radixway.api.protocols.base import EventWriter, encode
-from radixway.api.protocols.request import (
+from radixway.core.protocols.base import EventWriter, encode
+from radixway.core.protocols.request import (
     Count,
     Message,
     NormalizedRequest,
@@ -35,8 +36,7 @@ from radixway.api.protocols.request import (
     response_json_schema,
     shorten_value,
 )
-from radixway.api.protocols.request import parse_tool_choice as checked_choice
-from radixway.core.http import HttpError, decode_open_struct
+from radixway.core.protocols.request import parse_tool_choice as checked_choice
 
 
 class _CountTokensBody(SamplingFields, kw_only=True):
