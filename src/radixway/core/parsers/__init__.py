@@ -16,6 +16,7 @@ from radixway.core.parsers.reader import (
     ModelFamily,
     ReadPart,
     ToolFamily,
+    count_reasoning_tokens,
     detect_thinking_place,
 )
 
@@ -32,6 +33,7 @@ __all__ = [
     "TextPart",
     "ThinkingPart",
     "ToolFamily",
+    "count_reasoning_tokens",
     "detect_thinking_place",
     "partial_match_start",
 ]

@@ -44,6 +44,14 @@ from radixway.engine.server.prompt_routes import (
     prefetch,
     tokenize,
 )
+from radixway.engine.server.protocol_endpoints import (
+    ProtocolEndpoint,
+    TokenCountEndpoint,
+    count_message_tokens,
+    count_response_tokens,
+    messages,
+    responses,
+)
 from radixway.engine.server.sampling import SamplingDefaults
 
 log = logging.getLogger(__name__)
@@ -71,6 +79,10 @@ _ROUTES: dict[str, dict[str, EndpointHandler]] = {
     "/v1/chat/completions": {"POST": BodyEndpoint(ChatCompletionBody, chat_completions)},
     "/v1/completions": {"POST": BodyEndpoint(TextCompletionBody, completions)},
     "/v1/models": {"GET": status.models},
+    "/v1/messages": {"POST": messages},
+    "/v1/messages/count_tokens": {"POST": count_message_tokens},
+    "/v1/responses": {"POST": responses},
+    "/v1/responses/input_tokens": {"POST": count_response_tokens},
     "/generate": {"POST": _generate, "PUT": _generate},
     "/prefetch": {"POST": BodyEndpoint(PrefetchBody, prefetch)},
     "/concate_and_append_request": {"POST": BodyEndpoint(ConcatenateBody, concatenate)},
@@ -102,7 +114,13 @@ _ROUTES: dict[str, dict[str, EndpointHandler]] = {
     "/get_weights_by_name": {"GET": _weights_by_name, "POST": _weights_by_name},
     "/openapi.json": {"GET": openapi},
 }
-_TRACED = frozenset({"/v1/chat/completions", "/v1/completions", "/generate"})
+_PROTOCOLS = {
+    path: endpoint
+    for path, methods in _ROUTES.items()
+    for endpoint in methods.values()
+    if isinstance(endpoint, ProtocolEndpoint | TokenCountEndpoint)
+}
+_TRACED = frozenset({"/v1/chat/completions", "/v1/completions", "/v1/messages", "/v1/responses", "/generate"})
 _FOR_PROBES = frozenset({"/health", "/ready"})
 """Probes use all kinds of host names and have no key."""
 _MODEL_ROUTE: dict[str, EndpointHandler] = {"GET": status.model}
@@ -155,6 +173,8 @@ class EngineApp:
         limit = service.body_limit_bytes(scope["path"])
         exchange = HttpExchange(scope, receive, send, max_body_bytes=limit)
         path = "unknown"
+        if (protocol := _PROTOCOLS.get(exchange.path)) is not None:
+            exchange.shape_error = protocol.shape_error
         try:
             self._check_caller(scope)
             endpoint = _find_endpoint(exchange)
@@ -204,15 +224,18 @@ class EngineApp:
         if self._key is None:
             self._origins.check_host(scope)
         elif path != "/metrics" and not _has_api_key(self._key, scope):
-            if any(name == b"authorization" for name, _ in scope["headers"]):
+            if any(name in (b"authorization", b"x-api-key") for name, _ in scope["headers"]):
                 self._attempts.count_wrong_key(scope)
-            message = "this engine needs its key: `Authorization: Bearer KEY`"
+            message = "this engine needs its key: `Authorization: Bearer KEY` or `x-api-key: KEY`"
             raise HttpError(message, status=401, code="invalid_api_key")
 
 
 def _has_api_key(key: bytes, scope: Scope) -> bool:
-    scheme, _, given = dict(scope["headers"]).get(b"authorization", b"").partition(b" ")
-    return scheme.lower() == b"bearer" and hmac.compare_digest(given.strip(), key)
+    headers = dict(scope["headers"])
+    scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
+    if scheme.lower() == b"bearer" and hmac.compare_digest(given.strip(), key):
+        return True
+    return hmac.compare_digest(headers.get(b"x-api-key", b""), key)  # Anthropic's clients
 
 
 async def _send_error(exchange: HttpExchange, error: HttpError) -> None:
