@@ -35,15 +35,7 @@ from radixway.engine.server.engine_service import EngineService
 from radixway.engine.server.generate import ConcatenateBody, GenerateRequestBody, concatenate, generate
 from radixway.engine.server.http_exchange import HttpExchange, to_http_error, weight_update_error
 from radixway.engine.server.metrics import ServerMetrics
-from radixway.engine.server.prompt_routes import (
-    MAX_TOKENIZE_BYTES,
-    DetokenizeBody,
-    PrefetchBody,
-    TokenizeBody,
-    detokenize,
-    prefetch,
-    tokenize,
-)
+from radixway.engine.server.prefetch import PrefetchBody, prefetch
 from radixway.engine.server.protocol_endpoints import (
     ProtocolEndpoint,
     TokenCountEndpoint,
@@ -53,6 +45,14 @@ from radixway.engine.server.protocol_endpoints import (
     responses,
 )
 from radixway.engine.server.sampling import SamplingDefaults
+from radixway.engine.server.token_routes import (
+    MAX_TOKENIZE_BYTES,
+    DetokenizeBody,
+    TokenizeBody,
+    detokenize,
+    tokenize,
+    tokenizer_info,
+)
 
 log = logging.getLogger(__name__)
 
@@ -90,6 +90,7 @@ _ROUTES: dict[str, dict[str, EndpointHandler]] = {
     "/v1/tokenize": {"POST": _tokenize},
     "/detokenize": {"POST": _detokenize},
     "/v1/detokenize": {"POST": _detokenize},
+    "/tokenizer_info": {"GET": tokenizer_info},
     "/health": {"GET": status.health, "HEAD": status.health},
     "/ready": {"GET": status.ready, "HEAD": status.ready},
     "/health_generate": {"GET": status.health_generate},

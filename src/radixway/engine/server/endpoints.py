@@ -63,7 +63,7 @@ _TENSOR_UPDATE = "/update_weights_from_tensor"
 _TAGS = (
     ("answering", ("/v1/chat", "/v1/completions", "/v1/messages", "/v1/responses", "/generate")),
     ("weights", ("/update_", "/get_weight", "/weight_")),
-    ("tokens", ("/tokenize", "/detokenize", "/v1/tokenize", "/v1/detokenize")),
+    ("tokens", ("/tokenize", "/tokenizer_info", "/detokenize", "/v1/tokenize", "/v1/detokenize")),
     ("operating", ("/pause", "/continue", "/abort", "/flush", "/prefetch", "/concate")),
 )
 
