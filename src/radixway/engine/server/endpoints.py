@@ -64,7 +64,7 @@ _TAGS = (
     ("answering", ("/v1/chat", "/v1/completions", "/v1/messages", "/v1/responses", "/generate")),
     ("weights", ("/update_", "/get_weight", "/weight_")),
     ("tokens", ("/tokenize", "/tokenizer_info", "/detokenize", "/v1/tokenize", "/v1/detokenize")),
-    ("operating", ("/pause", "/continue", "/abort", "/flush", "/prefetch", "/concate")),
+    ("operating", ("/pause", "/continue", "/abort", "/flush", "/reset", "/prefetch", "/concate")),
 )
 
 
