@@ -1,6 +1,5 @@
 """Translation of OpenAI's request fields (and vLLM's additions to them) into SamplingParams."""
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from radixway.core.http import BadBodyError
+from radixway.core.tokenizer import read_sampling_defaults
 from radixway.engine.errors import InvalidRequestError
 from radixway.engine.sampling_params import SamplingParams
 from radixway.engine.server.http_exchange import to_http_error
@@ -61,19 +61,7 @@ class SamplingDefaults:
     @classmethod
     def load_defaults(cls, model_directory: Path) -> "SamplingDefaults":
         """Read generation_config.json in `model_directory`; neutral values for what it leaves out."""
-        try:
-            config = json.loads((model_directory / "generation_config.json").read_bytes())
-        except (OSError, ValueError):
-            return cls()
-        if not isinstance(config, dict):
-            return cls()
-        names = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
-        given = {name: config[name] for name in names if isinstance(config.get(name), int | float)}
-        try:
-            SamplingParams(**given)
-        except InvalidRequestError:
-            return cls()
-        return cls(**given)
+        return cls(**read_sampling_defaults(model_directory))
 
 
 def broadcast_values(param: str, given: T | list[T] | None, count: int, default: T) -> list[T]:
