@@ -6,6 +6,7 @@ request's answers.
 The engine reads its own answers with it, the gateway those of workers that answer in tokens.
 """
 
+from radixway.core.parsers.call_forms import CALL_FORMS, forced_call_family
 from radixway.core.parsers.parts import CLOSES, OPENS, TextPart, ThinkingPart, partial_match_start
 from radixway.core.parsers.reader import (
     MARKERS,
@@ -21,6 +22,7 @@ from radixway.core.parsers.reader import (
 )
 
 __all__ = [
+    "CALL_FORMS",
     "CLOSES",
     "MARKERS",
     "OPENS",
@@ -35,5 +37,6 @@ __all__ = [
     "ToolFamily",
     "count_reasoning_tokens",
     "detect_thinking_place",
+    "forced_call_family",
     "partial_match_start",
 ]
