@@ -4,6 +4,7 @@ import asyncio
 import hmac
 import logging
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -37,14 +38,14 @@ from radixway.engine.server.http_exchange import HttpExchange, to_http_error, we
 from radixway.engine.server.metrics import ServerMetrics
 from radixway.engine.server.prefetch import PrefetchBody, prefetch
 from radixway.engine.server.protocol_endpoints import (
-    ProtocolEndpoint,
-    TokenCountEndpoint,
     count_message_tokens,
     count_response_tokens,
     messages,
     responses,
 )
 from radixway.engine.server.sampling import SamplingDefaults
+from radixway.engine.server.tgi_stream import TgiStreamBody, generate_stream
+from radixway.engine.server.tgi_stream import shape_error as shape_tgi_error
 from radixway.engine.server.token_routes import (
     MAX_TOKENIZE_BYTES,
     DetokenizeBody,
@@ -70,6 +71,7 @@ async def openapi(service: EngineService, exchange: HttpExchange, raw: bytes) ->
 
 
 _generate = BodyEndpoint(GenerateRequestBody, generate)
+_generate_stream = BodyEndpoint(TgiStreamBody, generate_stream)
 _tokenize = BodyEndpoint(TokenizeBody, tokenize, max_bytes=MAX_TOKENIZE_BYTES)
 _detokenize = BodyEndpoint(DetokenizeBody, detokenize)
 _weights_by_name = BodyEndpoint(weights.WeightQueryBody, weights.by_name, takes_query=True)
@@ -84,6 +86,7 @@ _ROUTES: dict[str, dict[str, EndpointHandler]] = {
     "/v1/responses": {"POST": responses},
     "/v1/responses/input_tokens": {"POST": count_response_tokens},
     "/generate": {"POST": _generate, "PUT": _generate},
+    "/generate_stream": {"POST": _generate_stream},
     "/prefetch": {"POST": BodyEndpoint(PrefetchBody, prefetch)},
     "/concate_and_append_request": {"POST": BodyEndpoint(ConcatenateBody, concatenate)},
     "/tokenize": {"POST": _tokenize},
@@ -121,13 +124,22 @@ _ROUTES: dict[str, dict[str, EndpointHandler]] = {
     "/get_weights_by_name": {"GET": _weights_by_name, "POST": _weights_by_name},
     "/openapi.json": {"GET": openapi},
 }
-_PROTOCOLS = {
-    path: endpoint
-    for path, methods in _ROUTES.items()
-    for endpoint in methods.values()
-    if isinstance(endpoint, ProtocolEndpoint | TokenCountEndpoint)
+_ERROR_SHAPES: dict[str, Callable[[HttpError], HttpError]] = {
+    "/v1/messages": messages.shape_error,
+    "/v1/messages/count_tokens": messages.shape_error,
+    "/generate_stream": shape_tgi_error,
 }
-_TRACED = frozenset({"/v1/chat/completions", "/v1/completions", "/v1/messages", "/v1/responses", "/generate"})
+"""The others are OpenAI's."""
+_TRACED = frozenset(
+    {
+        "/v1/chat/completions",
+        "/v1/completions",
+        "/v1/messages",
+        "/v1/responses",
+        "/generate",
+        "/generate_stream",
+    }
+)
 _FOR_PROBES = frozenset({"/health", "/ready"})
 """Probes use all kinds of host names and have no key."""
 _MODEL_ROUTE: dict[str, EndpointHandler] = {"GET": status.model}
@@ -180,8 +192,7 @@ class EngineApp:
         limit = service.body_limit_bytes(scope["path"])
         exchange = HttpExchange(scope, receive, send, max_body_bytes=limit)
         path = "unknown"
-        if (protocol := _PROTOCOLS.get(exchange.path)) is not None:
-            exchange.shape_error = protocol.shape_error
+        exchange.shape_error = _ERROR_SHAPES.get(exchange.path)
         try:
             self._check_caller(scope)
             endpoint = _find_endpoint(exchange)

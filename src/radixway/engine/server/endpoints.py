@@ -16,6 +16,7 @@ from radixway.engine.server.completions import TextCompletionBody
 from radixway.engine.server.engine_service import EngineService
 from radixway.engine.server.generate import GenerateRequestBody
 from radixway.engine.server.http_exchange import HttpExchange
+from radixway.engine.server.tgi_stream import TgiStreamBody
 from radixway.engine.server.weight_routes import TensorUpdateBody
 
 B = TypeVar("B", bound=msgspec.Struct)
@@ -58,7 +59,14 @@ class BodyEndpoint(Generic[B]):
         await self._handler(service, exchange, body)
 
 
-_QUEUED = (GenerateRequestBody, TextCompletionBody, ChatCompletionBody, MessagesBody, ResponsesBody)
+_QUEUED = (
+    GenerateRequestBody,
+    TgiStreamBody,
+    TextCompletionBody,
+    ChatCompletionBody,
+    MessagesBody,
+    ResponsesBody,
+)
 _TENSOR_UPDATE = "/update_weights_from_tensor"
 _TAGS = (
     ("answering", ("/v1/chat", "/v1/completions", "/v1/messages", "/v1/responses", "/generate")),

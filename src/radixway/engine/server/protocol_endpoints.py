@@ -237,7 +237,6 @@ class TokenCountEndpoint:
         self.__name__ = f"count_{endpoint.__name__}_tokens"
         self.__doc__ = f"Count the tokens of a request as {endpoint.adapter.name}."
         self.body = body
-        self.shape_error = endpoint.shape_error
         self._endpoint = endpoint
         self._parse_request = parse_request
         self._reply = reply
