@@ -134,7 +134,7 @@ async def test_what_an_agent_leaves_out_is_as_the_models_authors_recommend(
 ) -> None:
     directory = tmp_path / "m"
     shutil.copytree(model, directory)
-    recommended = {"temperature": 0.6, "top_p": 0.95, "top_k": 20, "do_sample": True, "eos_token_id": STOP}
+    recommended = {"temperature": 0.6, "top_p": 0.95, "top_k": 20, "max_new_tokens": 9, "eos_token_id": STOP}
     (directory / "generation_config.json").write_text(json.dumps(recommended))
     async with agents(directory) as (gateway, scripted, _):
         scripted.answers = [says("Yes."), says("No.")]

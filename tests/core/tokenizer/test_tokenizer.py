@@ -81,7 +81,9 @@ def test_recommended_sampling_is_what_an_engine_would_take(tmp_path: Path) -> No
     assert read_sampling_defaults(tmp_path) == {}
     given = {"temperature": 0.6, "top_k": 20, "top_p": 1.5, "min_p": True, "repetition_penalty": "1"}
     path.write_text(json.dumps(given | {"max_new_tokens": 5}))
-    assert read_sampling_defaults(tmp_path) == {"temperature": 0.6, "top_k": 20}
+    assert read_sampling_defaults(tmp_path) == {"temperature": 0.6, "top_k": 20, "max_new_tokens": 5}
+    path.write_text(json.dumps({"top_k": 2.5, "max_new_tokens": 0}))
+    assert read_sampling_defaults(tmp_path) == {}
     for broken in ("[]", "no JSON"):
         path.write_text(broken)
         assert read_sampling_defaults(tmp_path) == {}

@@ -259,3 +259,14 @@ async def test_what_cannot_be_asked_names_its_field(served: Served, query: str) 
 
 def _json_text(text: str) -> bytes:
     return b'{"prompt": "' + text.encode() + b'"}'
+
+
+async def test_version_and_load_are_told_as_vllm_does(served: Served) -> None:
+    assert (await served.http.get("/version")).json() == {"version": radixway.__version__}
+    assert (await served.http.get("/load")).json() == {"server_load": 0}
+    served.engine.hold_after = 1
+    asking = asyncio.create_task(served.post("/generate", {"text": "hello", "rid": "r"}))
+    await served.engine.holding.wait()
+    assert (await served.http.get("/load")).json() == {"server_load": 1}
+    await served.post("/abort_request", {"rid": "r"})
+    await asking

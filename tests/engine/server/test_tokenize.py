@@ -30,9 +30,8 @@ async def test_text_becomes_ids_and_text_again(served: Served) -> None:
 async def test_several_texts_become_lists(served: Served) -> None:
     reply = (await served.post("/v1/tokenize", {"prompt": ["a", "b c"], "return_token_strs": True})).json()
     assert reply["count"] == [len(ids) for ids in reply["tokens"]]
-    assert ["".join(pieces) for pieces in reply["token_strs"]] == ["a", "bĠc"]
-    vocabulary = served.engine.tokenizer.backend.get_vocab()
-    assert [[vocabulary[piece] for piece in pieces] for pieces in reply["token_strs"]] == reply["tokens"]
+    assert reply["token_strs"] == [["a"], ["b", "Ġc"]]  # as the vocabulary writes them
+    assert (await served.post("/tokenize", {"prompt": "b c"})).json()["token_strs"] is None
     back = (await served.post("/detokenize", {"tokens": reply["tokens"]})).json()
     assert back["prompt"] == ["a", "b c"]
 
@@ -88,6 +87,23 @@ async def test_a_tokenizer_without_a_configuration_describes_itself_too(
     info = (await served.http.get("/tokenizer_info")).json()
     assert (info["tokenizer_class"], info["model_max_length"]) == ("Qwen2Tokenizer", 256)
     assert info["add_prefix_space"] is False
+
+
+async def test_special_tokens_are_added_to_a_conversation_where_that_is_asked_for(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    added: list[bool] = []
+    encode = served.engine.tokenizer.encode
+
+    def record(text: str, *, add_special_tokens: bool = True) -> list[int]:
+        added.append(add_special_tokens)
+        return encode(text, add_special_tokens=add_special_tokens)
+
+    monkeypatch.setattr(served.app.service.tokenizer, "encode", record)
+    body = {"messages": [{"role": "user", "content": "hi"}]}
+    for special in (None, False, True):
+        await served.post("/tokenize", {**body, "add_special_tokens": special})
+    assert added == [False, False, True]
 
 
 async def test_more_than_the_context_holds_is_counted_too(served: Served) -> None:

@@ -136,6 +136,15 @@ async def test_thinking_comes_before_calls(thinks: Served) -> None:
     assert len(message["calls"]) == 2
 
 
+async def test_thinking_is_left_out_where_that_is_asked_for(thinks: Served) -> None:
+    thinks.engine.say("<think>\nHm.\n</think>\n\nYes.")
+    message, _ = await streamed(thinks, extra_body={"include_reasoning": False})
+    assert (message["reasoning"], message["content"]) == ("", "Yes.")
+    thinks.engine.say("<think>\nHm.\n</think>\n\nYes.")
+    whole = (await thinks.chat(include_reasoning=False)).json()["choices"][0]["message"]
+    assert whole["content"] == "Yes." and "reasoning_content" not in whole
+
+
 async def test_thinking_can_be_switched_off_or_left_in_the_text(thinks: Served) -> None:
     thinks.engine.say("It <think>rains.")
     reply = (await thinks.chat(chat_template_kwargs={"enable_thinking": False})).json()

@@ -135,7 +135,7 @@ class SessionDispatcher:
     def _worker_request(self, request: Request, call: AgentCall) -> Request:
         """Return the request for `/generate`; it shares the journal and the open streams."""
         ask = call.request
-        sampling = {"max_new_tokens": None, **call.codec.tokenizer.sampling_defaults, **ask.sampling}
+        sampling = {**call.codec.tokenizer.sampling_defaults, "max_new_tokens": None, **ask.sampling}
         reading = call.codec.answer_format(ask, call.prompt)
         if call.codec.hides_markers(reading):
             sampling["skip_special_tokens"] = False

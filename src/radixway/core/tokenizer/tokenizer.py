@@ -143,6 +143,7 @@ _SAMPLING_RANGES = {
     "top_k": (1, 2**31 - 1),
     "min_p": (0, 1),
     "repetition_penalty": (0.01, 100),
+    "max_new_tokens": (1, 2**31 - 1),
 }
 
 
@@ -155,9 +156,13 @@ def read_sampling_defaults(directory: Path) -> dict[str, Any]:
         config = _read_json(directory / "generation_config.json")
     except (OSError, TokenizerError):
         return {}
-    given = {name: config[name] for name in _SAMPLING_RANGES if type(config.get(name)) in (int, float)}
-    ranges = _SAMPLING_RANGES
-    return {name: value for name, value in given.items() if ranges[name][0] <= value <= ranges[name][1]}
+    defaults = {}
+    for name, (least, most) in _SAMPLING_RANGES.items():
+        value = config.get(name)
+        types = (int,) if name in ("top_k", "max_new_tokens") else (int, float)
+        if isinstance(value, types) and not isinstance(value, bool) and least <= value <= most:
+            defaults[name] = value
+    return defaults
 
 
 def _chat_templates(directory: Path, config: dict[str, Any]) -> dict[str, str]:

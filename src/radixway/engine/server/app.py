@@ -164,7 +164,9 @@ def build_app(
             config=config,
             names=(name,),
             metrics=ServerMetrics(engine.stats),
-            defaults=SamplingDefaults.load_defaults(Path(info.path)),
+            defaults=SamplingDefaults.load_defaults(Path(info.path))
+            if config.generation_config == "auto"
+            else SamplingDefaults(),
             tokenizer_path=info.path,
             max_body_bytes=max_body_bytes,
             started_at=int(time.time()),

@@ -41,10 +41,14 @@ from radixway.engine.server.engine_service import EngineService
 from radixway.engine.server.generation_group import GenerationGroup
 from radixway.engine.server.http_exchange import HttpExchange
 from radixway.engine.server.openai_fields import field_error
-from radixway.engine.server.sampling import field_names, unsupported_field_error
+from radixway.engine.server.sampling import field_names
+from radixway.engine.server.unsupported_fields import unsupported_field_error
 
 _CHAT_NAMES = {"max_new_tokens": "max_tokens", "min_new_tokens": "min_tokens", "sampling_seed": "seed"}
-_OTHER_REPLIES = ("n", "best_of", "logprobs", "prompt_logprobs", "return_token_ids")
+_OTHER_REPLIES = (
+    *("n", "best_of", "echo", "logprobs", "prompt_logprobs", "logprob_token_ids", "return_token_ids"),
+    *("return_prompt_text", "return_prompt_token_ids", "return_tokens_as_token_ids"),
+)
 """Fields of chat completions that ask for what replies of these protocols have no place for."""
 
 
@@ -79,8 +83,11 @@ class ProtocolEndpoint:
             chat = await prepare_chat(service, exchange, body)
             head = ReplyMetadata(exchange.request_id, service.names[0], int(time.time()), chat.prompt.ids)
             with field_names(chat.field_names):
-                async with service.start_generations(exchange, chat.jobs, body) as answers:
-                    await self._send_answer(exchange, request, head, answers, AnswerConverter(service, chat))
+                async with service.start_generations(
+                    exchange, chat.jobs, body, extra_key=body.extra_key, client_ids=body.client_ids
+                ) as answers:
+                    converter = AnswerConverter(service, chat, body.include_reasoning is not False)
+                    await self._send_answer(exchange, request, head, answers, converter)
 
     def make_chat_body(self, request: NormalizedRequest) -> ChatCompletionBody:
         """Convert `request` to the chat completion that it is. Raises BadBodyError (400) naming the field."""
@@ -162,7 +169,8 @@ class ProtocolEndpoint:
 class AnswerConverter:
     """Reads the outputs of one generation as parts of an answer."""
 
-    def __init__(self, service: EngineService, chat: PreparedChat) -> None:
+    def __init__(self, service: EngineService, chat: PreparedChat, shows_reasoning: bool) -> None:
+        self._shows_reasoning = shows_reasoning
         self._token_bytes = service.tokenizer.token_bytes
         self._reader = chat.reading.create_reader()
         self._ids: list[int] = []
@@ -173,6 +181,8 @@ class AnswerConverter:
         parts = self._reader.read_parts(output.text, last=output.finish is not None)
         self._reasons = self._reasons or any(isinstance(part, ThinkingPart) for part in parts)
         self._ids += output.token_ids
+        if not self._shows_reasoning:
+            parts = [part for part in parts if not isinstance(part, ThinkingPart)]
         return AnswerDelta(parts, output.token_ids, [self._name_token(item) for item in output.logprobs])
 
     def finish_info(self, last: RequestOutput) -> FinishInfo:

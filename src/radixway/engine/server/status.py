@@ -35,11 +35,6 @@ async def ready(service: EngineService, exchange: HttpExchange, raw: bytes) -> N
     await exchange.send_json({"status": "ready"})
 
 
-async def version(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
-    """The version of this server."""
-    await exchange.send_json({"version": __version__})
-
-
 async def is_sleeping(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
     """vLLM's question whether weights have left the device: this engine never sleeps."""
     await exchange.send_json({"is_sleeping": False})
@@ -80,6 +75,17 @@ def _model_card(service: EngineService, name: str) -> dict[str, Any]:
         "parent": None,
         "max_model_len": info.context_length,
     }
+
+
+async def version(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
+    """The version of this server."""
+    await exchange.send_json({"version": __version__})
+
+
+async def server_load(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
+    """How many answers are being made or waited for, as vLLM counts them."""
+    stats = service.engine.stats()
+    await exchange.send_json({"server_load": stats.running + stats.waiting + stats.loading})
 
 
 async def model_info(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
@@ -171,12 +177,6 @@ async def abort_request(service: EngineService, exchange: HttpExchange, body: Ab
         raise BadBodyError("give rid, or abort_all: true", param="rid", code="missing_field")
     aborted = service.abort_all_requests() if body.abort_all else service.abort_request(body.rid or "")
     await exchange.send_json({"success": True, "aborted": aborted})
-
-
-async def server_load(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
-    """vLLM's count of the requests that the server is working on."""
-    stats = service.engine.stats()
-    await exchange.send_json({"server_load": stats.running + stats.waiting + stats.loading})
 
 
 async def rank_loads(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:

@@ -18,8 +18,8 @@ from radixway.engine.server.sampling import (
     check_logprobs,
     field_names,
     make_sampling_params,
-    unsupported_field_error,
 )
+from radixway.engine.server.unsupported_fields import unsupported_field_error
 
 _DEFAULT_MAX_TOKENS = 100  # TGI's
 

@@ -17,7 +17,6 @@ class TokenizeBody(ChatCompletionBody, kw_only=True):
     """A prompt, several, or a conversation: a chat request as it is will do."""
 
     prompt: str | list[str] | None = None
-    add_special_tokens: bool | None = None
     return_token_strs: bool | None = None
     """Tokens as the vocabulary writes them."""
 
@@ -39,10 +38,8 @@ async def tokenize(service: EngineService, exchange: HttpExchange, body: Tokeniz
     special = body.add_special_tokens is not False
     service.check_model(body.model)
     if body.prompt is None:
-        prompt = await render_chat_prompt(service, body, body_bytes=exchange.body_bytes, must_fit=False)
-        all_ids = [prompt.ids]
-        if body.add_special_tokens:  # beside those that the template has written
-            all_ids = await service.encode_prompts([prompt.text], param="messages", must_fit=False)
+        size = exchange.body_bytes
+        all_ids = [(await render_chat_prompt(service, body, body_bytes=size, must_fit=False)).ids]
     elif body.prompt == "":  # nothing to generate from, but it has a number of tokens
         all_ids = [service.tokenizer.encode("", add_special_tokens=special)]
     else:

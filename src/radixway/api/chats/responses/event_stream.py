@@ -10,7 +10,6 @@ from fastapi.responses import StreamingResponse
 from radixway.api.chats.responses.completions import decode_part
 from radixway.api.chats.responses.service import ResponseService
 from radixway.api.chats.responses.shapes import (
-    build_finish_info,
     stored_answer,
     stored_failure,
     stored_response_object,
@@ -24,6 +23,7 @@ from radixway.core.http import ServerStoppingError
 from radixway.core.http.server_sent_events import write_comment
 from radixway.core.parsers import CallDelta, ReadPart, TextPart, ThinkingPart
 from radixway.core.protocols.answer import AnswerDelta, GeneratedAnswer
+from radixway.core.protocols.completion_parser import build_finish_info
 from radixway.core.protocols.responses_reply import ResponsesEventWriter
 
 _HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}

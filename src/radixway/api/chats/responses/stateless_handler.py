@@ -12,7 +12,6 @@ from fastapi.responses import JSONResponse
 
 from radixway.api.chats.errors import previous_not_found_error
 from radixway.api.chats.responses.completions import (
-    CompletionParser,
     build_worker_request,
     conversation_messages,
     question_messages,
@@ -23,7 +22,6 @@ from radixway.api.chats.responses.request_schema import ResponseCreateParams
 from radixway.api.chats.responses.service import ResponseOwner, ResponseService
 from radixway.api.chats.responses.shapes import (
     RESPONSE,
-    build_finish_info,
     build_response_object,
     internal_id,
     items_text,
@@ -38,6 +36,7 @@ from radixway.core import pipeline
 from radixway.core.http import HttpError, ServerStoppingError, is_server_stopping
 from radixway.core.parsers import ReadPart
 from radixway.core.protocols.answer import AnswerDelta, GeneratedAnswer
+from radixway.core.protocols.completion_parser import CompletionParser, build_finish_info
 from radixway.core.protocols.responses_reply import ResponseObject, ResponsesEventWriter
 
 _MAX_PARTS_AHEAD = 64
