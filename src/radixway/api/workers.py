@@ -148,8 +148,8 @@ class WorkerRegistrar(Protocol):
 
     most_ttl_s: float
 
-    def register_worker(self, section: WorkerSettings, ttl_s: float | None) -> float:
-        """Register the worker of `section` for `ttl_s` seconds; return how long it is registered."""
+    def register_worker(self, section: WorkerSettings, ttl_s: float | None) -> float | None:
+        """Register the worker of `section` for `ttl_s` seconds; return how long: None, for good."""
         ...
 
     def deregister_worker(self, worker: Worker) -> None:

@@ -121,8 +121,9 @@ SessionHeader = Annotated[str, AfterValidator(_check_session_header)]
 class SessionConfig(ConfigSection):
     """The mark that requests of one conversation share, for the policy `session`: the first of these."""
 
-    headers: tuple[SessionHeader, ...] = ("x-session-id",)
-    """Headers that name a session, in any spelling; not credentials or headers of trusted hops."""
+    headers: tuple[SessionHeader, ...] = ("x-session-id", "x-smg-routing-key")
+    """Headers that name a session, in any spelling; not credentials or headers of trusted hops. The second is
+    that of SGLang's gateway (SMG)."""
     fields: tuple[str, ...] = ("session_id", "user")
     """Top-level fields of the body."""
 

@@ -109,7 +109,8 @@ def response_routes(service: ResponseService, owners: ResponseOwners) -> APIRout
         await service.chats.answers.cancel_answer(owner.user_id, stored.message.id)
         response = render_response(await find(owner, response_id))
         if response["status"] != "cancelled":
-            raise field_error("response_id", f"the response is {response['status']} and cannot be cancelled")
+            reason = f"the response is {response['status']} and cannot be cancelled"
+            raise field_error("response_id", reason, code="response_already_completed")
         return JSONResponse(response)
 
     @router.delete("/{response_id}")

@@ -124,6 +124,8 @@ _DEFAULTS: dict[str, Any] = {
     "top_logprobs": 0,
 }
 """Published fields that sessions' responses do not have."""
+_ENDED = frozenset({MessageState.COMPLETE, MessageState.CANCELLED})
+"""States of a response that is over without an error."""
 _FAILURE_MESSAGES = {
     MessageState.TIMEOUT: "no worker was free in time",
     MessageState.ABORTED_BY_WORKER: "the worker broke off",
@@ -141,7 +143,7 @@ def stored_response_object(stored: StoredResponse) -> ResponseObject:
         stored.request,
         background=stored.background,
         conversation=conversation,
-        completed_at=message.work_end_at if message.state is MessageState.COMPLETE else None,
+        completed_at=message.work_end_at if message.state in _ENDED else None,
     )
 
 
