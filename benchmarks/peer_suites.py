@@ -106,7 +106,10 @@ def _run_elsewhere(suite: PeerSuite, options: list[str], peers_dir: Path, scratc
     modules = [str(suite.folder / module) for module in suite.modules]
     alone = ["-c", os.devnull, "--rootdir", str(suite.folder), "--noconftest", "-p", "no:cacheprovider"]
     with tutored_engine(scratch) as engine, default_gateway(scratch / "gateway", engine) as gateway:
-        asked = [*modules, *alone, "-o", "asyncio_mode=auto", *options]
+        # One loop for all, as clients of LangChain share their connections.
+        loops = [f"asyncio_default_{what}_loop_scope=session" for what in ("fixture", "test")]
+        settings = [part for each in ("asyncio_mode=auto", *loops) for part in ("-o", each)]
+        asked = [*modules, *alone, *settings, *options]
         return _run_pytest(python, asked, {"PEERS_GATEWAY": gateway})
 
 

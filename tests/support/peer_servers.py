@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from support.engine_process import engine_process
+from support.free_ports import find_port
 from support.gateway_process import gateway_process
 from support.tutored_model import MODEL, tutored_model
 
@@ -31,6 +32,6 @@ def tutored_engine(directory: Path, *, thinking: bool = False, **settings: Any) 
 @contextmanager
 def default_gateway(directory: Path, engine: str) -> Iterator[str]:
     """The URL of a gateway with its defaults, its data in `directory`, in front of `engine`."""
-    tree = {"gateway": {"port": 0}, "workers": [{"url": engine}]}
+    tree = {"gateway": {"port": find_port()}, "workers": [{"url": engine}]}
     with gateway_process(directory, tree, home=directory / "home") as (url, _):
         yield url

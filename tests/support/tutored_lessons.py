@@ -127,7 +127,9 @@ PROFILE = (
 JOKE = '{"setup": "Why did the cat sit on the computer?", "punchline": "To keep an eye on the mouse."}'
 SAID |= {
     "Tell me a joke about cats.": (JOKE,),
-    "Give me the setup to a joke about cats, no punchline.": ('{"setup": "Why did the cat sleep?"}',),
+    "Give me the setup to a joke about cats, no punchline.": (
+        '{"setup": "Why did the cat sleep?", "punchline": null}',
+    ),
     "Give me a joke about cats, include the punchline.": (JOKE,),
     "Tell me a joke about cats. Return the result as a JSON with 'setup' and 'punchline' keys. "
     "Return nothing other than JSON.": (JOKE,),

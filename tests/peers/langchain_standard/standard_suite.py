@@ -1,7 +1,8 @@
 """LangChain's standard tests of a chat model, for `ChatOpenAI` with the gateway behind it.
 
-Its classes are run as they come, through `/v1/chat/completions`. What they let a provider say of itself says
-here what the tutored model cannot do: it reads no images, audio or PDF, and its token counts have no kinds.
+Its classes are run as they come: the unit tests, and the integration tests through `/v1/chat/completions` and
+through `/v1/responses`. What they let a provider say of itself says here what the tutored model cannot do: it
+reads no images, audio or PDF, and its token counts have no kinds.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ PARAMETERS: dict[str, Any] = {
     "api_key": "unused",
     "temperature": 0,
     "max_retries": 0,
+    "stream_usage": True,  # ChatOpenAI asks only OpenAI's own address for it unless told
 }
+FIXED_URL = "http://127.0.0.1:30000/v1"
+"""Never asked: unit tests compare what they make of it with a snapshot, which a free port would change."""
 
 
 class TestUnits(ChatModelUnitTests):
@@ -31,12 +35,12 @@ class TestUnits(ChatModelUnitTests):
 
     @property
     def chat_model_params(self) -> dict[str, Any]:
-        return PARAMETERS
+        return PARAMETERS | {"base_url": FIXED_URL}
 
     @property
     def init_from_env_params(self) -> tuple[dict[str, str], dict[str, Any], dict[str, Any]]:
-        environment = {"OPENAI_API_KEY": "a-key", "OPENAI_API_BASE": PARAMETERS["base_url"]}
-        expected = {"openai_api_key": "a-key", "openai_api_base": PARAMETERS["base_url"]}
+        environment = {"OPENAI_API_KEY": "a-key", "OPENAI_API_BASE": FIXED_URL}
+        expected = {"openai_api_key": "a-key", "openai_api_base": FIXED_URL}
         return environment, {"model": "tutored"}, expected
 
 
@@ -64,6 +68,12 @@ class TestCalls(ChatModelIntegrationTests):
     @property
     def supports_model_override(self) -> bool:
         return True
+
+
+class TestResponses(TestCalls):
+    @property
+    def chat_model_params(self) -> dict[str, Any]:
+        return PARAMETERS | {"use_responses_api": True}
 
 
 @pytest.fixture(autouse=True)
