@@ -1,4 +1,4 @@
-"""Every call of Anthropic's SDK that asks a model for text, through the gateway."""
+"""Calls of Anthropic's client to the gateway: each must give the types that the client promises."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ import pytest
 from support.ported_cases import ported
 
 MODEL = "tutored"
-SDK = "anthropic"
-HELLO = [{"role": "user", "content": "Hello"}]
-GREEDY = {"temperature": 0}
-"""The SDK has no name for it any more, and sends it."""
-SAMPLED = {"temperature": 0.5, "top_k": 5, "top_p": 0.9}
-PARIS = [{"role": "user", "content": "What is the temperature in Paris in celsius?"}]
-WEATHER = {
-    "name": "get_current_weather",
-    "description": "The weather of a city",
+ASKED: dict[str, Any] = {
+    "model": MODEL,
+    "max_tokens": 100,
+    "extra_body": {"temperature": 0},  # the client has no argument for it
+    "messages": [{"role": "user", "content": "Hello"}],
+}
+ADD = {
+    "name": "add",
+    "description": "Adds two numbers",
     "input_schema": {
         "type": "object",
-        "properties": {"city": {"type": "string"}, "unit": {"type": "string"}},
-        "required": ["city", "unit"],
+        "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}},
+        "required": ["a", "b"],
     },
 }
+SUM = ASKED | {"messages": [{"role": "user", "content": "Compute (3+5)"}], "tools": [ADD]}
 
 
 @pytest.fixture
@@ -33,97 +34,101 @@ async def client(gateway: str):
         yield client
 
 
-async def ask(client: anthropic.AsyncAnthropic, **fields: Any) -> Any:
-    asked: dict[str, Any] = {"model": MODEL, "max_tokens": 64, "messages": HELLO, "extra_body": GREEDY}
-    return await client.messages.create(**asked | fields)
-
-
-@ported(SDK, "messages.create")
+@ported("anthropic", "messages.create")
 async def test_a_message(client: anthropic.AsyncAnthropic):
-    message = await ask(client, system="Be kind.")
-    assert message.id.startswith("msg_")
-    assert message.content[0].text
-    assert message.stop_reason == "end_turn"
-    assert message.usage.input_tokens > 0
-    assert message.usage.output_tokens > 0
+    answer = await client.messages.create(**ASKED)
+    assert (answer.type, answer.role, answer.stop_reason) == ("message", "assistant", "end_turn")
+    assert answer.content[0].type == "text" and answer.content[0].text
+    assert answer.usage.input_tokens > 0 and answer.usage.output_tokens > 0
 
 
-@ported(SDK, "messages.create(stream=True)")
-async def test_a_message_as_events(client: anthropic.AsyncAnthropic):
-    kinds = [event.type async for event in await ask(client, stream=True)]
+@ported("anthropic", "messages.create(stream=True)")
+async def test_a_streamed_message(client: anthropic.AsyncAnthropic):
+    kinds = [event.type async for event in await client.messages.create(**ASKED, stream=True)]
     assert kinds[0] == "message_start"
     assert kinds[-2:] == ["message_delta", "message_stop"]
+    assert kinds.count("content_block_start") == kinds.count("content_block_stop") == 1
 
 
-@ported(SDK, "messages.stream")
-async def test_a_helped_stream(client: anthropic.AsyncAnthropic):
-    asked = {"model": MODEL, "max_tokens": 64, "messages": HELLO, "extra_body": GREEDY}
-    async with client.messages.stream(**asked) as stream:
-        texts = [text async for text in stream.text_stream]
-        message = await stream.get_final_message()
-    assert "".join(texts) == message.content[0].text == (await ask(client)).content[0].text
+@ported("anthropic", "messages.stream")
+async def test_the_stream_helper(client: anthropic.AsyncAnthropic):
+    whole = await client.messages.create(**ASKED)
+    async with client.messages.stream(**ASKED) as stream:
+        text = "".join([piece async for piece in stream.text_stream])
+        final = await stream.get_final_message()
+    assert text == whole.content[0].text == final.content[0].text
+    assert final.stop_reason == "end_turn"
 
 
-@ported(SDK, "messages.create(stop_sequences=…, max_tokens=…)")
-async def test_stops(client: anthropic.AsyncAnthropic):
-    assert (await ask(client, max_tokens=2)).stop_reason == "max_tokens"
-    story = [{"role": "user", "content": "Tell me a long story about a dragon."}]
-    stopped = await ask(client, messages=story, stop_sequences=["queen"])
-    assert (stopped.stop_reason, stopped.stop_sequence) == ("stop_sequence", "queen")
+@ported("anthropic", "messages.create(tools)")
+@pytest.mark.parametrize("choice", [{"type": "auto"}, {"type": "any"}, {"type": "tool", "name": "add"}])
+async def test_a_tool_is_called(client: anthropic.AsyncAnthropic, choice: dict[str, str]):
+    answer = await client.messages.create(**SUM, tool_choice=choice)
+    assert answer.stop_reason == "tool_use"
+    (call,) = [block for block in answer.content if block.type == "tool_use"]
+    assert (call.name, call.input) == ("add", {"a": 3, "b": 5})
 
 
-@ported(SDK, "messages.create(tools=…) and the tool's result")
-async def test_a_tool(client: anthropic.AsyncAnthropic):
-    message = await ask(client, messages=PARIS, tools=[WEATHER])
-    use = message.content[-1]
-    assert message.stop_reason == "tool_use"
-    assert (use.name, use.input["city"]) == ("get_current_weather", "Paris")
-    result = {"type": "tool_result", "tool_use_id": use.id, "content": "mild"}
-    turns = [
-        *PARIS,
-        {"role": "assistant", "content": [block.model_dump() for block in message.content]},
+@ported("anthropic", "messages.stream(tools)")
+async def test_a_tool_is_called_in_a_stream(client: anthropic.AsyncAnthropic):
+    async with client.messages.stream(**SUM) as stream:
+        final = await stream.get_final_message()
+    (call,) = [block for block in final.content if block.type == "tool_use"]
+    assert (call.name, call.input) == ("add", {"a": 3, "b": 5})
+
+
+@ported("anthropic", "messages.create(tool_result)")
+async def test_a_tools_result(client: anthropic.AsyncAnthropic):
+    called = await client.messages.create(**SUM)
+    (call,) = [block for block in called.content if block.type == "tool_use"]
+    result = {"type": "tool_result", "tool_use_id": call.id, "content": "8"}
+    messages = [
+        *SUM["messages"],
+        {"role": "assistant", "content": called.content},
         {"role": "user", "content": [result]},
     ]
-    assert (await ask(client, messages=turns, tools=[WEATHER])).content
+    answer = await client.messages.create(**(SUM | {"messages": messages}))
+    assert answer.stop_reason == "end_turn"
+    assert answer.content[0].text
 
 
-@ported(SDK, "messages.create(tool_choice=…)")
-@pytest.mark.parametrize("kind", ["any", "tool", "none"])
-async def test_a_tool_that_is_wanted_or_not(client: anthropic.AsyncAnthropic, kind: str):
-    choice = {"type": kind} | ({"name": WEATHER["name"]} if kind == "tool" else {})
-    uses = [
-        block
-        for block in (await ask(client, tools=[WEATHER], tool_choice=choice)).content
-        if block.type == "tool_use"
-    ]
-    assert bool(uses) is (kind != "none")
+@ported("anthropic", "messages.create(stop_sequences)")
+async def test_a_stop_sequence(client: anthropic.AsyncAnthropic):
+    asked = ASKED | {"messages": [{"role": "user", "content": "Count from 1 to 20."}]}
+    answer = await client.messages.create(**asked, stop_sequences=[", 5"])
+    assert (answer.stop_reason, answer.stop_sequence) == ("stop_sequence", ", 5")
+    assert answer.content[0].text == "1, 2, 3, 4"
 
 
-@ported(SDK, "messages.create(cache_control, metadata, top_k, …)")
-async def test_fields_of_every_kind(client: anthropic.AsyncAnthropic):
-    system = [{"type": "text", "text": "Be kind.", "cache_control": {"type": "ephemeral"}}]
-    message = await ask(client, system=system, metadata={"user_id": "somebody"}, extra_body=SAMPLED)
-    assert message.content[0].text
-
-
-@ported(SDK, "messages.count_tokens")
+@ported("anthropic", "messages.count_tokens")
 async def test_tokens_are_counted(client: anthropic.AsyncAnthropic):
-    counted = await client.messages.count_tokens(model=MODEL, messages=HELLO)
-    assert counted.input_tokens == (await ask(client)).usage.input_tokens
+    counted = await client.messages.count_tokens(model=MODEL, messages=ASKED["messages"])
+    assert counted.input_tokens == (await client.messages.create(**ASKED)).usage.input_tokens
 
 
-@ported(SDK, "messages.create: BadRequestError, NotFoundError")
-async def test_errors(client: anthropic.AsyncAnthropic):
-    with pytest.raises(anthropic.BadRequestError) as refused:
-        await ask(client, messages=[])
-    assert refused.value.body["error"]["type"] == "invalid_request_error"
-    with pytest.raises(anthropic.NotFoundError) as missing:
-        await ask(client, model="nothing")
-    assert missing.value.body["error"]["type"] == "not_found_error"
-
-
-@ported(SDK, "models.list, models.retrieve")
-async def test_models(client: anthropic.AsyncAnthropic):
+@ported("anthropic", "models.list")
+async def test_models_are_listed(client: anthropic.AsyncAnthropic):
     models = [model async for model in client.models.list()]
     assert MODEL in [model.id for model in models]
-    assert (await client.models.retrieve(MODEL)).type == "model"
+    assert all(model.type == "model" and model.display_name and model.created_at for model in models)
+
+
+@ported("anthropic", "models.retrieve")
+async def test_a_model_is_shown(client: anthropic.AsyncAnthropic):
+    model = await client.models.retrieve(MODEL)
+    assert (model.id, model.type) == (MODEL, "model")
+
+
+@ported("anthropic", "errors")
+@pytest.mark.parametrize(("field", "value"), [("max_tokens", 0), ("messages", [])])
+async def test_bad_requests_name_the_field(client: anthropic.AsyncAnthropic, field: str, value: object):
+    with pytest.raises(anthropic.BadRequestError, match=field) as refused:
+        await client.messages.create(**(ASKED | {field: value}))
+    assert refused.value.body["error"]["type"] == "invalid_request_error"
+
+
+@ported("anthropic", "errors: an unknown model")
+async def test_an_unknown_model_is_not_found(client: anthropic.AsyncAnthropic):
+    with pytest.raises(anthropic.NotFoundError) as refused:
+        await client.messages.create(**(ASKED | {"model": "nobody"}))
+    assert refused.value.body["error"]["type"] == "not_found_error"

@@ -97,6 +97,9 @@ async def test_a_message_that_is_continued(client: openai.AsyncOpenAI, echo: boo
 
 
 @ported(ECHO, "test_prompt_logprobs")
+@pytest.mark.xfail(
+    reason="the engine tells at most 20 logprobs; vLLM has an option for all of them", strict=True
+)
 async def test_logprobs_of_every_token_of_the_vocabulary_in_the_prompt(client: openai.AsyncOpenAI):
     answer = await client.chat.completions.create(
         model=MODEL, messages=BEIJING, extra_body={"prompt_logprobs": -1}
@@ -106,6 +109,9 @@ async def test_logprobs_of_every_token_of_the_vocabulary_in_the_prompt(client: o
 
 
 @ported(ECHO, "test_top_logprobs")
+@pytest.mark.xfail(
+    reason="the engine tells at most 20 logprobs; vLLM has an option for all of them", strict=True
+)
 async def test_logprobs_of_every_token_of_the_vocabulary(client: openai.AsyncOpenAI, tokenizer):
     answer = await client.chat.completions.create(
         model=MODEL,
