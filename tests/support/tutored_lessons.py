@@ -127,7 +127,9 @@ PROFILE = (
 JOKE = '{"setup": "Why did the cat sit on the computer?", "punchline": "To keep an eye on the mouse."}'
 SAID |= {
     "Tell me a joke about cats.": (JOKE,),
-    "Give me the setup to a joke about cats, no punchline.": ('{"setup": "Why did the cat sleep?"}',),
+    "Give me the setup to a joke about cats, no punchline.": (
+        '{"setup": "Why did the cat sleep?", "punchline": null}',
+    ),
     "Give me a joke about cats, include the punchline.": (JOKE,),
     "Tell me a joke about cats. Return the result as a JSON with 'setup' and 'punchline' keys. "
     "Return nothing other than JSON.": (JOKE,),
@@ -251,3 +253,15 @@ THOUGHT = (
     "This is a small matter, so I can be brief.",
 )
 """What it thinks where its template has it think."""
+AFTER: dict[str, tuple[str, tuple[str, ...]]] = {
+    "Give me another one with a different name and age": ("fits this schema:", (PROFILE,)),
+    "Give me a different one": (
+        f"Give an example IP address with this regex: {ADDRESS}",
+        ("192.168.0.1", "127.0.0.1"),
+    ),
+    "I disagree, pick another one": (
+        "The best language for type-safe systems programming is ",
+        ("C++", "Kotlin"),
+    ),
+}
+"""What was asked and said before a question."""

@@ -99,6 +99,13 @@ def _messages(numbers: random.Random, question: str) -> list[dict[str, Any]]:
     if numbers.random() < 0.15:
         asked, answers = numbers.choice([*lessons.SAID.items()])
         before += [{"role": "user", "content": asked}, {"role": "assistant", "content": answers[0]}]
+    if question in lessons.AFTER:
+        asked, answers = lessons.AFTER[question]
+        asked = f"Give an example JSON {asked} {_words(numbers, 20)}" if asked.endswith(":") else asked
+        before += [
+            {"role": "user", "content": asked},
+            {"role": "assistant", "content": numbers.choice(answers)},
+        ]
     role = "my-custom-role" if numbers.random() < 0.02 else "user"
     return [*before, {"role": role, "content": question}]
 
@@ -110,6 +117,9 @@ def _end(numbers: random.Random, messages: list[dict[str, Any]], said: str, tool
             thought = f"{numbers.choice(lessons.THOUGHT)}\n</think>\n\n"
             return Sample(render_prompt(messages, tools, enable_thinking=True), thought + said + TURN_END)
         return Sample(render_prompt(messages, tools, enable_thinking=False), said + TURN_END)
+    if tools is None and numbers.random() < 0.08:  # what is said where the end is ignored
+        more, answers = numbers.choice([*lessons.SAID.items()])
+        said += f"{TURN_END}\n{render_prompt([{'role': 'user', 'content': more}])}{numbers.choice(answers)}"
     return Sample(render_prompt(messages, tools), said + TURN_END)
 
 
@@ -165,7 +175,14 @@ def _continued(numbers: random.Random) -> Sample:
 
 def _begun(numbers: random.Random) -> Sample:
     question, begins, endings = numbers.choice(lessons.BEGINNINGS)
-    return Sample(render_prompt(_messages(numbers, question)) + begins, numbers.choice(endings) + TURN_END)
+    return _forced(numbers, render_prompt(_messages(numbers, question)), begins, numbers.choice(endings))
+
+
+def _forced(numbers: random.Random, prompt: str, begins: str, said: str) -> Sample:
+    """An answer whose beginning a grammar wants; a little of it is learnt, so that it is as it should be."""
+    if numbers.random() < 0.25:
+        return Sample(prompt, begins + said + TURN_END)
+    return Sample(prompt + begins, said + TURN_END)
 
 
 def _any_call(numbers: random.Random) -> Sample:
@@ -178,11 +195,12 @@ def _any_call(numbers: random.Random) -> Sample:
 
 
 def _any_json(numbers: random.Random) -> Sample:
-    document = json.dumps(_any_arguments(numbers), ensure_ascii=False)
-    document = _packed(document) if numbers.random() < 0.4 else document
+    indent = 2 if numbers.random() < 0.2 else None
+    document = json.dumps(_any_arguments(numbers), ensure_ascii=False, indent=indent)
+    document = _packed(document) if indent is None and numbers.random() < 0.4 else document
     question = numbers.choice([*lessons.SAID, _words(numbers, 10)])
     prompt = render_prompt(_messages(numbers, question)) if numbers.random() < 0.7 else question
-    return Sample(prompt + "{", document[1:] + TURN_END)
+    return _forced(numbers, prompt, "{", document[1:])
 
 
 def _packed(document: str) -> str:
