@@ -90,7 +90,7 @@ async def test_what_the_gateway_keeps_or_chooses_is_answered_by_a_chat_completio
         asked = {name: value for name, value in (ASKED | fields).items() if value is not None}
         asked.pop("odd")
         status, told, _ = await gateway.post(PATH, asked)
-        assert status == (404 if "previous_response_id" in fields else 200), told
+        assert status == (400 if "previous_response_id" in fields else 200), told
         assert all(target == CHAT for _, target in worker.calls)
 
 

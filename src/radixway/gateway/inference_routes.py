@@ -12,11 +12,11 @@ from radixway.api import (
 )
 from radixway.api.messages import MessagesDispatcher, MessagesHandler, TokenCountDispatcher
 from radixway.api.native_surfaces import NativeSurfaces
-from radixway.api.protocols import ProtocolAdapter
 from radixway.core.config import Config
 from radixway.core.http import Scope
 from radixway.core.pipeline import ENDPOINTS, FORM_ENDPOINTS, AbortedRequests, Endpoint, Middleware, Pipeline
 from radixway.core.pipeline.endpoints import BATCHES, COUNT_TOKENS, FILES, MESSAGES, RESPONSES
+from radixway.core.protocols import ProtocolAdapter
 from radixway.core.telemetry import MetricsRegistry
 from radixway.core.tenants import PriceList, TenantService
 from radixway.gateway.semantics_builder import SemanticsBuilder

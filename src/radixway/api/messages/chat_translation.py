@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
-from radixway.api.protocols import NormalizedRequest
 from radixway.core.pipeline import CHAT_COMPLETIONS, Request
+from radixway.core.protocols import NormalizedRequest
 
 _CHAT_NAMES = {"max_new_tokens": "max_tokens", "min_new_tokens": "min_tokens", "sampling_seed": "seed"}
 """Names of chat completions for those of /generate's `sampling_params`."""

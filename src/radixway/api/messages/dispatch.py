@@ -9,7 +9,10 @@ import msgspec
 
 from radixway.api.messages.chat_translation import build_chat_request
 from radixway.api.native_surfaces import NativeSurfaces
-from radixway.api.protocols import (
+from radixway.api.request_handler import RequestHandler
+from radixway.core.http import HttpError, ReshapedError
+from radixway.core.pipeline import Chunks, Pipeline, Reply, Request
+from radixway.core.protocols import (
     AnswerDelta,
     AnthropicAdapter,
     EventWriter,
@@ -18,11 +21,8 @@ from radixway.api.protocols import (
     NormalizedRequest,
     ReplyMetadata,
 )
-from radixway.api.protocols.base import encode_event
-from radixway.api.protocols.completion_parser import CompletionParser, build_finish_info, worker_error
-from radixway.api.request_handler import RequestHandler
-from radixway.core.http import HttpError, ReshapedError
-from radixway.core.pipeline import Chunks, Pipeline, Reply, Request
+from radixway.core.protocols.base import encode_event
+from radixway.core.protocols.completion_parser import CompletionParser, build_finish_info, worker_error
 
 ADAPTER = AnthropicAdapter()
 _JSON = (b"content-type", b"application/json")

@@ -275,6 +275,35 @@ def _make_tool_call(call: CallDelta, *, in_stream: bool = False) -> ToolCall:
 
 async def chat_completions(service: EngineService, exchange: HttpExchange, body: ChatCompletionBody) -> None:
     """Answer a conversation, whole or streamed."""
+    chat = await prepare_chat(service, exchange, body)
+    with field_names(chat.field_names):
+        async with service.start_generations(
+            exchange, chat.jobs, body, extra_key=body.extra_key, client_ids=body.client_ids
+        ) as answers:
+            kind = "chat.completion.chunk" if body.stream else "chat.completion"
+            head = ReplyHead(choose_reply_id("chatcmpl", body, exchange), kind, service.names[0])
+            replies = ChatReplies(service, body, head, chat.prompt.ids, chat.reading)
+            await send_replies(exchange, body, answers, replies, per_prompt=len(chat.jobs))
+
+
+@dataclass(slots=True, frozen=True)
+class PreparedChat:
+    """A checked request: its prompt, the generations to run, and how to read their answers."""
+
+    prompt: ChatPrompt
+    jobs: list[GenerationJob]
+    reading: AnswerFormat
+    field_names: dict[str, str]
+    """Fields of the engine's errors by their names in the body."""
+
+
+async def prepare_chat(
+    service: EngineService, exchange: HttpExchange, body: ChatCompletionBody
+) -> PreparedChat:
+    """Check `body`, render its conversation and compile its grammar.
+
+    Raises HttpError or TemplateError naming the field at fault.
+    """
     service.check_model(body.model)
     (rid,) = broadcast_values("rid", body.rid, 1, body.request_id or exchange.request_id)
     n = check_choices(body)
@@ -291,7 +320,8 @@ async def chat_completions(service: EngineService, exchange: HttpExchange, body:
     if max_tokens == 0:
         raise BadBodyError(f"{max_tokens_field} must be at least 1", param=max_tokens_field)
 
-    with field_names({"prompt": "messages", "max_tokens": max_tokens_field}):
+    names = {"prompt": "messages", "max_tokens": max_tokens_field}
+    with field_names(names):
         prompt = await render_chat_prompt(service, body, body_bytes=exchange.body_bytes)
         reading = _make_reading(service, body, use, prompt)
         grammar = await compile_tool_grammar(service, use, wanted, reading.tools)
@@ -315,13 +345,7 @@ async def chat_completions(service: EngineService, exchange: HttpExchange, body:
             for choice in range(n)
         ]
         jobs = [GenerationJob(prompt.ids, params, rid) for params in all_params]
-        async with service.start_generations(
-            exchange, jobs, body, extra_key=body.extra_key, client_ids=body.client_ids
-        ) as answers:
-            kind = "chat.completion.chunk" if body.stream else "chat.completion"
-            head = ReplyHead(choose_reply_id("chatcmpl", body, exchange), kind, service.names[0])
-            replies = ChatReplies(service, body, head, prompt.ids, reading)
-            await send_replies(exchange, body, answers, replies, per_prompt=n)
+        return PreparedChat(prompt, jobs, reading, names)
 
 
 def _make_reading(

@@ -1,6 +1,5 @@
 """Translation of OpenAI's request fields (and vLLM's additions to them) into SamplingParams."""
 
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ import msgspec
 import re2
 
 from radixway.core.http import BadBodyError
-from radixway.core.tokenizer import Tokenizer
+from radixway.core.tokenizer import Tokenizer, read_sampling_defaults
 from radixway.engine.detokenizer import compile_stop_regex
 from radixway.engine.errors import InvalidRequestError
 from radixway.engine.sampling_params import SamplingParams
@@ -68,21 +67,7 @@ class SamplingDefaults:
     @classmethod
     def load_defaults(cls, model_directory: Path) -> "SamplingDefaults":
         """Read generation_config.json in `model_directory`; neutral values for what it leaves out."""
-        try:
-            config = json.loads((model_directory / "generation_config.json").read_bytes())
-        except (OSError, ValueError):
-            return cls()
-        if not isinstance(config, dict):
-            return cls()
-        names = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
-        given = {name: config[name] for name in names if isinstance(config.get(name), int | float)}
-        most = config.get("max_new_tokens")
-        most = most if isinstance(most, int) and most > 0 else None
-        try:
-            SamplingParams(**given)
-        except InvalidRequestError:
-            return cls(max_new_tokens=most)
-        return cls(**given, max_new_tokens=most)
+        return cls(**read_sampling_defaults(model_directory))
 
 
 @dataclass(slots=True, frozen=True)

@@ -19,7 +19,7 @@ _NEUTRAL: dict[str, Any] = {
     "verbosity": "medium",
 }
 _ASKING_AT_ZERO = frozenset({"max_thinking_tokens", "thinking_token_budget"})
-"""Limits: of these fields zero asks for something."""
+"""Limits: of these fields the number 0 asks for something."""
 
 
 class UnsupportedGenerateFields(msgspec.Struct, kw_only=True):
@@ -135,8 +135,8 @@ def refuse_unsupported(body: msgspec.Struct, fields: type[msgspec.Struct], place
     in the request, makes use of."""
     for name in fields.__annotations__:
         value = getattr(body, name)
-        asks = value is not None and value is not False if name in _ASKING_AT_ZERO else value
-        if asks and value != _NEUTRAL.get(name):
+        is_limit = value == 0 and value is not False and name in _ASKING_AT_ZERO
+        if (value or is_limit) and value != _NEUTRAL.get(name):
             raise unsupported_field_error(f"{place}{name}")
 
 

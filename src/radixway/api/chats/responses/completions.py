@@ -7,8 +7,6 @@ import msgspec
 
 from radixway.api.chats.responses.request_schema import chat_completion_fields
 from radixway.api.chats.responses.shapes import answer_from_blocks
-from radixway.api.protocols.completion_parser import CompletionParser, worker_error
-from radixway.api.protocols.responses import convert_response_items
 from radixway.chat.local_completions import (
     PipelineCall,
     is_event_stream,
@@ -20,6 +18,8 @@ from radixway.chat.safety import BLOCKED, find_safety_prefix, has_words
 from radixway.chat.stored_responses import ResponseItems
 from radixway.core.parsers import CallDelta, ReadPart, TextPart, ThinkingPart
 from radixway.core.pipeline import Request
+from radixway.core.protocols.completion_parser import CompletionParser, worker_error
+from radixway.core.protocols.responses import convert_response_items
 
 _decode = msgspec.json.Decoder().decode
 

@@ -14,9 +14,6 @@ from radixway.api.chats.responses.shapes import (
     stored_failure,
     stored_response_object,
 )
-from radixway.api.protocols.answer import AnswerDelta, GeneratedAnswer
-from radixway.api.protocols.completion_parser import build_finish_info
-from radixway.api.protocols.responses_reply import ResponsesEventWriter
 from radixway.chat import published_shapes
 from radixway.chat.database_outages import retry_through_outages
 from radixway.chat.records import MessageState
@@ -25,6 +22,9 @@ from radixway.chat.token_log import ATTEMPT, LAST, TokenLogEntry
 from radixway.core.http import ServerStoppingError
 from radixway.core.http.server_sent_events import write_comment
 from radixway.core.parsers import CallDelta, ReadPart, TextPart, ThinkingPart
+from radixway.core.protocols.answer import AnswerDelta, GeneratedAnswer
+from radixway.core.protocols.completion_parser import build_finish_info
+from radixway.core.protocols.responses_reply import ResponsesEventWriter
 
 _HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}
 

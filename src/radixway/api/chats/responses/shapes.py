@@ -8,15 +8,19 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from radixway.api.protocols import NormalizedRequest
-from radixway.api.protocols.answer import ContentBlock, GeneratedAnswer, ReplyMetadata
-from radixway.api.protocols.completion_parser import build_finish_info
-from radixway.api.protocols.request import field_error
-from radixway.api.protocols.responses_reply import ResponseObject
 from radixway.chat.errors import ChatNotFoundError
 from radixway.chat.records import MessageState
 from radixway.chat.stored_responses import ResponseItems, StoredResponse
 from radixway.core.http import HttpError, decode_query
+from radixway.core.protocols import NormalizedRequest
+from radixway.core.protocols.answer import (
+    ContentBlock,
+    GeneratedAnswer,
+    ReplyMetadata,
+)
+from radixway.core.protocols.completion_parser import build_finish_info
+from radixway.core.protocols.request import field_error
+from radixway.core.protocols.responses_reply import ResponseObject
 
 RESPONSE, CONVERSATION = "resp", "conv"
 

@@ -6,7 +6,9 @@ from typing import Any
 import msgspec
 from xxhash import xxh3_128_hexdigest
 
-from radixway.api.protocols.answer import (
+from radixway.core.http import HttpError
+from radixway.core.parsers import CallDelta
+from radixway.core.protocols.answer import (
     AnswerDelta,
     ContentBlock,
     FinishInfo,
@@ -14,9 +16,7 @@ from radixway.api.protocols.answer import (
     GeneratedAnswer,
     ReplyMetadata,
 )
-from radixway.api.protocols.base import encode_event
-from radixway.core.http import HttpError
-from radixway.core.parsers import CallDelta
+from radixway.core.protocols.base import encode_event
 
 _INVALID = "INVALID_JSON"
 """Wraps arguments that are not valid JSON, as Anthropic's guide advises, so that they can be sent back."""

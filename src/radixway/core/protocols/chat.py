@@ -6,15 +6,18 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from radixway.api.protocols.answer import (
+from radixway.core.http import decode_open_struct
+from radixway.core.http.server_sent_events import DONE_EVENT
+from radixway.core.parsers import CallDelta, MessageDelta
+from radixway.core.protocols.answer import (
     AnswerDelta,
     FinishInfo,
     GeneratedAnswer,
     ReplyMetadata,
     SampledTokenLogprob,
 )
-from radixway.api.protocols.base import EventWriter, OpenAIErrors, encode, encode_event
-from radixway.api.protocols.request import (
+from radixway.core.protocols.base import EventWriter, OpenAIErrors, encode, encode_event
+from radixway.core.protocols.request import (
     Count,
     Message,
     NormalizedRequest,
@@ -26,9 +29,6 @@ from radixway.api.protocols.request import (
     require_single_answer,
     response_json_schema,
 )
-from radixway.core.http import decode_open_struct
-from radixway.core.http.server_sent_events import DONE_EVENT
-from radixway.core.parsers import CallDelta, MessageDelta
 
 
 class ChatStreamOptions(msgspec.Struct):

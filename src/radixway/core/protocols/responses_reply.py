@@ -13,17 +13,18 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Literal
 
-from radixway.api.protocols.answer import (
+from radixway.core.http import HttpError
+from radixway.core.parsers import CallDelta
+from radixway.core.protocols.answer import (
     AnswerDelta,
     ContentBlock,
     FinishInfo,
     GeneratedAnswer,
     ReplyMetadata,
 )
-from radixway.api.protocols.base import encode_event
-from radixway.api.protocols.request import NormalizedRequest
-from radixway.core.http import HttpError
-from radixway.core.parsers import CallDelta
+from radixway.core.protocols.base import encode_event
+from radixway.core.protocols.chat import chat_logprobs
+from radixway.core.protocols.request import NormalizedRequest
 
 Status = Literal["in_progress", "completed", "incomplete"]
 """State of an item."""
@@ -60,6 +61,7 @@ class ResponseObject:
     ) -> None:
         """`more`: further fields, or other values of these."""
         self._head = head
+        self._tells_logprobs = ask.top_logprobs is not None
         self._sealed = _SEALED in (ask.body.get("include") or ())
         self._echo = {
             name: default if (given := ask.body.get(name)) is None else given
@@ -101,13 +103,24 @@ class ResponseObject:
         if block.kind == "call":
             call = {"call_id": block.call_id, "name": block.name, "arguments": block.text}
             return {"type": "function_call", **item, **call}
-        part = content_part(block)
+        part = self.content_part(block)
         item["content"] = [part] if part["text"] or status != "in_progress" else []
         if block.kind == "text":
             return {"type": "message", "role": "assistant", **item}
         if self._sealed:  # for clients that keep nothing else of it; it is no secret
             item["encrypted_content"] = base64.b64encode(block.text.encode()).decode("ascii")
         return {"type": "reasoning", "summary": [], **item}
+
+    def content_part(self, block: ContentBlock) -> dict[str, Any]:
+        """Build the one content part of `block`, a thinking or text item."""
+        if block.kind == "thinking":
+            return {"type": "reasoning_text", "text": block.text}
+        logprobs = self.logprobs(block)
+        return {"type": "output_text", "text": block.text, "annotations": [], "logprobs": logprobs}
+
+    def logprobs(self, block: ContentBlock, start: int = 0) -> list[dict[str, Any]]:
+        """Build the log-probabilities of `block` from its token `start` on; none where none are asked for."""
+        return chat_logprobs(block.scores[start:]) if self._tells_logprobs else []
 
     def item_id(self, index: int, block: ContentBlock) -> str:
         """Return the id of the output item `index`."""
@@ -141,13 +154,6 @@ class ResponseObject:
         }
 
 
-def content_part(block: ContentBlock) -> dict[str, Any]:
-    """Build the one content part of `block`, a thinking or text item."""
-    if block.kind == "thinking":
-        return {"type": "reasoning_text", "text": block.text}
-    return {"type": "output_text", "text": block.text, "annotations": [], "logprobs": []}
-
-
 _STEM = {
     "thinking": "response.reasoning_text",
     "text": "response.output_text",
@@ -179,14 +185,17 @@ class ResponsesEventWriter:
     def encode_delta(self, growth: AnswerDelta) -> bytes:
         """Encode `growth`; where a new item begins, the end of the one before and its beginning first."""
         events = b""
+        self.answer.add_scores(growth.scores)
         for part in growth.parts:
             before = self.answer.blocks[-1] if self.answer.blocks else None
+            told = len(before.scores) if before is not None else 0
             if self.answer.add_part(part):
                 if before is not None:
                     events += self._item_done(len(self.answer.blocks) - 2, before, "completed")
                 events += self._item_added()
+                told = 0
             text = part.arguments if isinstance(part, CallDelta) else part.text
-            events += self._item_delta(text) if text else b""
+            events += self._item_delta(text, told) if text else b""
         return events
 
     def encode_end(self, ending: FinishInfo) -> bytes:
@@ -225,12 +234,15 @@ class ResponsesEventWriter:
         if block.kind == "call":
             return events
         return events + self._numbered_event(
-            "response.content_part.added", **self._item_position(index), part=content_part(empty)
+            "response.content_part.added",
+            **self._item_position(index),
+            part=self._response.content_part(empty),
         )
 
-    def _item_delta(self, text: str) -> bytes:
+    def _item_delta(self, text: str, told: int) -> bytes:
+        """Return the event of `text`, with the log-probabilities of the block behind the first `told`."""
         index, block = len(self.answer.blocks) - 1, self.answer.blocks[-1]
-        more: dict[str, Any] = {"logprobs": []} if block.kind == "text" else {}
+        more = {"logprobs": self._response.logprobs(block, told)} if block.kind == "text" else {}
         return self._numbered_event(
             f"{_STEM[block.kind]}.delta", **self._item_position(index), delta=text, **more
         )
@@ -242,9 +254,11 @@ class ResponsesEventWriter:
         if block.kind == "call":
             done = self._numbered_event(f"{stem}.done", **place, name=block.name, arguments=block.text)
         else:
-            more: dict[str, Any] = {"logprobs": []} if block.kind == "text" else {}
+            more = {"logprobs": self._response.logprobs(block)} if block.kind == "text" else {}
             done = self._numbered_event(f"{stem}.done", **place, text=block.text, **more)
-            done += self._numbered_event("response.content_part.done", **place, part=content_part(block))
+            done += self._numbered_event(
+                "response.content_part.done", **place, part=self._response.content_part(block)
+            )
         item = self._response.item(index, block, status)
         return done + self._numbered_event("response.output_item.done", output_index=index, item=item)
 

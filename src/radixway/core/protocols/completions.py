@@ -5,17 +5,17 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from radixway.api.protocols.answer import (
+from radixway.core.http import decode_open_struct
+from radixway.core.protocols.answer import (
     AnswerDelta,
     FinishInfo,
     GeneratedAnswer,
     ReplyMetadata,
     SampledTokenLogprob,
 )
-from radixway.api.protocols.base import EventWriter, OpenAIErrors, encode
-from radixway.api.protocols.chat import ChunkWriter, OpenAIRequestFields, chat_usage, finite_logprob
-from radixway.api.protocols.request import NormalizedRequest, field_error, require_single_answer
-from radixway.core.http import decode_open_struct
+from radixway.core.protocols.base import EventWriter, OpenAIErrors, encode
+from radixway.core.protocols.chat import ChunkWriter, OpenAIRequestFields, chat_usage, finite_logprob
+from radixway.core.protocols.request import NormalizedRequest, field_error, require_single_answer
 
 _DEFAULT_MAX_TOKENS = 16  # OpenAI's
 

@@ -9,21 +9,22 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from radixway.api.protocols.answer import (
+from radixway.core.http import HttpError, decode_open_struct
+from radixway.core.protocols.answer import (
     AssistantTurn,
     FinishInfo,
     GeneratedAnswer,
     ReplyMetadata,
     join_text_content,
 )
-from radixway.api.protocols.anthropic_reply import (
+from radixway.core.protocols.anthropic_reply import (
     AnthropicEventWriter,
     arguments_from_input,
     error_object,
     message_object,
 )
-from radixway.api.protocols.base import EventWriter, encode
-from radixway.api.protocols.request import (
+from radixway.core.protocols.base import EventWriter, encode
+from radixway.core.protocols.request import (
     Count,
     Message,
     NormalizedRequest,
@@ -35,11 +36,12 @@ from radixway.api.protocols.request import (
     response_json_schema,
     shorten_value,
 )
-from radixway.api.protocols.request import parse_tool_choice as checked_choice
-from radixway.core.http import HttpError, decode_open_struct
+from radixway.core.protocols.request import parse_tool_choice as checked_choice
 
 
-class _CountTokensBody(SamplingFields, kw_only=True):
+class CountTokensBody(SamplingFields, kw_only=True):
+    """The body of a request for the number of a conversation's tokens."""
+
     messages: Annotated[list[dict[str, Any]], Meta(min_length=1)]
     model: str | None = None
     system: str | list[Any] | None = None
@@ -50,10 +52,14 @@ class _CountTokensBody(SamplingFields, kw_only=True):
     stop_sequences: list[str] | None = None
     stream: bool | None = None
     metadata: dict[str, Any] | None = None
+    mcp_servers: list[Any] | None = None
+    container: Any = None
     chat_template_kwargs: dict[str, Any] | None = None
 
 
-class _MessagesBody(_CountTokensBody, kw_only=True):
+class MessagesBody(CountTokensBody, kw_only=True):
+    """The body of a request for a message."""
+
     max_tokens: Count
 
 
@@ -68,12 +74,12 @@ class AnthropicAdapter:
         A last message of the assistant is continued. Without `thinking` the model's default applies, and its
         reasoning is returned.
         """
-        body, fields, extra = decode_open_struct(raw, _MessagesBody)
+        body, fields, extra = decode_open_struct(raw, MessagesBody)
         return _normalize_request(body, body.max_tokens, fields, extra)
 
     def parse_count_request(self, raw: bytes) -> NormalizedRequest:
         """Parse a `raw` body of `…/v1/messages/count_tokens`: the same without `max_tokens`."""
-        body, fields, extra = decode_open_struct(raw, _CountTokensBody)
+        body, fields, extra = decode_open_struct(raw, CountTokensBody)
         return _normalize_request(body, None, fields, extra)
 
     def encode_reply(
@@ -92,8 +98,11 @@ class AnthropicAdapter:
 
 
 def _normalize_request(
-    body: _CountTokensBody, max_tokens: int | None, fields: dict[str, Any], extra: dict[str, Any]
+    body: CountTokensBody, max_tokens: int | None, fields: dict[str, Any], extra: dict[str, Any]
 ) -> NormalizedRequest:
+    for name in ("mcp_servers", "container"):
+        if getattr(body, name):
+            raise field_error(name, "is not supported: tools are run by the client", code="unsupported")
     tools = convert_anthropic_tools(body.tools)
     messages = convert_anthropic_messages(body.system, body.messages)
     form = (body.output_config or {}).get("format")
@@ -253,6 +262,6 @@ def _block_texts(content: Any, place: str) -> list[str]:
 
 def _block_text(block: dict[str, Any], place: str) -> str:
     if (kind := block.get("type")) != "text":
-        why = f"{shorten_value(kind)} is not supported here: sessions are of text"
+        why = f"{shorten_value(kind)} is not supported: only text is"
         raise field_error(f"{place}.type", why, code="unsupported_content")
     return require_string(block.get("text"), f"{place}.text")

@@ -4,10 +4,10 @@ from typing import Any
 
 import msgspec
 
-from radixway.api.protocols.answer import FinishInfo, StopReason
 from radixway.core.http.server_sent_events import iterate_data
 from radixway.core.parsers import CallDelta, ReadPart, TextPart, ThinkingPart
 from radixway.core.pipeline import GatewayError
+from radixway.core.protocols.answer import FinishInfo, StopReason
 
 _decode = msgspec.json.Decoder().decode
 _STOP_REASONS: dict[str, StopReason] = {

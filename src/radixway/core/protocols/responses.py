@@ -8,18 +8,21 @@ message of user, system, developer                  ─► itself
 import base64
 import binascii
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Annotated, Any
 
-from radixway.api.protocols.answer import (
+from msgspec import Meta
+
+from radixway.core.http import decode_open_struct
+from radixway.core.protocols.answer import (
     AssistantTurn,
     FinishInfo,
     GeneratedAnswer,
     ReplyMetadata,
     join_text_content,
 )
-from radixway.api.protocols.base import EventWriter, OpenAIErrors, encode
-from radixway.api.protocols.chat import reasoning_effort_arguments
-from radixway.api.protocols.request import (
+from radixway.core.protocols.base import EventWriter, OpenAIErrors, encode
+from radixway.core.protocols.chat import reasoning_effort_arguments
+from radixway.core.protocols.request import (
     Count,
     Message,
     NormalizedRequest,
@@ -32,8 +35,7 @@ from radixway.api.protocols.request import (
     response_json_schema,
     shorten_value,
 )
-from radixway.api.protocols.responses_reply import ResponseObject, ResponsesEventWriter
-from radixway.core.http import decode_open_struct
+from radixway.core.protocols.responses_reply import ResponseObject, ResponsesEventWriter
 
 
 class ResponsesBody(SamplingFields, kw_only=True):
@@ -56,6 +58,7 @@ class ResponsesBody(SamplingFields, kw_only=True):
     text: dict[str, Any] | None = None
     reasoning: dict[str, Any] | None = None
     include: list[str] | None = None
+    top_logprobs: Annotated[int, Meta(ge=0, le=20)] | None = None
     metadata: dict[str, Any] | None = None
     truncation: str | None = None
     store: bool | None = None
@@ -104,6 +107,7 @@ class ResponsesAdapter(OpenAIErrors):
                 json_schema=response_json_schema(text_format, "text.format"),
             ),
             stream=bool(body.stream),
+            top_logprobs=(body.top_logprobs or 0) if _LOGPROBS in (body.include or ()) else None,
             template_arguments=reasoning_effort_arguments(effort) | (body.chat_template_kwargs or {}),
             previous_response_id=body.previous_response_id,
             body=fields,
@@ -121,6 +125,7 @@ class ResponsesAdapter(OpenAIErrors):
         return ResponsesEventWriter(ResponseObject(ask, head))
 
 
+_LOGPROBS = "message.output_text.logprobs"
 _TEXT_PARTS = ("input_text", "output_text", "text", "refusal", "summary_text", "reasoning_text")
 
 
@@ -233,7 +238,7 @@ def _part_text(part: Any, place: str) -> str:
     if kind not in _TEXT_PARTS:
         raise field_error(
             f"{place}.type",
-            f"{shorten_value(kind)} is not supported: sessions are of text",
+            f"{shorten_value(kind)} is not supported: only text is",
             code="unsupported_content",
         )
     name = "refusal" if kind == "refusal" else "text"

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from radixway.core.http import BadBodyError
-from radixway.core.parsers import AnswerFormat, ModelFamily, detect_thinking_place
+from radixway.core.parsers import AnswerFormat, ModelFamily, detect_thinking_place, forced_call_family
 
 Message: TypeAlias = dict[str, Any]
 """A message in the form of chat completions: `role`, `content`, `reasoning_content`, `tool_calls` …"""
@@ -55,6 +55,14 @@ class NormalizedRequest:
         return None if self.tool_choice == "none" else self.tools
 
     @property
+    def forced_tools(self) -> list[Tool]:
+        """The tools of which the answer must call one; none where it may say something else."""
+        if isinstance(self.tool_choice, dict):
+            name = self.tool_choice["function"]["name"]
+            return [tool for tool in self.tools or () if tool["function"]["name"] == name]
+        return list(self.tools or ()) if self.tool_choice == "required" else []
+
+    @property
     def max_tokens(self) -> int | None:
         """Most tokens of the answer; None: as many as fit."""
         limit: int | None = self.sampling.get("max_new_tokens")
@@ -69,6 +77,8 @@ class NormalizedRequest:
             return AnswerFormat()
         continued = _content_text(self.messages[-1].get("content")) if self.continue_final_message else None
         tools = family.tools if self.visible_tools else None
+        if self.forced_tools:
+            tools = forced_call_family(tools)
         return AnswerFormat(
             detect_thinking_place(family.thinking, prompt, continued),
             tools,

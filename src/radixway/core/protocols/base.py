@@ -9,10 +9,10 @@ from typing import Any, Protocol
 
 import msgspec
 
-from radixway.api.protocols.answer import AnswerDelta, FinishInfo, GeneratedAnswer, ReplyMetadata
-from radixway.api.protocols.request import NormalizedRequest
 from radixway.core.http import HttpError
 from radixway.core.http.server_sent_events import write_event
+from radixway.core.protocols.answer import AnswerDelta, FinishInfo, GeneratedAnswer, ReplyMetadata
+from radixway.core.protocols.request import NormalizedRequest
 
 encode = msgspec.json.Encoder().encode
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from radixway.api.protocols import GeneratedAnswer, NormalizedRequest
-from radixway.api.protocols.anthropic_reply import arguments_from_input, parse_tool_input, tool_input_text
+from radixway.core.protocols import GeneratedAnswer, NormalizedRequest
+from radixway.core.protocols.anthropic_reply import arguments_from_input, parse_tool_input, tool_input_text
 from support.assembling import anthropic_message, chat_message, events_of, response_output
 from support.scripted_model import WIRES, Script, event_stream, growths, head, whole_reply
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from radixway.api.protocols.request import Message
 from radixway.core.parsers import CallDelta, ReadPart, ThinkingPart
+from radixway.core.protocols.request import Message
 
 StopReason = Literal["stop", "length", "abort", "content_filter"]
 """`content_filter`: the guard ended it."""
@@ -71,6 +71,8 @@ class ContentBlock:
     pieces: list[str] = field(default_factory=list)
     call_id: str = ""
     name: str = ""
+    scores: list[SampledTokenLogprob] = field(default_factory=list)
+    """Its tokens' log-probabilities, where they are told."""
 
     @property
     def text(self) -> str:
@@ -85,13 +87,20 @@ class GeneratedAnswer:
         self.blocks: list[ContentBlock] = []
         self.token_ids: list[int] = []
         self.scores: list[SampledTokenLogprob] = []
+        self._unplaced: list[SampledTokenLogprob] = []
+        """Log-probabilities of tokens whose text has not come yet."""
 
     def apply_delta(self, growth: AnswerDelta) -> None:
         """Add `growth`."""
+        self.add_scores(growth.scores)
         for part in growth.parts:
             self.add_part(part)
         self.token_ids += growth.token_ids
-        self.scores += growth.scores
+
+    def add_scores(self, scores: Sequence[SampledTokenLogprob]) -> None:
+        """Add `scores`, of tokens whose text is in the parts that come next, or in later ones."""
+        self.scores += scores
+        self._unplaced += scores
 
     def add_part(self, part: ReadPart) -> bool:
         """Add `part`; return whether a new block began with it."""
@@ -108,7 +117,24 @@ class GeneratedAnswer:
             text = part.text
         if text:
             self.blocks[-1].pieces.append(text)
+            self.blocks[-1].scores += self._take_scores(text)
         return begins
+
+    def _take_scores(self, text: str) -> list[SampledTokenLogprob]:
+        """Return the log-probabilities of `text`, and drop those of markers and spaces before it."""
+        if not self._unplaced:
+            return []
+        begin = b"".join([score.token for score in self._unplaced]).find(text.encode("utf-8", "replace"))
+        end = begin + len(text.encode("utf-8", "replace"))
+        taken, at, count = [], 0, 0
+        for score in self._unplaced:
+            if begin >= 0 and at >= end:
+                break
+            at, count = at + len(score.token), count + 1
+            if begin < 0 or at > begin:
+                taken.append(score)
+        del self._unplaced[:count]
+        return taken
 
     @property
     def reasoning(self) -> str:
