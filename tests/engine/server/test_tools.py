@@ -152,7 +152,7 @@ async def test_thinking_can_be_switched_off_or_left_in_the_text(thinks: Served) 
     thinks.engine.say("<think>\nHm.\n</think>\n\nYes.")
     reply = (await thinks.chat(separate_reasoning=False, skip_special_tokens=False)).json()
     message = reply["choices"][0]["message"]
-    assert message["content"] == "<think>\nHm.\n</think>\n\nYes." and "reasoning_content" not in message
+    assert message["content"] == "<think>\nHm.\n</think>\n\nYes." and message["reasoning_content"] is None
 
 
 async def test_a_constraint_leaves_room_for_thinking_where_there_may_be_some(thinks: Served) -> None:

@@ -4,6 +4,7 @@ From a chat request's fields to the prompt's text, for engines and routers that 
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,14 +12,18 @@ from radixway.core.tokenizer.chat_template import REASONING_FIELDS, Message, Tem
 from radixway.core.tokenizer.tokenizer import Tokenizer
 
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
+_CUSTOM_ROLE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _TEXT_PARTS = ("text", "input_text", "output_text", "refusal")
 
 
-def to_template_messages(messages: Sequence[dict[str, Any]], *, knows_developer: bool) -> list[Message]:
+def to_template_messages(
+    messages: Sequence[dict[str, Any]], *, knows_developer: bool, allows_custom_roles: bool = False
+) -> list[Message]:
     """The messages as a template takes them. Raises TemplateError naming the message and field at fault.
 
     Content parts are text; arguments of tool calls become objects; `developer` is written as `system` for a
-    template that does not know it.
+    template that does not know it. With `allows_custom_roles` a role may have any name, as in vLLM: what
+    becomes of its messages is for the template to say.
     """
     if not messages:
         raise _field_error("messages", "at least one message is needed", code="empty_messages")
@@ -26,7 +31,8 @@ def to_template_messages(messages: Sequence[dict[str, Any]], *, knows_developer:
     for index, message in enumerate(messages):
         place = f"messages[{index}]"
         role = message.get("role")
-        if role not in ROLES:
+        is_custom = allows_custom_roles and isinstance(role, str) and _CUSTOM_ROLE.fullmatch(role)
+        if role not in ROLES and not is_custom:
             raise _field_error(
                 f"{place}.role", f"must be one of {', '.join(ROLES)}, not {_shorten_value(role)}"
             )
@@ -113,7 +119,9 @@ def render_chat(
     """Return the prompt of a chat request, to be encoded without special tokens. Raises TemplateError."""
     continues = bool(continue_final_message)
     return tokenizer.render(
-        to_template_messages(messages, knows_developer=has_developer_role(tokenizer)),
+        to_template_messages(
+            messages, knows_developer=has_developer_role(tokenizer), allows_custom_roles=True
+        ),
         tools=None if tool_choice == "none" else tools,
         add_generation_prompt=not continues if add_generation_prompt is None else add_generation_prompt,
         continue_final_message=continues,

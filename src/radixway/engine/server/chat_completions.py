@@ -9,14 +9,13 @@ from msgspec import UNSET, UnsetType
 
 from radixway.core.http import BadBodyError
 from radixway.core.parsers import (
-    CLOSES,
-    OPENS,
     AnswerFormat,
     AnswerTextReader,
     CallDelta,
+    MessageDelta,
     detect_thinking_place,
 )
-from radixway.core.tokenizer import Tokenizer, render_chat
+from radixway.core.tokenizer import render_chat
 from radixway.engine.engine_request import RequestOutput
 from radixway.engine.server.engine_service import EngineService, GenerationJob
 from radixway.engine.server.http_exchange import HttpExchange
@@ -44,6 +43,11 @@ from radixway.engine.server.openai_replies import (
     sum_usage,
 )
 from radixway.engine.server.prompt_truncation import parse_truncation
+from radixway.engine.server.reasoning import (
+    ReasoningCounts,
+    reads_special_tokens,
+    wrap_reasoner_grammar,
+)
 from radixway.engine.server.sampling import (
     TokenRules,
     broadcast_values,
@@ -53,7 +57,6 @@ from radixway.engine.server.sampling import (
 )
 from radixway.engine.server.tools import ToolUse, compile_tool_grammar, parse_tool_use
 from radixway.engine.server.unsupported_fields import unsupported_field_error
-from radixway.engine.structured_output import ReasonerGrammar, StructuredOutputGrammar
 
 
 class ThinkingField(msgspec.Struct):
@@ -87,6 +90,8 @@ class ChatCompletionBody(SamplingBody, kw_only=True):
     thinking: ThinkingField | None = None
     """SGLang's: whether a template that can do both thinks."""
     separate_reasoning: bool | None = None
+    stream_reasoning: bool | None = None
+    """False: all of the reasoning in one chunk; SGLang's."""
     include_reasoning: bool | None = None
     """False: leave out the reasoning; vLLM's."""
     echo: bool | None = None
@@ -186,12 +191,16 @@ class ChatReplies:
         if body.return_prompt_text:
             self._prompt_text = service.tokenizer.decode(prompt_ids, skip_special_tokens=False)
         self._shows_reasoning = body.include_reasoning is not False
+        self._reasoning = ReasoningCounts(service.tokenizer, reading.place)
+        self._held_reasoning: dict[int, str] = {}
 
     def make_completion(self, answers: list[RequestOutput]) -> CompletionReply:
         """The reply with each of `answers` as a message."""
         choices = [self._make_message(index, answer) for index, answer in enumerate(answers)]
+        for index, answer in enumerate(answers):
+            self.count_reasoning(index, answer)
         reply = self.head.make_reply(choices)
-        reply.usage = sum_usage(answers, len(answers))
+        reply.usage = sum_usage(answers, len(answers), self._reasoning.total)
         reply.prompt_token_ids = self._prompt_ids if self._body.return_token_ids else None
         reply.prompt_text = self._prompt_text
         reply.prompt_logprobs = None
@@ -199,6 +208,15 @@ class ChatReplies:
             reply.prompt_logprobs = make_prompt_logprobs(self._tokenizer, answers[0].prompt_logprobs, num_top)
         reply.metadata = make_weight_metadata(answers[0])
         return reply
+
+    def count_reasoning(self, index: int, output: RequestOutput) -> int:
+        """Return how many tokens of answer `index` are reasoning, to the end of its next `output`."""
+        return self._reasoning.add_tokens(index, output.token_ids)
+
+    @property
+    def reasoning_tokens(self) -> int:
+        """Of all answers so far."""
+        return self._reasoning.total
 
     def make_chunks(self, index: int, output: RequestOutput) -> list[CompletionReply]:
         """The chunks for one output: the role first, then what is added to the message, if anything is."""
@@ -213,6 +231,8 @@ class ChatReplies:
             chunks[0].prompt_token_ids = self._prompt_ids if self._body.return_token_ids else UNSET
             chunks[0].prompt_text = self._prompt_text
         delta = reader.read_delta(output.text, last=output.finish is not None)
+        if self._body.stream_reasoning is False:
+            self._hold_reasoning(index, delta, last=output.finish is not None)
         has_tokens = output.token_ids and (self._body.return_token_ids or self._body.logprobs)
         if delta or output.finish or has_tokens:
             choice = self._make_choice(index, output, reader, in_stream=True)
@@ -232,10 +252,19 @@ class ChatReplies:
         choice.message = ChatMessage(
             role="assistant",
             content=None if delta.calls and not delta.content else self._echo + delta.content,
-            reasoning_content=(delta.reasoning if self._shows_reasoning else "") or UNSET,
+            reasoning_content=(delta.reasoning if self._shows_reasoning else "")
+            or (None if self._body.separate_reasoning is not None else UNSET),
             tool_calls=[_make_tool_call(call) for call in delta.calls] or UNSET,
         )
         return choice
+
+    def _hold_reasoning(self, index: int, delta: MessageDelta, *, last: bool) -> None:
+        """Keep the reasoning of `delta` back until it has ended: then all of it is in one."""
+        held = self._held_reasoning.pop(index, "") + delta.reasoning
+        ended = last or delta.content or delta.calls
+        delta.reasoning = held if ended else ""
+        if not ended:
+            self._held_reasoning[index] = held
 
     def _make_choice(
         self, index: int, part: RequestOutput, reader: AnswerTextReader, *, in_stream: bool = False
@@ -319,14 +348,17 @@ async def prepare_chat(
     max_tokens: int | None = getattr(body, max_tokens_field)
     if max_tokens == 0:
         raise BadBodyError(f"{max_tokens_field} must be at least 1", param=max_tokens_field)
+    if max_tokens is not None and max_tokens > (limit := service.engine.model_info.context_length):
+        message = f"max_completion_tokens is too large: {max_tokens}, and the context holds {limit} tokens"
+        raise BadBodyError(message, param=max_tokens_field, code="context_length_exceeded")
 
     names = {"prompt": "messages", "max_tokens": max_tokens_field}
     with field_names(names):
         prompt = await render_chat_prompt(service, body, body_bytes=exchange.body_bytes)
         reading = _make_reading(service, body, use, prompt)
         grammar = await compile_tool_grammar(service, use, wanted, reading.tools)
-        grammar = _wrap_reasoner_grammar(service.tokenizer, grammar, reading)
-        if body.skip_special_tokens is None and _reads_special_tokens(service.tokenizer, reading):
+        grammar = wrap_reasoner_grammar(service.tokenizer, grammar, reading.place)
+        if body.skip_special_tokens is None and reads_special_tokens(service.tokenizer, reading):
             body.skip_special_tokens = False
         default_max_tokens = service.default_max_tokens(prompt.ids)
         rules = TokenRules.parse_rules(service.tokenizer, body.allowed_token_ids, body.bad_words)
@@ -356,26 +388,3 @@ def _make_reading(
     style = None if body.separate_reasoning is False else service.family.thinking
     place = detect_thinking_place(style, prompt.text, continued)
     return AnswerFormat(place, use.call_family(service.family.tools), None if use.parallel else 1)
-
-
-def _wrap_reasoner_grammar(
-    tokenizer: Tokenizer, grammar: StructuredOutputGrammar | None, reading: AnswerFormat
-) -> StructuredOutputGrammar | None:
-    """Return the grammar for what follows the reasoning, where the model may reason first."""
-    opens = tokenizer.backend.token_to_id(OPENS) if reading.place == "before" else None
-    if grammar is None or (reading.place != "inside" and opens is None):
-        return grammar
-    inside = reading.place == "inside"
-    return ReasonerGrammar(
-        after=grammar,
-        token_bytes=tokenizer.token_bytes,
-        opens=opens,
-        closes=CLOSES.encode(),
-        inside=inside,
-    )
-
-
-def _reads_special_tokens(tokenizer: Tokenizer, reading: AnswerFormat) -> bool:
-    """Return whether answers are parsed by special tokens, which text leaves out by default."""
-    special_ids = tokenizer.special_ids
-    return any(tokenizer.backend.token_to_id(marker) in special_ids for marker in reading.markers)

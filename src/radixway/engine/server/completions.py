@@ -174,6 +174,13 @@ class TextReplies:
             return [self.head.make_reply([self._make_choice(index, output, in_stream=True)])]
         return []
 
+    def count_reasoning(self, index: int, output: RequestOutput) -> None:
+        """Not counted: a prompt does not say where an answer reasons."""
+
+    @property
+    def reasoning_tokens(self) -> None:
+        """Not counted either."""
+
     def _make_choice(self, index: int, part: RequestOutput, *, in_stream: bool = False) -> TextChoice:
         """The choice for a whole answer, or for the next part of a streamed one."""
         prompt = index // self._n

@@ -98,10 +98,19 @@ class EngineService:
         return self.max_body_bytes
 
     def check_model(self, name: str | None) -> None:
-        """Raises HttpError (404) for a model not served here; `default`, and no name, is the one that is."""
-        if name and name != DEFAULT_MODEL and name not in self.names:
-            message = f"the model {name!r} does not exist here; this server has {self.names[0]!r}"
-            raise HttpError(message, status=404, param="model", code="model_not_found")
+        """Raises HttpError (404) for a model not served here; `default`, and no name, is the one that is.
+
+        BadBodyError (400) for one with an adapter, as SGLang names it (`model:adapter`): none is loaded.
+        """
+        known = (*self.names, DEFAULT_MODEL)
+        if not name or name in known:
+            return
+        base, _, adapter = name.partition(":")
+        if adapter and base in known:
+            message = f"the LoRA adapter {adapter!r} was asked for, but LoRA is not enabled in this engine"
+            raise BadBodyError(message, param="model", code="unsupported")
+        message = f"The model `{name}` does not exist. The served model name is `{self.names[0]}`"
+        raise HttpError(message, status=404, param="model", code="model_not_found")
 
     async def run_off_loop(self, work: Callable[[], T], *, characters: int) -> T:
         """Do `work` on a text of this size, in a thread when it would keep other requests waiting.
@@ -156,7 +165,8 @@ class EngineService:
         if min(ids) < 0 or max(ids) >= size:
             wrong = next(i for i in ids if not 0 <= i < size)
             message = (
-                f"{param} holds token id {wrong}, which is out of vocabulary: the model has {size} tokens"
+                f"{param} holds an out-of-vocabulary token: Token ID {wrong} is out of vocabulary, "
+                f"the model has {size} tokens"
             )
             raise BadBodyError(message, param=param, code="invalid_token_id")
 

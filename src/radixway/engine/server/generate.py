@@ -12,6 +12,8 @@ import msgspec
 
 from radixway.core.http import BadBodyError
 from radixway.core.http.server_sent_events import write_event
+from radixway.core.parsers import detect_thinking_place
+from radixway.core.parsers.parts import ThinkingPlace
 from radixway.core.tokenizer import Tokenizer
 from radixway.engine.engine_request import FinishReason, RequestOutput, TokenLogprob
 from radixway.engine.sampling_params import SamplingParams
@@ -19,6 +21,7 @@ from radixway.engine.server.engine_service import EngineService, GenerationJob, 
 from radixway.engine.server.http_exchange import HttpExchange, encode
 from radixway.engine.server.openai_fields import FieldConstraint, find_sampling_constraint
 from radixway.engine.server.openai_replies import MIN_LOGPROB, make_weight_versions
+from radixway.engine.server.reasoning import ReasoningCounts, wrap_reasoner_grammar
 from radixway.engine.server.sampling import (
     MAX_ANSWERS,
     SamplingDefaults,
@@ -75,6 +78,8 @@ class GenerateRequestBody(UnsupportedGenerateFields, kw_only=True):
     top_logprobs_num: int | list[int] | None = None
     token_ids_logprob: list[int | list[int] | None] | None = None
     return_text_in_logprobs: bool | None = None
+    require_reasoning: bool | None = None
+    """The answer reasons as the model's chats do: count that, and bind what follows by the constraint."""
     priority: int | None = None
     cache_salt: str | None = None
     extra_key: str | None = None
@@ -261,12 +266,16 @@ async def generate(service: EngineService, exchange: HttpExchange, body: Generat
     with field_names({**WIRE_NAMES, "prompt": param}):
         items = parse_generate_items(body, exchange.request_id)
         all_ids = await service.encode_prompts([item.prompt for item in items], param=param)
-        jobs = []
+        jobs, places = [], list[ThinkingPlace]()
+        _drop_unknown_stops(items, service.engine.model_info.vocab_size)
         for item, ids in zip(items, all_ids, strict=True):
             context_length = service.engine.model_info.context_length
             wanted = context_length if item.wants_all_that_fits else _DEFAULT_MAX_NEW_TOKENS
             default = service.limit_max_tokens(wanted, ids)
-            grammar = await service.compile_constraint(item.constraint)
+            compiled = await service.compile_constraint(item.constraint)
+            place = _find_reasoning(service, ids) if body.require_reasoning else "after"
+            grammar = wrap_reasoner_grammar(service.tokenizer, compiled, place)
+            places += [place] * item.samples
             all_params = item.make_sampling_params(default, grammar)
             jobs += [GenerationJob(ids, params, item.rid) for params in all_params]
         aliases = [body.rid] if isinstance(body.rid, str) else []
@@ -274,13 +283,29 @@ async def generate(service: EngineService, exchange: HttpExchange, body: Generat
         async with service.start_generations(
             exchange, jobs, body, extra_key=body.extra_key, aliases=aliases, client_ids=client_ids
         ) as answers:
-            replies = _GenerateReplies(service, exchange, body, jobs)
+            replies = _GenerateReplies(service, exchange, body, jobs, places)
             if body.stream:
                 await answers.stream_events(exchange, replies.make_event)
             else:
                 gathered = await answers.gather_outputs()
                 all_replies = [replies.make_reply(index, answer) for index, answer in enumerate(gathered)]
                 await exchange.send_json(all_replies if replies.as_list else all_replies[0])
+
+
+def _drop_unknown_stops(items: Sequence[GenerateItem], vocab_size: int) -> None:
+    """Leave out stop tokens that the model does not have, which SGLang takes: none of them ever comes."""
+    for item in items:
+        if given := item.sampling.stop_token_ids:
+            item.sampling.stop_token_ids = [token_id for token_id in given if token_id < vocab_size]
+
+
+def _find_reasoning(service: EngineService, prompt_ids: Sequence[int]) -> ThinkingPlace:
+    """Return where the answer to a prompt of `prompt_ids` begins, before its reasoning or within."""
+    end = service.tokenizer.decode(prompt_ids[-_MARKER_TOKENS:], skip_special_tokens=False)
+    return detect_thinking_place(service.family.thinking, end, None)
+
+
+_MARKER_TOKENS = 16  # more than `</think>` and the space after it have
 
 
 class _GenerateReplies:
@@ -292,10 +317,12 @@ class _GenerateReplies:
         exchange: HttpExchange,
         body: GenerateRequestBody,
         jobs: Sequence[GenerationJob],
+        places: Sequence[ThinkingPlace],
     ) -> None:
         with_text = bool(body.return_text_in_logprobs)
         self._logprobs = [LogprobLists(service.tokenizer, job, with_text=with_text) for job in jobs]
         self._jobs = jobs
+        self._reasoning = [ReasoningCounts(service.tokenizer, place) for place in places]
         self._arrived_at = exchange.arrived_at
         self._answers: dict[int, RequestOutput] = {}
         self.as_list = is_batch(body) or len(jobs) > 1
@@ -312,6 +339,7 @@ class _GenerateReplies:
         job = self._jobs[index]
         if job.params.logprobs is not None:
             self._logprobs[index].append_part(answer)
+        reasoning_tokens = self._reasoning[index].add_tokens(0, answer.token_ids)
         if index in self._answers:
             answer.prepend_output(self._answers[index])
         self._answers[index] = answer
@@ -321,6 +349,7 @@ class _GenerateReplies:
             "finish_reason": _finish_reason(answer),
             "prompt_tokens": answer.prompt_tokens,
             "completion_tokens": answer.completion_tokens,
+            "reasoning_tokens": reasoning_tokens,
             "cached_tokens": answer.cached_tokens,
             "cached_tokens_details": {
                 "device": answer.cached_tokens - host - disk,

@@ -109,6 +109,9 @@ def check_choices(body: SamplingBody) -> int:
     if body.stream_options is not None and not body.stream:
         message = "stream_options is for streams only: give stream: true, or leave it out"
         raise BadBodyError(message, param="stream_options")
+    if body.seed is not None and not -(2**63) <= body.seed < 2**63:
+        bounds = f"greater_than_equal {-(2**63)} and less_than_equal {2**63 - 1}"
+        raise BadBodyError(f"seed must be a signed 64-bit integer, {bounds}, not {body.seed}", param="seed")
     check_logprobs("prompt_logprobs", body.prompt_logprobs)
     if body.prompt_logprobs is not None and body.stream:
         raise unsupported_field_error("prompt_logprobs", "in a stream")

@@ -115,8 +115,7 @@ def parse_tool_use(
         case {"type": "function", "function": {"name": str(name)}} | {"type": "function", "name": str(name)}:
             named = [tool for tool in tools if tool["function"]["name"] == name]
             if not named:
-                message = f"names a function that is not among the tools: {name[:60]!r}"
-                raise field_error("tool_choice", message)
+                raise field_error("tool_choice", f"Tool {name[:60]!r} not found in tools list")
             return ToolUse(tools, named, parallel=False)
     how = 'must be auto, none, required or {"type": "function", "function": {"name": …}}'
     raise field_error("tool_choice", how)

@@ -49,7 +49,6 @@ class UnsupportedGenerateFields(msgspec.Struct, kw_only=True):
     need_wait_for_mm_inputs: Any = None
     num_items_assigned: Any = None
     positional_embed_overrides: Any = None
-    require_reasoning: Any = None
     return_bytes: Any = None
     return_entropy: Any = None
     return_flat_raw_output_top_logprobs: Any = None
