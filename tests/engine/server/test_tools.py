@@ -195,6 +195,17 @@ async def test_required_calls_are_enforced(guide: Served, choice: Any, names: se
         assert set(parsed) <= {"city", "days"} if name == "get_weather" else parsed == {}
 
 
+async def test_a_tool_that_is_not_there_or_cannot_be_followed_is_named(guide: Served) -> None:
+    choice = {"type": "function", "function": {"name": "missing"}}
+    error = (await guide.chat(tools=TOOLS, tool_choice=choice)).json()["error"]
+    assert error["param"] == "tool_choice" and "Tool 'missing' not found in tools list" in error["message"]
+    wrong = {"type": "object", "properties": {"x": {"type": "unknown_type"}}, "required": ["x"]}
+    tools = [{"type": "function", "function": {"name": "f", "parameters": wrong}}]
+    error = (await guide.chat(tools=tools, tool_choice="required")).json()["error"]
+    assert error["param"] == "tools[0].function.parameters" and error["code"] == "invalid_grammar"
+    assert "invalid 'parameters' schema" in error["message"]
+
+
 async def test_a_json_answer_or_a_call_where_both_are_possible(guide: Served) -> None:
     form = {"type": "json_schema", "json_schema": {"name": "n", "schema": {"enum": ["sun", "rain"]}}}
     for bias, wanted in ((-100, "answer"), (100, "call")):

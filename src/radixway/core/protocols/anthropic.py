@@ -214,7 +214,9 @@ def _user_messages(blocks: Sequence[dict[str, Any]], place: str) -> Iterator[Mes
         result = block.get("content")
         yield {
             "role": "tool",
-            "tool_call_id": require_string(block.get("tool_use_id"), f"{where}.tool_use_id"),
+            "tool_call_id": require_string(
+                block.get("tool_use_id") or block.get("id"), f"{where}.tool_use_id"
+            ),
             "content": "" if not result else join_text_content(_block_texts(result, f"{where}.content")),
         }
     if texts or not blocks:

@@ -51,7 +51,6 @@ from radixway.engine.server.reasoning import (
 from radixway.engine.server.sampling import (
     TokenRules,
     broadcast_values,
-    check_logprobs,
     field_names,
     make_sampling_params,
 )
@@ -75,7 +74,7 @@ class ChatCompletionBody(SamplingBody, kw_only=True):
     functions: Any = None
     function_call: Any = None
     max_completion_tokens: int | None = None
-    logprobs: bool | None = None
+    logprobs: bool | Literal["true", "false"] | None = None
     top_logprobs: int | None = None
     add_generation_prompt: bool | None = None
     continue_final_message: bool | None = None
@@ -99,6 +98,10 @@ class ChatCompletionBody(SamplingBody, kw_only=True):
     return_prompt_text: bool | None = None
     return_prompt_token_ids: bool | None = None
     """SGLang's: the prompt's tokens in each choice."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.logprobs, str):  # as pydantic, and so vLLM, takes it
+            self.logprobs = self.logprobs == "true"
 
     @property
     def max_tokens_field(self) -> str:
@@ -335,10 +338,10 @@ async def prepare_chat(
     """
     service.check_model(body.model)
     (rid,) = broadcast_values("rid", body.rid, 1, body.request_id or exchange.request_id)
-    n = check_choices(body)
+    n = check_choices(service, body)
     wanted = find_constraint(body)
     use = parse_tool_use(body.tools, body.tool_choice, body.parallel_tool_calls)
-    check_logprobs("top_logprobs", body.top_logprobs)
+    body.top_logprobs = service.check_logprobs("top_logprobs", body.top_logprobs)
     if body.top_logprobs and not body.logprobs:
         raise BadBodyError("top_logprobs needs logprobs: true", param="top_logprobs")
     check_named_logprobs(body, logprobs=bool(body.logprobs))

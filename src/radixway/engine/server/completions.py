@@ -33,7 +33,6 @@ from radixway.engine.server.sampling import (
     MAX_ANSWERS,
     TokenRules,
     broadcast_values,
-    check_logprobs,
     field_names,
     make_sampling_params,
 )
@@ -46,7 +45,7 @@ _DEFAULT_MAX_TOKENS = 16  # OpenAI's
 class TextCompletionBody(SamplingBody, kw_only=True):
     """The request."""
 
-    prompt: str | list[str | int | list[int]]
+    prompt: str | list[str | int | list[int]] | None = None
     echo: bool | None = None
     suffix: str | None = None
     logprobs: int | None = None
@@ -56,12 +55,16 @@ class TextCompletionBody(SamplingBody, kw_only=True):
 async def completions(service: EngineService, exchange: HttpExchange, body: TextCompletionBody) -> None:
     """Continue one or more prompts, whole or streamed."""
     service.check_model(body.model)
-    n = check_choices(body)
-    check_logprobs("logprobs", body.logprobs)
+    n = check_choices(service, body)
+    body.logprobs = service.check_logprobs("logprobs", body.logprobs)
     check_named_logprobs(body, logprobs=body.logprobs is not None)
     wanted = find_constraint(body)
     if body.suffix:
         raise unsupported_field_error("suffix")
+
+    if body.prompt is None:
+        message = "prompt: missing. Either prompt or prompt_embeds must be provided and non-empty."
+        raise BadBodyError(message, param="prompt", code="missing_field")
 
     with field_names({}):
         given = split_prompts(body.prompt, param="prompt")
@@ -126,7 +129,7 @@ def _prompt_logprob_count(body: TextCompletionBody) -> int | None:
 
 
 def _prompt_echoes(service: EngineService, body: TextCompletionBody, prompts: list[list[int]]) -> list[str]:
-    texts = [body.prompt] if isinstance(body.prompt, str) else body.prompt
+    texts = [body.prompt] if isinstance(body.prompt, str) else body.prompt or []
     if body.truncate_prompt_tokens is None and all(isinstance(text, str) for text in texts):
         return [text for text in texts if isinstance(text, str)]
     return [service.tokenizer.decode(ids, skip_special_tokens=False) for ids in prompts]

@@ -112,6 +112,17 @@ class EngineService:
         message = f"The model `{name}` does not exist. The served model name is `{self.names[0]}`"
         raise HttpError(message, status=404, param="model", code="model_not_found")
 
+    def check_logprobs(self, name: str, count: int | None) -> int | None:
+        """Return how many alternatives per token field `name` asks for; -1 stands for the whole vocabulary.
+
+        Raises BadBodyError (400) for more than `max_logprobs` allows."""
+        size, limit = self.engine.model_info.vocab_size, self.config.max_logprobs
+        most = size if limit == -1 else min(limit, size)
+        wanted = size if count == -1 else count
+        if wanted is not None and not 0 <= wanted <= most:
+            raise BadBodyError(f"{name} must be between 0 and {most}, not {count}", param=name)
+        return wanted
+
     async def run_off_loop(self, work: Callable[[], T], *, characters: int) -> T:
         """Do `work` on a text of this size, in a thread when it would keep other requests waiting.
 

@@ -14,13 +14,13 @@ from radixway.core.http import BadBodyError
 from radixway.core.http.server_sent_events import write_event
 from radixway.core.parsers import detect_thinking_place
 from radixway.core.parsers.parts import ThinkingPlace
-from radixway.core.tokenizer import Tokenizer
-from radixway.engine.engine_request import FinishReason, RequestOutput, TokenLogprob
+from radixway.engine.engine_request import FinishReason, RequestOutput
 from radixway.engine.sampling_params import SamplingParams
 from radixway.engine.server.engine_service import EngineService, GenerationJob, split_prompts
+from radixway.engine.server.generate_logprobs import LogprobLists
 from radixway.engine.server.http_exchange import HttpExchange, encode
 from radixway.engine.server.openai_fields import FieldConstraint, find_sampling_constraint
-from radixway.engine.server.openai_replies import MIN_LOGPROB, make_weight_versions
+from radixway.engine.server.openai_replies import make_weight_versions
 from radixway.engine.server.reasoning import ReasoningCounts, wrap_reasoner_grammar
 from radixway.engine.server.sampling import (
     MAX_ANSWERS,
@@ -37,6 +37,7 @@ from radixway.engine.server.unsupported_fields import (
 )
 from radixway.engine.structured_output import StructuredOutputGrammar
 
+_MAX_TOP_LOGPROBS = 100
 _NEUTRAL_DEFAULTS = SamplingDefaults()  # what SGLang takes, whatever the model's authors recommend
 
 
@@ -186,6 +187,9 @@ def _logprob_options(body: GenerateRequestBody, count: int) -> list[LogprobOptio
     if any(start < -1 for start in starts):
         message = f"logprob_start_len must be -1 (only the answer) or at least 0, not {min(starts)}"
         raise BadBodyError(message, param="logprob_start_len")
+    if any(not 0 <= top <= _MAX_TOP_LOGPROBS for top in tops):
+        message = f"top_logprobs_num must be in [0, {_MAX_TOP_LOGPROBS}], not {max(tops, key=abs)}"
+        raise BadBodyError(message, param="top_logprobs_num")
     token_ids = _token_ids_by_prompt(body.token_ids_logprob or [], count, is_batch=is_batch(body))
     return [
         LogprobOptions(start, top, ids) if logprob else None
@@ -207,54 +211,6 @@ def _token_ids_by_prompt(
         message = f"{param} must be a flat list of integers for a prompt that is no batch"
         raise BadBodyError(message, param=param, code="invalid_type")
     return broadcast_values(param, lists, count, ()) if lists else [ids] * count
-
-
-LogprobEntry = tuple[float | None, int, str | None]
-"""Log-probability, token id, and its text if requested."""
-
-
-class LogprobLists:
-    """An answer's lists, one entry a token; the first of a prompt is of the token before those scored.
-
-    They grow with the answer: each event of a stream repeats them all, and must not build them all again.
-    """
-
-    def __init__(self, tokenizer: Tokenizer, job: GenerationJob, *, with_text: bool) -> None:
-        params = job.params
-        self.lists: dict[str, list[Any]] = {"input_token_logprobs": [], "output_token_logprobs": []}
-        self._tokenizer = tokenizer
-        self._with_text = with_text
-        self._top, self._named = bool(params.logprobs), bool(params.logprob_ids)
-        if self._top:
-            self.lists |= {"input_top_logprobs": [], "output_top_logprobs": []}
-        if self._named:
-            self.lists |= {"input_token_ids_logprobs": [], "output_token_ids_logprobs": []}
-        if params.prompt_logprobs is not None:
-            for name in self.lists:
-                if name.startswith("input"):
-                    self.lists[name].append(None)
-            first = job.prompt_ids[params.prompt_logprobs_start]
-            self.lists["input_token_logprobs"] = [self._make_entry(first, None)]
-
-    def append_part(self, part: RequestOutput) -> None:
-        """Append the log-probabilities of `part`, the new tokens of the answer."""
-        self._append_items("input", part.prompt_logprobs)
-        self._append_items("output", part.logprobs)
-
-    def _append_items(self, side: str, items: Sequence[TokenLogprob]) -> None:
-        entries = [self._make_entry(item.token_id, item.logprob) for item in items]
-        self.lists[f"{side}_token_logprobs"] += entries
-        if self._top:
-            self.lists[f"{side}_top_logprobs"] += [self._make_entries(item.top) for item in items]
-        if self._named:
-            self.lists[f"{side}_token_ids_logprobs"] += [self._make_entries(item.named) for item in items]
-
-    def _make_entry(self, token_id: int, logprob: float | None) -> LogprobEntry:
-        text = self._tokenizer.piece(token_id) if self._with_text else None
-        return None if logprob is None else max(logprob, MIN_LOGPROB), token_id, text
-
-    def _make_entries(self, pairs: Sequence[tuple[int, float]]) -> list[LogprobEntry]:
-        return [self._make_entry(token_id, logprob) for token_id, logprob in pairs]
 
 
 _DEFAULT_MAX_NEW_TOKENS = 128  # SGLang's

@@ -5,18 +5,21 @@ Constraints come in OpenAI's, vLLM's (old and new) and SGLang's fields, with one
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from radixway.core.http import BadBodyError
 from radixway.engine.grammar_compiler import WHITESPACE, OutputConstraint
-from radixway.engine.server.sampling import MAX_NAMED_LOGPROBS, check_choice_count, check_logprobs
+from radixway.engine.server.sampling import MAX_NAMED_LOGPROBS, check_choice_count
 from radixway.engine.server.unsupported_fields import (
     UnsupportedOpenAIFields,
     refuse_unsupported,
     unsupported_field_error,
 )
+
+if TYPE_CHECKING:
+    from radixway.engine.server.engine_service import EngineService
 
 _ANY_OBJECT = '{"type": "object"}'
 
@@ -100,7 +103,7 @@ class SamplingBody(UnsupportedOpenAIFields, kw_only=True):
         return self.include_usage and bool(self.stream_options and self.stream_options.continuous_usage_stats)
 
 
-def check_choices(body: SamplingBody) -> int:
+def check_choices(service: "EngineService", body: SamplingBody) -> int:
     """Return `n` of `body`. Raises BadBodyError (400) if it is out of range or a field is not supported."""
     refuse_unsupported(body, UnsupportedOpenAIFields)
     n = check_choice_count(body)
@@ -112,7 +115,7 @@ def check_choices(body: SamplingBody) -> int:
     if body.seed is not None and not -(2**63) <= body.seed < 2**63:
         bounds = f"greater_than_equal {-(2**63)} and less_than_equal {2**63 - 1}"
         raise BadBodyError(f"seed must be a signed 64-bit integer, {bounds}, not {body.seed}", param="seed")
-    check_logprobs("prompt_logprobs", body.prompt_logprobs)
+    body.prompt_logprobs = service.check_logprobs("prompt_logprobs", body.prompt_logprobs)
     if body.prompt_logprobs is not None and body.stream:
         raise unsupported_field_error("prompt_logprobs", "in a stream")
     if body.no_stop_trim and body.include_stop is None:

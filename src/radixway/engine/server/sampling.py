@@ -21,7 +21,6 @@ T = TypeVar("T")
 
 MAX_CHOICES = 128  # of one prompt
 MAX_ANSWERS = 1024  # of one request
-MAX_LOGPROBS = 20
 MAX_NAMED_LOGPROBS = 128
 _MAX_STOP_STRINGS = 64
 _MAX_STOP_PATTERNS = 8  # each is looked for in the text with every token
@@ -166,12 +165,6 @@ def check_choice_count(fields: CommonSamplingFields, place: str = "") -> int:
     if not 1 <= n <= MAX_CHOICES:
         raise BadBodyError(f"{place}n must be between 1 and {MAX_CHOICES}, not {n}", param=f"{place}n")
     return n
-
-
-def check_logprobs(name: str, count: int | None) -> None:
-    """Raises BadBodyError (400), naming field `name`, if `count` alternatives per token are too many."""
-    if count is not None and not 0 <= count <= MAX_LOGPROBS:
-        raise BadBodyError(f"{name} must be between 0 and {MAX_LOGPROBS}, not {count}", param=name)
 
 
 def _parse_logit_bias(given: Mapping[str, float], param: str) -> dict[int, float]:

@@ -147,7 +147,12 @@ async def _refuse_parameters(service: "EngineService", tools: Sequence[ToolSchem
     for index, tool in enumerate(tools):
         schema = json.dumps(parameters_schema(tool))
         constraint = OutputConstraint("json_schema", schema, lenient=not tool["function"].get("strict"))
-        await service.compile_constraint((f"tools[{index}].function.parameters", constraint))
+        try:
+            await service.compile_grammar(constraint)
+        except InvalidGrammarError as error:
+            why = f"invalid 'parameters' schema: {error}"
+            place = f"tools[{index}].function.parameters"
+            raise field_error(place, why, code="invalid_grammar") from None
 
 
 def _check_tool(tool: ToolSchema, place: str) -> None:
