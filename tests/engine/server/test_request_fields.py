@@ -39,7 +39,7 @@ REFUSED = {
     COMPLETIONS: sorted([*OPENAI_FIELDS, "suffix"]),
     GENERATE: sorted(UnsupportedGenerateFields.__annotations__),
     "sampling_params": sorted(UnsupportedSamplingFields.__annotations__),
-    "structured_outputs": ["disable_additional_properties", "structural_tag"],
+    "structured_outputs": ["disable_additional_properties"],
 }
 STRUCTS: dict[str, type[msgspec.Struct]] = {
     CHAT: ChatCompletionBody,

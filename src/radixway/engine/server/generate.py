@@ -52,6 +52,7 @@ class GenerateSampling(UnsupportedSamplingFields, kw_only=True):
     regex: str | None = None
     json_schema: Any = None
     ebnf: str | None = None
+    structural_tag: Any = None
 
 
 WIRE_NAMES = {
@@ -162,7 +163,9 @@ def parse_generate_items(body: GenerateRequestBody, request_id: str) -> list[Gen
             sampling,
             logprobs,
             check_choice_count(sampling, "sampling_params."),
-            find_sampling_constraint(sampling.regex, sampling.json_schema, sampling.ebnf),
+            find_sampling_constraint(
+                sampling.regex, sampling.json_schema, sampling.ebnf, sampling.structural_tag
+            ),
         )
         for prompt, rid, sampling, logprobs in zip(prompts, rids, samplings, scored, strict=True)
     ]

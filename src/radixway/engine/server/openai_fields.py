@@ -12,6 +12,7 @@ import msgspec
 from radixway.core.http import BadBodyError
 from radixway.engine.grammar_compiler import WHITESPACE, OutputConstraint
 from radixway.engine.server.sampling import MAX_NAMED_LOGPROBS, check_choice_count
+from radixway.engine.server.structural_tags import make_structural_constraint
 from radixway.engine.server.unsupported_fields import (
     UnsupportedOpenAIFields,
     refuse_unsupported,
@@ -142,8 +143,10 @@ def find_constraint(body: SamplingBody) -> FieldConstraint | None:
     return _require_single([*_from_response_format(body.response_format), *_from_fields(body)])
 
 
-def find_sampling_constraint(regex: str | None, json_schema: Any, ebnf: str | None) -> FieldConstraint | None:
-    """The constraint in /generate's `sampling_params`: `regex`, `json_schema` or `ebnf`."""
+def find_sampling_constraint(
+    regex: str | None, json_schema: Any, ebnf: str | None, structural_tag: Any = None
+) -> FieldConstraint | None:
+    """The constraint in /generate's `sampling_params`, if it has one of these."""
     found = []
     if regex is not None:
         found.append(("sampling_params.regex", OutputConstraint("regex", regex)))
@@ -152,6 +155,9 @@ def find_sampling_constraint(regex: str | None, json_schema: Any, ebnf: str | No
         found.append((field, make_json_constraint(json_schema, field)))
     if ebnf is not None:
         found.append(("sampling_params.ebnf", OutputConstraint("grammar", ebnf)))
+    if structural_tag is not None:
+        field = "sampling_params.structural_tag"
+        found.append((field, make_structural_constraint(structural_tag, field)))
     return _require_single(found)
 
 
@@ -184,11 +190,14 @@ def _from_response_format(given: dict[str, Any] | None) -> Iterator[FieldConstra
             yield field, make_json_constraint(schema, field, lenient=not strict)
         case {"type": "json_schema"}:
             raise field_error("response_format.json_schema.schema", "is missing", code="missing_field")
+        case {"type": "structural_tag"}:
+            yield "response_format", make_structural_constraint(given, "response_format")
         case {"type": str(kind)}:
-            why = f"type {kind[:60]!r} is not supported: use text, json_object or json_schema"
+            why = f"type {kind[:60]!r} is not supported: use text, json_object, json_schema or structural_tag"
             raise field_error("response_format", why, code="unsupported")
         case _:
-            raise field_error("response_format.type", "must be text, json_object or json_schema")
+            why = "must be text, json_object, json_schema or structural_tag"
+            raise field_error("response_format.type", why)
 
 
 def _from_fields(body: SamplingBody) -> Iterator[FieldConstraint]:
@@ -211,8 +220,6 @@ def _from_fields(body: SamplingBody) -> Iterator[FieldConstraint]:
 
 def _from_structured_outputs(given: StructuredOutputsParams) -> Iterator[FieldConstraint]:
     place = "structured_outputs"
-    if given.structural_tag is not None:
-        raise field_error(f"{place}.structural_tag", "is not supported", code="unsupported")
     if given.disable_additional_properties:
         raise field_error(f"{place}.disable_additional_properties", "is not supported", code="unsupported")
     whitespace = "" if given.disable_any_whitespace else given.whitespace_pattern
@@ -225,6 +232,9 @@ def _from_structured_outputs(given: StructuredOutputsParams) -> Iterator[FieldCo
         yield f"{place}.choice", _choice_constraint(given.choice, f"{place}.choice")
     if given.regex is not None:
         yield f"{place}.regex", OutputConstraint("regex", given.regex)
+    if given.structural_tag is not None:
+        field = f"{place}.structural_tag"
+        yield field, make_structural_constraint(given.structural_tag, field)
     if given.grammar is not None:
         yield f"{place}.grammar", OutputConstraint("grammar", given.grammar)
 

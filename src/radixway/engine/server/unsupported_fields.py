@@ -75,7 +75,6 @@ class UnsupportedSamplingFields(CommonSamplingFields, kw_only=True):
 
     beam_width: Any = None
     custom_params: Any = None
-    structural_tag: Any = None
     watermark: Any = None
 
 
