@@ -17,6 +17,7 @@ from radixway.core.parsers import (
 )
 from radixway.core.tokenizer import render_chat
 from radixway.engine.engine_request import RequestOutput
+from radixway.engine.server.beam_search import search_beams
 from radixway.engine.server.engine_service import EngineService, GenerationJob
 from radixway.engine.server.http_exchange import HttpExchange
 from radixway.engine.server.openai_fields import (
@@ -309,12 +310,16 @@ async def chat_completions(service: EngineService, exchange: HttpExchange, body:
     """Answer a conversation, whole or streamed."""
     chat = await prepare_chat(service, exchange, body)
     with field_names(chat.field_names):
+        kind = "chat.completion.chunk" if body.stream else "chat.completion"
+        head = ReplyHead(choose_reply_id("chatcmpl", body, exchange), kind, service.names[0])
+        replies = ChatReplies(service, body, head, chat.prompt.ids, chat.reading)
+        if body.use_beam_search:
+            beams = await search_beams(service, exchange, body, chat.jobs, len(chat.jobs))
+            await exchange.send_json(replies.make_completion(beams))
+            return
         async with service.start_generations(
             exchange, chat.jobs, body, extra_key=body.extra_key, client_ids=body.client_ids
         ) as answers:
-            kind = "chat.completion.chunk" if body.stream else "chat.completion"
-            head = ReplyHead(choose_reply_id("chatcmpl", body, exchange), kind, service.names[0])
-            replies = ChatReplies(service, body, head, chat.prompt.ids, chat.reading)
             await send_replies(exchange, body, answers, replies, per_prompt=len(chat.jobs))
 
 

@@ -6,6 +6,7 @@ from msgspec import UNSET, UnsetType
 
 from radixway.core.http import BadBodyError
 from radixway.engine.engine_request import RequestOutput, TokenLogprob
+from radixway.engine.server.beam_search import search_beams
 from radixway.engine.server.engine_service import EngineService, GenerationJob, split_prompts
 from radixway.engine.server.http_exchange import HttpExchange
 from radixway.engine.server.openai_fields import (
@@ -89,11 +90,15 @@ async def completions(service: EngineService, exchange: HttpExchange, body: Text
             for rid, prompt in zip(rids, prompts, strict=True)
             for choice in range(n)
         ]
+        head = ReplyHead(choose_reply_id("cmpl", body, exchange), "text_completion", service.names[0])
+        replies = TextReplies(service, body, head, prompts, echoes, n)
+        if body.use_beam_search:
+            beams = await search_beams(service, exchange, body, jobs, n)
+            await exchange.send_json(replies.make_completion(beams))
+            return
         async with service.start_generations(
             exchange, jobs, body, extra_key=body.extra_key, client_ids=body.client_ids
         ) as answers:
-            head = ReplyHead(choose_reply_id("cmpl", body, exchange), "text_completion", service.names[0])
-            replies = TextReplies(service, body, head, prompts, echoes, n)
             await send_replies(exchange, body, answers, replies, per_prompt=n)
 
 

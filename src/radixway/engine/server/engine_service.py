@@ -228,11 +228,13 @@ class EngineService:
         extra_key: str | None = None,
         aliases: Sequence[str] = (),
         client_ids: Sequence[str] = (),
+        is_step: bool = False,
     ) -> AsyncIterator[GenerationGroup]:
         """Submit every job of `exchange`, with fields of its `body`; what still runs at the end is aborted.
 
         `abort_request` knows all of them by the exchange's id and by `aliases` as well. `client_ids` are ids
-        that the client chose, which no other running request may have.
+        that the client chose, which no other running request may have. `is_step`: the jobs are a step of one
+        answer, whose times are not those of a request.
 
         Raises BadBodyError (400) naming the field at fault, InvalidRequestError, EngineQueueFullError or
         EngineStoppedError, and then nothing runs.
@@ -253,9 +255,12 @@ class EngineService:
         if exchange.traced is not None:
             exchange.traced.generations = generations
         arrived_at, first_token_s = exchange.arrived_at, self.metrics.first_token_s
-        answers = GenerationGroup(
-            generations, lambda: first_token_s.observe(time.perf_counter() - arrived_at)
-        )
+
+        def observe_first_token() -> None:
+            if not is_step:
+                first_token_s.observe(time.perf_counter() - arrived_at)
+
+        answers = GenerationGroup(generations, observe_first_token)
         names = {exchange.request_id, *aliases}
         try:
             for job, room in zip(jobs, rooms, strict=True):
@@ -271,7 +276,8 @@ class EngineService:
                 for name in names | {job.request_id}:
                     self._running.setdefault(name, set()).add(generation.request_id)
             yield answers
-            self.metrics.latency_s.observe(time.perf_counter() - arrived_at)
+            if not is_step:
+                self.metrics.latency_s.observe(time.perf_counter() - arrived_at)
         finally:
             for job, generation in zip(jobs, generations, strict=False):
                 # Before anything is awaited: that may be cancelled.

@@ -22,6 +22,7 @@ from radixway.engine.server.unsupported_fields import (
 if TYPE_CHECKING:
     from radixway.engine.server.engine_service import EngineService
 
+_MAX_LENGTH_PENALTY = 10
 _ANY_OBJECT = '{"type": "object"}'
 
 
@@ -74,6 +75,10 @@ class SamplingBody(UnsupportedOpenAIFields, kw_only=True):
     priority: int | None = None
     best_of: int | None = None
     prompt_logprobs: int | None = None
+    use_beam_search: bool | None = None
+    """The `n` likeliest answers instead of sampled ones; vLLM's."""
+    length_penalty: float | None = None
+    """The power of the length by which beams' log-probabilities are divided."""
     bootstrap_host: str | list[str] | None = None
     bootstrap_port: int | list[int | None] | None = None
     bootstrap_room: int | list[int] | None = None
@@ -110,6 +115,11 @@ def check_choices(service: "EngineService", body: SamplingBody) -> int:
     n = check_choice_count(body)
     if body.best_of is not None and body.best_of != n:
         raise unsupported_field_error("best_of", "other than n")
+    if not -_MAX_LENGTH_PENALTY <= (body.length_penalty or 0) <= _MAX_LENGTH_PENALTY:
+        message = f"length_penalty must be in [{-_MAX_LENGTH_PENALTY}, {_MAX_LENGTH_PENALTY}]"
+        raise BadBodyError(message, param="length_penalty")
+    if body.length_penalty not in (None, 0, 1) and not body.use_beam_search:
+        raise unsupported_field_error("length_penalty", "without use_beam_search")
     if body.stream_options is not None and not body.stream:
         message = "stream_options is for streams only: give stream: true, or leave it out"
         raise BadBodyError(message, param="stream_options")

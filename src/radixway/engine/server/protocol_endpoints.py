@@ -47,7 +47,7 @@ from radixway.engine.server.unsupported_fields import unsupported_field_error
 _CHAT_NAMES = {"max_new_tokens": "max_tokens", "min_new_tokens": "min_tokens", "sampling_seed": "seed"}
 _OTHER_REPLIES = (
     *("n", "best_of", "echo", "logprobs", "prompt_logprobs", "logprob_token_ids", "return_token_ids"),
-    *("return_prompt_text", "return_prompt_token_ids", "return_tokens_as_token_ids"),
+    *("return_prompt_text", "return_prompt_token_ids", "return_tokens_as_token_ids", "use_beam_search"),
 )
 """Fields of chat completions that ask for what replies of these protocols have no place for."""
 

@@ -13,7 +13,6 @@ from radixway.engine.server.sampling import CommonSamplingFields
 
 _NEUTRAL: dict[str, Any] = {
     "beam_width": 1,
-    "length_penalty": 1,
     "modalities": ["text"],
     "thinking_token_budget": -1,
     "verbosity": "medium",
@@ -90,7 +89,6 @@ class UnsupportedOpenAIFields(CommonSamplingFields, kw_only=True):
     images_config: Any = None
     input_ids: Any = None
     kv_transfer_params: Any = None
-    length_penalty: Any = None
     logits_processors: Any = None
     lora_path: Any = None
     max_dynamic_patch: Any = None
@@ -119,7 +117,6 @@ class UnsupportedOpenAIFields(CommonSamplingFields, kw_only=True):
     task: Any = None
     thinking_token_budget: Any = None
     use_audio_in_video: Any = None
-    use_beam_search: Any = None
     verbosity: Any = None
     video_config: Any = None
     vllm_xargs: Any = None
