@@ -343,7 +343,7 @@ async def prepare_chat(
     """
     service.check_model(body.model)
     (rid,) = broadcast_values("rid", body.rid, 1, body.request_id or exchange.request_id)
-    n = check_choices(service, body)
+    n = check_choices(body, service.check_logprobs)
     wanted = find_constraint(body)
     use = parse_tool_use(body.tools, body.tool_choice, body.parallel_tool_calls)
     body.top_logprobs = service.check_logprobs("top_logprobs", body.top_logprobs)

@@ -56,7 +56,7 @@ class TextCompletionBody(SamplingBody, kw_only=True):
 async def completions(service: EngineService, exchange: HttpExchange, body: TextCompletionBody) -> None:
     """Continue one or more prompts, whole or streamed."""
     service.check_model(body.model)
-    n = check_choices(service, body)
+    n = check_choices(body, service.check_logprobs)
     body.logprobs = service.check_logprobs("logprobs", body.logprobs)
     check_named_logprobs(body, logprobs=body.logprobs is not None)
     wanted = find_constraint(body)

@@ -4,8 +4,8 @@ Constraints come in OpenAI's, vLLM's (old and new) and SGLang's fields, with one
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal
 
 import msgspec
 
@@ -18,9 +18,6 @@ from radixway.engine.server.unsupported_fields import (
     refuse_unsupported,
     unsupported_field_error,
 )
-
-if TYPE_CHECKING:
-    from radixway.engine.server.engine_service import EngineService
 
 _MAX_LENGTH_PENALTY = 10
 _ANY_OBJECT = '{"type": "object"}'
@@ -109,8 +106,10 @@ class SamplingBody(UnsupportedOpenAIFields, kw_only=True):
         return self.include_usage and bool(self.stream_options and self.stream_options.continuous_usage_stats)
 
 
-def check_choices(service: "EngineService", body: SamplingBody) -> int:
-    """Return `n` of `body`. Raises BadBodyError (400) if it is out of range or a field is not supported."""
+def check_choices(body: SamplingBody, check_logprobs: Callable[[str, int | None], int | None]) -> int:
+    """Return `n` of `body`. Raises BadBodyError (400) if it is out of range or a field is not supported.
+
+    `check_logprobs` is the engine's, with its limit."""
     refuse_unsupported(body, UnsupportedOpenAIFields)
     n = check_choice_count(body)
     if body.best_of is not None and body.best_of != n:
@@ -126,7 +125,7 @@ def check_choices(service: "EngineService", body: SamplingBody) -> int:
     if body.seed is not None and not -(2**63) <= body.seed < 2**63:
         bounds = f"greater_than_equal {-(2**63)} and less_than_equal {2**63 - 1}"
         raise BadBodyError(f"seed must be a signed 64-bit integer, {bounds}, not {body.seed}", param="seed")
-    body.prompt_logprobs = service.check_logprobs("prompt_logprobs", body.prompt_logprobs)
+    body.prompt_logprobs = check_logprobs("prompt_logprobs", body.prompt_logprobs)
     if body.prompt_logprobs is not None and body.stream:
         raise unsupported_field_error("prompt_logprobs", "in a stream")
     if body.no_stop_trim and body.include_stop is None:
