@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 
 from radixway.api.chats.responses.shapes import build_items
-from radixway.api.protocols import NormalizedRequest
-from radixway.api.protocols.request import SamplingFields, field_error, shorten_value
-from radixway.api.protocols.responses import ResponsesAdapter
 from radixway.chat.ids import digest_request
 from radixway.chat.stored_responses import ResponseItems
+from radixway.core.protocols import NormalizedRequest
+from radixway.core.protocols.request import SamplingFields, field_error, shorten_value
+from radixway.core.protocols.responses import ResponsesAdapter
 
 _wire = ResponsesAdapter(stateful=True)
 

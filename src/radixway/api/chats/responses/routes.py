@@ -27,13 +27,13 @@ from radixway.api.chats.responses.stateless_handler import StatelessResponseHand
 from radixway.api.chats.responses.stored_handler import StoredResponseHandler
 from radixway.api.client_requests import decode_body
 from radixway.api.openapi import request_body
-from radixway.api.protocols.request import field_error
-from radixway.api.protocols.responses import ResponsesBody, convert_response_items
 from radixway.chat import stored_responses as store
 from radixway.chat.errors import ChatNotFoundError
 from radixway.chat.records import Role
 from radixway.chat.stored_responses import ConversationRecord, ConversationStore, ResponseItems
 from radixway.core.http import decode_query
+from radixway.core.protocols.request import field_error
+from radixway.core.protocols.responses import ResponsesBody, convert_response_items
 
 _Item = Annotated[Any, Meta(extra_json_schema={"type": "object"})]
 _Items = Annotated[list[_Item], Meta(max_length=20)]

@@ -12,7 +12,6 @@ from fastapi.responses import JSONResponse
 
 from radixway.api.chats.errors import not_found_error, previous_not_found_error
 from radixway.api.chats.responses.completions import (
-    CompletionParser,
     build_worker_request,
     conversation_messages,
     question_messages,
@@ -24,14 +23,11 @@ from radixway.api.chats.responses.service import ResponseOwner, ResponseService
 from radixway.api.chats.responses.shapes import (
     CONVERSATION,
     RESPONSE,
-    build_finish_info,
     build_response_object,
     internal_id,
     items_text,
 )
 from radixway.api.client_requests import run_while_connected
-from radixway.api.protocols.answer import AnswerDelta, GeneratedAnswer
-from radixway.api.protocols.responses_reply import ResponseObject, ResponsesEventWriter
 from radixway.chat.errors import ChatNotFoundError
 from radixway.chat.ids import new_id
 from radixway.chat.records import Message, Role
@@ -40,6 +36,9 @@ from radixway.chat.safety.shown_threads import drop_withheld, to_shown_thread
 from radixway.core import pipeline
 from radixway.core.http import HttpError, ServerStoppingError, is_server_stopping
 from radixway.core.parsers import ReadPart
+from radixway.core.protocols.answer import AnswerDelta, GeneratedAnswer
+from radixway.core.protocols.completion_parser import CompletionParser, build_finish_info
+from radixway.core.protocols.responses_reply import ResponseObject, ResponsesEventWriter
 
 _MAX_PARTS_AHEAD = 64
 """Parts that a worker may be ahead of its reader."""
