@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import openai
 import pytest
-from support.peer_servers import default_gateway
 
+from support.peer_servers import default_gateway
 from support.ported_cases import ported
 
 MODEL = "tutored"

@@ -13,10 +13,10 @@ from typing import Any
 import httpx
 import openai
 import pytest
-from support.peer_servers import tutored_engine
 
 from support.engine_process import engine_process
 from support.gateway_process import gateway_process
+from support.peer_servers import tutored_engine
 from support.ported_cases import ported
 from support.running_gateway import running_gateway
 from support.scripted_worker import Exchange, scripted_worker
