@@ -1,6 +1,7 @@
 """Anthropic's Messages: parsing of bodies into the messages and tools of chat completions, whole replies.
 
 user:       text, tool_result, tool_result, text    ─► user, tool, tool, user
+user:       tool_result with an image, tool_result  ─► tool, tool, user with the image
 assistant:  thinking, text, tool_use, tool_use      ─► one assistant message
 """
 
@@ -68,6 +69,10 @@ class AnthropicAdapter:
 
     name = "anthropic.messages"
 
+    def __init__(self, *, takes_images: bool = False) -> None:
+        """`takes_images`: what answers may read images; without it they are refused."""
+        self._takes_images = takes_images
+
     def parse_request(self, raw: bytes) -> NormalizedRequest:
         """Parse a `raw` body; `system` becomes the first message. Raises BadBodyError (400).
 
@@ -75,12 +80,12 @@ class AnthropicAdapter:
         reasoning is returned.
         """
         body, fields, extra = decode_open_struct(raw, MessagesBody)
-        return _normalize_request(body, body.max_tokens, fields, extra)
+        return _normalize_request(body, body.max_tokens, fields, extra, takes_images=self._takes_images)
 
     def parse_count_request(self, raw: bytes) -> NormalizedRequest:
         """Parse a `raw` body of `…/v1/messages/count_tokens`: the same without `max_tokens`."""
         body, fields, extra = decode_open_struct(raw, CountTokensBody)
-        return _normalize_request(body, None, fields, extra)
+        return _normalize_request(body, None, fields, extra, takes_images=self._takes_images)
 
     def encode_reply(
         self, ask: NormalizedRequest, head: ReplyMetadata, answer: GeneratedAnswer, ending: FinishInfo
@@ -98,13 +103,18 @@ class AnthropicAdapter:
 
 
 def _normalize_request(
-    body: CountTokensBody, max_tokens: int | None, fields: dict[str, Any], extra: dict[str, Any]
+    body: CountTokensBody,
+    max_tokens: int | None,
+    fields: dict[str, Any],
+    extra: dict[str, Any],
+    *,
+    takes_images: bool,
 ) -> NormalizedRequest:
     for name in ("mcp_servers", "container"):
         if getattr(body, name):
             raise field_error(name, "is not supported: tools are run by the client", code="unsupported")
     tools = convert_anthropic_tools(body.tools)
-    messages = convert_anthropic_messages(body.system, body.messages)
+    messages = convert_anthropic_messages(body.system, body.messages, takes_images=takes_images)
     form = (body.output_config or {}).get("format")
     if not isinstance(form, dict | None):
         raise field_error("output_config.format", "must be an object")
@@ -141,9 +151,12 @@ def _thinking_arguments(given: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def convert_anthropic_messages(
-    system: str | Sequence[Any] | None, turns: Sequence[dict[str, Any]]
+    system: str | Sequence[Any] | None, turns: Sequence[dict[str, Any]], *, takes_images: bool = False
 ) -> list[Message]:
-    """`system` and `messages`. Raises BadBodyError (400) naming the block at fault."""
+    """`system` and `messages`. Raises BadBodyError (400) naming the block at fault.
+
+    With `takes_images` those of users and of tools' results become parts of chat completions.
+    """
     messages: list[Message] = []
     if system:
         messages.append(_system_message(system, "system"))
@@ -151,7 +164,7 @@ def convert_anthropic_messages(
         content, place = turn.get("content"), f"messages[{index}].content"
         match turn.get("role"):
             case "user":
-                messages += _user_messages(_content_blocks(content, place), place)
+                messages += _user_messages(_content_blocks(content, place), place, takes_images)
             case "assistant":
                 messages.append(_assistant_message(_content_blocks(content, place), place))
             case "system":
@@ -201,24 +214,54 @@ def convert_anthropic_tool_choice(given: dict[str, Any] | None) -> Any:
     )
 
 
-def _user_messages(blocks: Sequence[dict[str, Any]], place: str) -> Iterator[Message]:
-    texts: list[str] = []
+def _user_messages(blocks: Sequence[dict[str, Any]], place: str, takes_images: bool) -> Iterator[Message]:
+    parts: list[dict[str, Any]] = []
+    shown: list[dict[str, Any]] = []  # by tools, whose messages have text alone and are not parted
     for index, block in enumerate(blocks):
         where = f"{place}[{index}]"
         if block.get("type") != "tool_result":
-            texts.append(_block_text(block, where))
+            parts += shown
+            shown = []
+            parts.append(_user_part(block, where, takes_images))
             continue
-        if texts:
-            yield {"role": "user", "content": join_text_content(texts)}
-            texts = []
-        result = block.get("content")
+        if parts:
+            yield {"role": "user", "content": _join_parts(parts)}
+            parts = []
+        at = f"{where}.content"
+        result = [
+            _user_part(each, f"{at}[{number}]", takes_images)
+            for number, each in enumerate(_content_blocks(block.get("content") or [], at))
+        ]
+        texts = [part["text"] for part in result if part["type"] == "text"]
+        shown += [part for part in result if part["type"] != "text"]
         yield {
             "role": "tool",
             "tool_call_id": require_string(block.get("tool_use_id"), f"{where}.tool_use_id"),
-            "content": "" if not result else join_text_content(_block_texts(result, f"{where}.content")),
+            "content": join_text_content(texts or [""]),
         }
-    if texts or not blocks:
-        yield {"role": "user", "content": join_text_content(texts or [""])}
+    parts += shown
+    if parts or not blocks:
+        yield {"role": "user", "content": _join_parts(parts)}
+
+
+def _join_parts(parts: Sequence[dict[str, Any]]) -> str | list[dict[str, Any]]:
+    if all(part["type"] == "text" for part in parts):
+        return join_text_content([part["text"] for part in parts] or [""])
+    return list(parts)
+
+
+def _user_part(block: dict[str, Any], place: str, takes_images: bool) -> dict[str, Any]:
+    if not takes_images or block.get("type") != "image":
+        return {"type": "text", "text": _block_text(block, place)}
+    match block.get("source"):
+        case {"type": "url", "url": str(url)}:
+            pass
+        case {"type": "base64", "media_type": str(kind), "data": str(data)}:
+            url = f"data:{kind};base64,{data}"
+        case _:
+            why = 'must be {"type": "base64", "media_type", "data"} or {"type": "url", "url"}'
+            raise field_error(f"{place}.source", why, code="unsupported_content")
+    return {"type": "image_url", "image_url": {"url": url}}
 
 
 def _assistant_message(blocks: Sequence[dict[str, Any]], place: str) -> Message:
