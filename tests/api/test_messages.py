@@ -208,9 +208,9 @@ async def test_images_become_parts_of_the_chat_completion() -> None:
         ]
         assert [call["id"] for call in called["tool_calls"]] == ["t1", "t2"]
         assert rest == [
-            {"role": "tool", "tool_call_id": "t1", "content": "seen"},
-            {"role": "tool", "tool_call_id": "t2", "content": ""},
-            {"role": "user", "content": [shown, shown, text]},
+            {"role": "tool", "tool_call_id": "t1", "content": [{"type": "text", "text": "seen"}, shown]},
+            {"role": "tool", "tool_call_id": "t2", "content": [shown]},
+            {"role": "user", "content": "What is that?"},
         ]
 
 
