@@ -41,12 +41,13 @@ class InferenceRoutes:
         audit: AuditService | None,
         aborted: AbortedRequests,
         sessions: SessionService,
-        file_placement: Middleware,
+        placements: Sequence[Middleware],
         **common: Any,
     ) -> None:
         """Compose the pipelines: `middlewares` are those configured, in their order; what is None is off.
 
-        `recorder` is one of them, if trajectories are recorded. `common`: arguments of each `RequestHandler`.
+        `recorder` is one of them, if trajectories are recorded. `placements` find workers
+        that keep what requests are about. `common`: arguments of each `RequestHandler`.
 
         Raises ConfigError for a declared endpoint that the guard cannot read, or sessions cannot serve.
         """
@@ -72,7 +73,7 @@ class InferenceRoutes:
             *semantics.middlewares(),
             *limits[1:],
             upstream.surface_selection,
-            file_placement,
+            *placements,
             *own,
         ]
         self.pipeline = Pipeline(around, upstream.dispatch, metrics.steps)

@@ -3,13 +3,16 @@
 import msgspec
 
 from radixway.api.messages.chat_translation import build_chat_request
-from radixway.api.messages.dispatch import ADAPTER, may_pass
+from radixway.api.messages.dispatch import may_pass
 from radixway.api.native_surfaces import NativeSurfaces
 from radixway.core.pipeline import GatewayError, ModelNotServedError, Pipeline, Reply, Request
+from radixway.core.protocols import AnthropicAdapter
 from radixway.routing import PromptReader, RoutingRequest, WorkerRegistry
 from radixway.routing.prompt_reader import PromptNeeds
 
 _NEEDS = PromptNeeds(reads_blocks=True, reads_text=False, reads_session=False)
+_ADAPTER = AnthropicAdapter()
+"""Refuses images: what they come to is known to the worker alone."""
 _EXACT = ("ids", "tokenizer", "worker")
 
 
@@ -30,7 +33,7 @@ class TokenCountDispatcher:
         if await may_pass(self._native, request):
             return await self._pipeline(request)
         request.journal.add("translated", to="openai.chat")
-        inner = build_chat_request(request, ADAPTER.parse_count_request(request.raw))
+        inner = build_chat_request(request, _ADAPTER.parse_count_request(request.raw))
         model, tenancy, workers = (
             request.model,
             request.caller.policy,
