@@ -68,7 +68,7 @@ async def test_a_stream_gives_its_reasoning_in_one_chunk(thinks: Served) -> None
         thinks.engine.say(text)
         response = await thinks.chat(stream=True, stream_reasoning=False)
         deltas = [event["choices"][0]["delta"] for event in events_of(response.text)]
-        assert [each["reasoning_content"] for each in deltas if "reasoning_content" in each] == [thought]
+        assert [each["reasoning_content"] for each in deltas if each["reasoning_content"]] == [thought]
         assert "".join(each.get("content") or "" for each in deltas) == said
 
 

@@ -12,7 +12,6 @@ from radixway.core.parsers import (
     AnswerFormat,
     AnswerTextReader,
     CallDelta,
-    MessageDelta,
     detect_thinking_place,
 )
 from radixway.core.tokenizer import render_chat
@@ -45,6 +44,7 @@ from radixway.engine.server.openai_replies import (
 )
 from radixway.engine.server.prompt_truncation import parse_truncation
 from radixway.engine.server.reasoning import (
+    ReasoningBuffer,
     ReasoningCounts,
     reads_special_tokens,
     wrap_reasoner_grammar,
@@ -196,7 +196,10 @@ class ChatReplies:
             self._prompt_text = service.tokenizer.decode(prompt_ids, skip_special_tokens=False)
         self._shows_reasoning = body.include_reasoning is not False
         self._reasoning = ReasoningCounts(service.tokenizer, reading.place)
-        self._held_reasoning: dict[int, str] = {}
+        self._buffer = ReasoningBuffer()
+        # SGLang's clients, who send these, read the field in every delta.
+        is_sglang = not (body.separate_reasoning is body.stream_reasoning is None)
+        self._no_reasoning = None if is_sglang else UNSET
 
     def make_completion(self, answers: list[RequestOutput]) -> CompletionReply:
         """The reply with each of `answers` as a message."""
@@ -228,7 +231,7 @@ class ChatReplies:
         reader = self._readers.get(index)
         if reader is None:
             reader = self._readers[index] = self._reading.create_reader()
-            role = ChatMessage(role="assistant", content=self._echo)
+            role = ChatMessage("assistant", self._echo, self._no_reasoning)
             begin = ChatChoice(index=index, delta=role, finish_reason=None, token_ids=UNSET)
             set_stop(begin, None, self._eos_token_ids)
             chunks.append(self.head.make_reply([begin]))
@@ -236,14 +239,14 @@ class ChatReplies:
             chunks[0].prompt_text = self._prompt_text
         delta = reader.read_delta(output.text, last=output.finish is not None)
         if self._body.stream_reasoning is False:
-            self._hold_reasoning(index, delta, last=output.finish is not None)
+            self._buffer.hold_reasoning(index, delta, last=output.finish is not None)
         has_tokens = output.token_ids and (self._body.return_token_ids or self._body.logprobs)
         if delta or output.finish or has_tokens:
             choice = self._make_choice(index, output, reader, in_stream=True)
             reasoning = delta.reasoning if self._shows_reasoning else ""
             choice.delta = ChatMessage(
                 content=delta.content or ("" if not reasoning and not delta.calls else UNSET),
-                reasoning_content=reasoning or UNSET,
+                reasoning_content=reasoning or self._no_reasoning,
                 tool_calls=[_make_tool_call(call, in_stream=True) for call in delta.calls] or UNSET,
             )
             chunks.append(self.head.make_reply([choice]))
@@ -256,19 +259,10 @@ class ChatReplies:
         choice.message = ChatMessage(
             role="assistant",
             content=None if delta.calls and not delta.content else self._echo + delta.content,
-            reasoning_content=(delta.reasoning if self._shows_reasoning else "")
-            or (None if self._body.separate_reasoning is not None else UNSET),
+            reasoning_content=(delta.reasoning if self._shows_reasoning else "") or self._no_reasoning,
             tool_calls=[_make_tool_call(call) for call in delta.calls] or UNSET,
         )
         return choice
-
-    def _hold_reasoning(self, index: int, delta: MessageDelta, *, last: bool) -> None:
-        """Keep the reasoning of `delta` back until it has ended: then all of it is in one."""
-        held = self._held_reasoning.pop(index, "") + delta.reasoning
-        ended = last or delta.content or delta.calls
-        delta.reasoning = held if ended else ""
-        if not ended:
-            self._held_reasoning[index] = held
 
     def _make_choice(
         self, index: int, part: RequestOutput, reader: AnswerTextReader, *, in_stream: bool = False

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from radixway.core.parsers import CLOSES, OPENS, AnswerFormat, ReasoningTokenCounter
+from radixway.core.parsers import CLOSES, OPENS, AnswerFormat, MessageDelta, ReasoningTokenCounter
 from radixway.core.parsers.parts import ThinkingPlace
 from radixway.core.tokenizer import Tokenizer
 from radixway.engine.structured_output import ReasonerGrammar, StructuredOutputGrammar
@@ -49,3 +49,18 @@ class ReasoningCounts:
     def total(self) -> int:
         """Of all answers."""
         return sum(counter.count for counter in self._counters.values())
+
+
+class ReasoningBuffer:
+    """Holds the reasoning of streamed answers back until it has ended: SGLang's `stream_reasoning: false`."""
+
+    def __init__(self) -> None:
+        self._held: dict[int, str] = {}
+
+    def hold_reasoning(self, index: int, delta: MessageDelta, *, last: bool) -> None:
+        """Leave all reasoning of answer `index` in the `delta` in which something follows it, or the last."""
+        held = self._held.pop(index, "") + delta.reasoning
+        ended = last or delta.content or delta.calls
+        delta.reasoning = held if ended else ""
+        if not ended:
+            self._held[index] = held
