@@ -116,9 +116,16 @@ async def test_the_answers_are_the_models_and_the_best_comes_first(guide: Served
     assert totals[0] >= sum(alone) - 1e-3
 
 
+def requests_measured(guide: Served) -> float:
+    metrics = guide.app.service.metrics.latency_s.collect()
+    return sum(each.value for metric in metrics for each in metric.samples if each.name.endswith("_count"))
+
+
 @over_http
 async def test_each_prompt_has_its_beams(guide: Served) -> None:
+    before = requests_measured(guide)
     reply = await search(guide, prompt=[PROMPT, PROMPT], n=2)
+    assert requests_measured(guide) == before + 1, "its steps are no requests"
     texts = [choice["text"] for choice in reply["choices"]]
     assert texts[:2] == texts[2:] and texts[0] != texts[1]
     body = {"messages": [{"role": "user", "content": "hi"}], "n": 2, "max_tokens": 4, "use_beam_search": True}

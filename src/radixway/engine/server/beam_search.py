@@ -4,6 +4,7 @@ Each step asks the engine for the likeliest next tokens of every beam, in one ba
 found in the radix cache, so a step computes the tokens of its last page.
 """
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -121,6 +122,7 @@ async def search_beams(
                 group.keep_best(candidates[id(group)])
             elif group.open:
                 group.abort_beams()
+    service.metrics.latency_s.observe(time.perf_counter() - exchange.arrived_at)
     return [_make_output(service, group, beam, params) for group in groups for beam in group.ended]
 
 
