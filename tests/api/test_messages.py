@@ -100,6 +100,7 @@ async def test_it_is_passed_on_byte_for_byte_to_a_worker_that_has_it() -> None:
     async with serving(MESSAGES, CHAT) as (worker, gateway, _):
         headers = {"anthropic-version": "2023-06-01", "anthropic-beta": "tools", "x-api-key": "none"}
         status, told, given = await gateway.post(f"{MESSAGES}?beta=true", raw, headers=headers)
+        assert given["request-id"] == given["x-request-id"]
         assert (status, told) == (200, ANSWER)
         (call,) = worker.seen
         assert (call.target, call.body) == (f"{MESSAGES}?beta=true", raw)

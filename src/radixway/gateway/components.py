@@ -207,6 +207,7 @@ class GatewayParts:
         safety = config.chat.safety
         self.response_router = ResponseRouter(
             self.inference.responses,
+            self.inference.response_tokens,
             self.inference.native,
             self.models,
             self.authorization,
@@ -244,6 +245,7 @@ class GatewayParts:
             self.config.chat,
             self.registry,
             TracedPipeline(self.inference.pipeline, self.tracing, "chats", self.models),
+            TracedPipeline(self.inference.count_response_tokens, self.tracing, "chats", self.models),
             self.erasure,
             self.screening.screen,
             self.answer_metrics,

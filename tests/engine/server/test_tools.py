@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from radixway.core.http import BadBodyError
+from radixway.engine.server.tools import parse_tool_use
 from support.server_served import Served
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -167,6 +169,38 @@ async def test_a_constraint_leaves_room_for_thinking_where_there_may_be_some(thi
     assert may_think.allowed_tokens(frozenset()).all()
 
 
+def allowed(mode: str, *names: str) -> dict[str, Any]:
+    tools = [{"type": "function", "function": {"name": name}} for name in names]
+    return {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": tools}}
+
+
+async def test_of_allowed_tools_the_others_are_not_shown() -> None:
+    one, other = TOOLS
+    use = parse_tool_use(TOOLS, allowed("auto", other["function"]["name"]))
+    assert (use.shown, use.forced) == ([other], [])
+    use = parse_tool_use(TOOLS, allowed("required", one["function"]["name"]), False)
+    assert (use.shown, use.forced, use.parallel) == ([one], [one], False)
+
+
+@pytest.mark.parametrize(
+    ("choice", "param"),
+    [
+        (allowed("required", "nothing"), "tool_choice.allowed_tools.tools[0]"),
+        (allowed("required"), "tool_choice.allowed_tools"),
+        (allowed("none", "get_time"), "tool_choice.allowed_tools"),
+        ({"type": "allowed_tools", "allowed_tools": 5}, "tool_choice.allowed_tools"),
+        (
+            {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [5]}},
+            "tool_choice.allowed_tools.tools[0]",
+        ),
+    ],
+)
+async def test_allowed_tools_that_make_no_sense_are_named(choice: Any, param: str) -> None:
+    with pytest.raises(BadBodyError) as refused:
+        parse_tool_use(TOOLS, choice)
+    assert refused.value.param == param
+
+
 # With the bundled model, which has never seen a tool: what is required is enforced.
 
 
@@ -175,6 +209,7 @@ async def test_a_constraint_leaves_room_for_thinking_where_there_may_be_some(thi
     [
         ("required", {"get_weather", "get_time"}),
         ({"type": "function", "function": {"name": "get_time"}}, {"get_time"}),
+        (allowed("required", "get_time"), {"get_time"}),
     ],
 )
 @pytest.mark.parametrize("stream", [False, True])
