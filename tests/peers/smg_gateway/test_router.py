@@ -208,7 +208,7 @@ def test_a_load_shows_what_is_in_flight(wire: httpx.Client):
 def pinned(engine: str, start_engine: Callable[..., str], tmp_path_factory) -> Iterator[httpx.Client]:
     """A gateway that keeps a key at one of two workers."""
     urls = (engine, start_engine(max_running=1))
-    policy = {"policy": {"name": "session"}}
+    policy = {"policy": {"name": "session"}, "session": {"fields": ["rid"], "fields_first": True}}
     with started_gateway(tmp_path_factory.mktemp("pinned"), *urls, routing=policy) as client:
         yield client
 
