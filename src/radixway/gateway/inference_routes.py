@@ -49,12 +49,13 @@ class InferenceRoutes:
         audit: AuditService | None,
         aborted: AbortedRequests,
         sessions: SessionService,
-        file_placement: Middleware,
+        placements: Sequence[Middleware],
         **common: Any,
     ) -> None:
         """Compose the pipelines: `middlewares` are those configured, in their order; what is None is off.
 
-        `recorder` is one of them, if trajectories are recorded. `common`: arguments of each `RequestHandler`.
+        `recorder` is one of them, if trajectories are recorded. `placements` find workers
+        that keep what requests are about. `common`: arguments of each `RequestHandler`.
 
         Raises ConfigError for a declared endpoint that the guard cannot read, or sessions cannot serve.
         """
@@ -80,7 +81,7 @@ class InferenceRoutes:
             *semantics.middlewares(),
             *limits[1:],
             upstream.surface_selection,
-            file_placement,
+            *placements,
             *own,
         ]
         self.pipeline = Pipeline(around, upstream.dispatch, metrics.steps)
@@ -108,7 +109,7 @@ class InferenceRoutes:
             self.native,
             self.pipeline,
             PromptTokenCounter(registry, prompts, {}),
-            AnthropicAdapter().parse_count_request,
+            AnthropicAdapter().parse_count_request,  # no images: what they come to, their worker alone knows
         )
         response_counts = TokenCountDispatcher(
             self.native, self.pipeline, self.count_response_tokens, ResponsesAdapter().parse_request

@@ -24,7 +24,7 @@ from radixway.core.protocols import (
 from radixway.core.protocols.base import encode_event
 from radixway.core.protocols.completion_parser import CompletionParser, build_finish_info, worker_error
 
-ADAPTER = AnthropicAdapter()
+ADAPTER = AnthropicAdapter(takes_images=True)
 _REQUEST_ID = b"request-id"
 _JSON = (b"content-type", b"application/json")
 _EVENTS = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache")]
