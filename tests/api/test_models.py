@@ -154,3 +154,16 @@ async def test_a_page_that_cannot_be_is_refused_by_name(query: str, field: str) 
         assert (status, told["error"]["type"]) == (400, "invalid_request_error")
         assert field in told["error"]["message"]
         assert (await gateway.get(f"/v1/models?{query}"))[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "kind"),
+    [("/v1/models", 401, "authentication_error"), ("/v1/messages/batches", 404, "not_found_error")],
+)
+async def test_errors_have_the_shape_of_the_clients_api(path: str, status: int, kind: str) -> None:
+    tenants = {"acme": {"keys": [{"key": "acme-key"}]}}
+    async with surface_worker() as worker, running_gateway(worker.url, tenants=tenants) as gateway:
+        said, told = await gateway.get(path, headers=ANTHROPIC)
+        assert (said, told["type"], told["error"]["type"]) == (status, "error", kind)
+        said, told = await gateway.get(path)
+        assert (said, set(told), "param" in told["error"]) == (status, {"error"}, True)

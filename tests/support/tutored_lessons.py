@@ -147,8 +147,13 @@ PROFILE_SCHEMA: dict[str, Any] = {
 }
 ASKED_PROFILE = f"Give an example JSON for an employee profile that fits this schema: {PROFILE_SCHEMA}"
 JOKE = '{"setup": "Why did the cat sit on the computer?", "punchline": "To keep an eye on the mouse."}'
+EQUATION = (
+    '{"steps": [{"explanation": "Take 7 from both sides.", "output": "8x = -30"}, '
+    '{"explanation": "Divide both sides by 8.", "output": "x = -3.75"}], "final_answer": "x = -3.75"}'
+)
 SAID |= {
     ASKED_PROFILE: (PROFILE,),
+    "how can I solve 8x + 7 = -23": (EQUATION,),
     "Tell me a joke about cats.": (JOKE,),
     "Give me the setup to a joke about cats, no punchline.": (
         '{"setup": "Why did the cat sleep?", "punchline": null}',

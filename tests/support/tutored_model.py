@@ -103,7 +103,7 @@ def _make(home: Path, steps: int) -> None:
     _teach(model, tokenizer, random_numbers, steps)
     model.generation_config = transformers.GenerationConfig(
         do_sample=True,
-        temperature=0.3,
+        temperature=0.2,
         top_p=0.9,
         eos_token_id=config.eos_token_id,
         pad_token_id=config.pad_token_id,

@@ -339,3 +339,33 @@ def test_whatever_stands_where_in_a_body_it_is_read_or_refused(wire, data):
         assert error.status == 400
     else:
         assert ask.messages or ask.prompt is not None or ask.previous_response_id is not None
+
+
+ALLOWED = {
+    CHAT: lambda mode, *names: {
+        "type": "allowed_tools",
+        "allowed_tools": {
+            "mode": mode,
+            "tools": [{"type": "function", "function": {"name": name}} for name in names],
+        },
+    },
+    RESPONSES: lambda mode, *names: {
+        "type": "allowed_tools",
+        "mode": mode,
+        "tools": [{"type": "function", "name": name} for name in names],
+    },
+}
+
+
+@pytest.mark.parametrize("wire", ALLOWED, ids=lambda wire: wire.name)
+def test_of_allowed_tools_the_others_are_left_out(wire):
+    body = BODIES[wire]
+    (tool,) = body["tools"]
+    other = {**tool, "function": {**FUNCTION, "name": "g"}} if "function" in tool else {**tool, "name": "g"}
+    for mode in ("auto", "required"):
+        ask = read(wire, **{**body, "tools": [tool, other], "tool_choice": ALLOWED[wire](mode, "g")})
+        assert ([each["function"]["name"] for each in ask.tools], ask.tool_choice) == (["g"], mode)
+    for choice in (ALLOWED[wire]("required", "h"), ALLOWED[wire]("none", "f"), ALLOWED[wire]("auto")):
+        with pytest.raises(BadBodyError) as refused:
+            read(wire, **{**body, "tool_choice": choice})
+        assert refused.value.param.startswith("tool_choice")

@@ -194,6 +194,48 @@ async def test_tokens_are_counted(claude: anthropic.AsyncAnthropic, asked: dict[
     assert counted.input_tokens == usage.input_tokens + (usage.cache_read_input_tokens or 0)
 
 
+@ported("anthropic", "beta.messages.create(betas)")
+async def test_a_message_with_betas(claude: anthropic.AsyncAnthropic):
+    whole = await claude.messages.create(**ASKED)
+    answer = await claude.beta.messages.create(**ASKED, betas=["fine-grained-tool-streaming-2025-05-14"])
+    assert answer.content[0].text == whole.content[0].text
+
+
+@ported("anthropic", "beta.messages.stream")
+async def test_a_beta_stream(claude: anthropic.AsyncAnthropic):
+    async with claude.beta.messages.stream(**SUM) as stream:
+        assert called(await stream.get_final_message()) == ("add", {"a": 3, "b": 5})
+
+
+@ported("anthropic", "beta.messages.count_tokens")
+async def test_a_beta_count(claude: anthropic.AsyncAnthropic):
+    asked = {"model": MODEL, "messages": ASKED["messages"]}
+    counted = await claude.messages.count_tokens(**asked)
+    assert (await claude.beta.messages.count_tokens(**asked)).input_tokens == counted.input_tokens
+
+
+@ported("anthropic", "beta.messages.tool_runner")
+async def test_a_tool_is_run(claude: anthropic.AsyncAnthropic):
+    heard: list[tuple[int, int]] = []
+
+    @anthropic.beta_async_tool
+    async def add(a: int, b: int) -> str:
+        """Adds two numbers"""
+        heard.append((a, b))
+        return str(a + b)
+
+    asked = {name: SUM[name] for name in ("model", "max_tokens", "messages", "extra_body")}
+    final = await claude.beta.messages.tool_runner(**asked, tools=[add]).until_done()
+    assert heard == [(3, 5)]
+    assert (final.stop_reason, final.content[0].type) == ("end_turn", "text")
+
+
+@ported("anthropic", "beta.models.list, retrieve")
+async def test_beta_models(claude: anthropic.AsyncAnthropic):
+    listed = {model.id: model async for model in claude.beta.models.list()}
+    assert await claude.beta.models.retrieve(MODEL) == listed[MODEL]
+
+
 @ported("anthropic", "models.list")
 async def test_models_are_listed(claude: anthropic.AsyncAnthropic):
     page = await claude.models.list()

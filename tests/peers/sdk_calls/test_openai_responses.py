@@ -139,6 +139,22 @@ async def test_a_tool_that_is_wanted(client: openai.AsyncOpenAI, choice: Any):
     assert json.loads(response.output[0].arguments).keys() == {"city", "unit"}
 
 
+@ported("openai", "responses.create(tool_choice=allowed_tools)")
+@pytest.mark.parametrize("store", [True, False])
+async def test_a_tool_of_those_allowed(client: openai.AsyncOpenAI, store: bool):
+    named = [{"type": "function", "name": "get_current_weather"}]
+    response = await client.responses.create(
+        model=MODEL,
+        input=PARIS,
+        temperature=0,
+        store=store,
+        tools=[WEATHER | {"name": "get_forecast"}, WEATHER],
+        tool_choice={"type": "allowed_tools", "mode": "required", "tools": named},
+    )
+    assert {item.name for item in response.output} == {"get_current_weather"}
+    assert [tool.name for tool in response.tools] == ["get_forecast", "get_current_weather"]
+
+
 @ported("openai", "responses.create(tool_choice=none)")
 async def test_no_tool_is_called(client: openai.AsyncOpenAI):
     response = await client.responses.create(**ASKED, tools=[WEATHER], tool_choice="none")

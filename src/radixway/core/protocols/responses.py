@@ -30,8 +30,8 @@ from radixway.core.protocols.request import (
     SamplingFields,
     Tool,
     build_function_tool,
+    choose_tools,
     field_error,
-    parse_tool_choice,
     require_string,
     response_json_schema,
     shorten_value,
@@ -90,7 +90,7 @@ class ResponsesAdapter(OpenAIErrors):
         if not body.input and body.previous_response_id is None and not body.conversation:
             raise field_error("input", "is missing or empty", code="missing_field")
         instructions = [{"role": "system", "content": body.instructions}] if body.instructions else []
-        tools = convert_response_tools(body.tools)
+        tools, tool_choice = choose_tools(body.tool_choice, convert_response_tools(body.tools))
         text_format = (body.text or {}).get("format")
         if not isinstance(text_format, dict | None):
             raise field_error("text.format", "must be an object")
@@ -104,7 +104,7 @@ class ResponsesAdapter(OpenAIErrors):
                 *convert_response_items(body.input or [], takes_images=self._takes_images),
             ],
             tools=tools,
-            tool_choice=parse_tool_choice(body.tool_choice, tools),
+            tool_choice=tool_choice,
             parallel_tool_calls=body.parallel_tool_calls is not False,
             sampling=body.sampling(
                 max_tokens=body.max_output_tokens,

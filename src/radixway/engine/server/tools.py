@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from radixway.core.parsers import CALL_FORMS, MARKERS, ToolFamily, forced_call_family
+from radixway.core.protocols.request import select_allowed_tools
 from radixway.core.tokenizer import Tokenizer
 from radixway.engine.errors import InvalidGrammarError
 from radixway.engine.grammar_compiler import WHITESPACE, OutputConstraint
@@ -117,31 +118,11 @@ def parse_tool_use(
             if not named:
                 raise field_error("tool_choice", f"Tool {name[:60]!r} not found in tools list")
             return ToolUse(tools, named, parallel=False)
-        case {"type": "allowed_tools", "allowed_tools": allowed}:
-            return _allow_tools(tools, allowed, parallel is not False)
+        case {"type": "allowed_tools"}:
+            shown, mode = select_allowed_tools(tool_choice, tools)
+            return ToolUse(shown, shown if mode == "required" else [], parallel is not False)
     how = 'must be auto, none, required or {"type": "function", "function": {"name": …}}'
     raise field_error("tool_choice", how)
-
-
-def _allow_tools(tools: Sequence[ToolSchema], allowed: Any, parallel: bool) -> ToolUse:
-    """Of `tools` those that OpenAI's `allowed_tools` name; the others are not shown. Raises BadBodyError."""
-    place = "tool_choice.allowed_tools"
-    match allowed:
-        case {"mode": "auto" | "required" as mode, "tools": [*named]} if named:
-            pass
-        case _:
-            raise field_error(place, "needs a mode, auto or required, and tools")
-    names = []
-    for index, tool in enumerate(named):
-        match tool:
-            case {"type": "function", "function": {"name": str(name)}}:
-                names.append(name)
-            case _:
-                raise field_error(f"{place}.tools[{index}]", "names no function")
-        if not any(known["function"]["name"] == name for known in tools):
-            raise field_error(f"{place}.tools[{index}]", f"{name[:60]!r} is not among the tools")
-    shown = [tool for tool in tools if tool["function"]["name"] in names]
-    return ToolUse(shown, shown if mode == "required" else [], parallel)
 
 
 async def compile_tool_grammar(
