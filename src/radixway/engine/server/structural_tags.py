@@ -5,11 +5,17 @@ needs tokens, nested grammars or lists of forbidden texts is refused by name.
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from radixway.core.http import BadBodyError
-from radixway.engine.grammar_compiler import WHITESPACE, OutputConstraint
+from radixway.engine.grammar_compiler import (
+    MAX_SOURCE_CHARACTERS,
+    WHITESPACE,
+    ConstraintKind,
+    OutputConstraint,
+)
 
 _TEXT = r"TEXT: /(.|\n)*/"
 _UNBOUNDED = -1
@@ -62,8 +68,9 @@ class _GrammarWriter:
             case "json_schema":
                 return self._write_schema(given, place)
             case "regex":
-                pattern = _text_of(given, "pattern", place).replace("/", "\\/")
-                return self._add_rule(f"/{pattern}/")
+                pattern = _text_of(given, "pattern", place)
+                _check_size(pattern, "regex", f"{place}.pattern")
+                return self._add_rule(f"/{_delimit_pattern(pattern)}/")
             case "any_text" if is_last:
                 _refuse_fields(given, place, "excludes", "max_tokens", "max_chars")
                 return "TEXT"
@@ -107,6 +114,7 @@ class _GrammarWriter:
             schema = {}
         if not isinstance(schema, Mapping):
             raise _error(f"{place}.json_schema", "must be a JSON schema, which is an object")
+        _check_size(json.dumps(schema), "json_schema", f"{place}.json_schema")
         options = {"whitespace_pattern": WHITESPACE, "lenient": True}
         return self._add_rule(f"%json {json.dumps({**schema, 'x-guidance': options})}")
 
@@ -181,6 +189,18 @@ class _GrammarWriter:
             between = _quote(separator, f"{place}.separator") if separator != "" else ""
             some_tag = f"{some_tag} ({between} {some_tag})*"
         return f"({some_tag})" if given.get("at_least_one") else f"({some_tag})?"
+
+
+def _delimit_pattern(pattern: str) -> str:
+    """Return a regular expression as it is written between slashes, on one line."""
+    escapes = {"/": "\\/", "\n": "\\n", "\\\n": "\\n"}
+    return re.sub(r"\\?[\s\S]", lambda found: escapes.get(found[0], found[0]), pattern)
+
+
+def _check_size(source: str, kind: ConstraintKind, place: str) -> None:
+    """Raise BadBodyError (400) for a part that alone would be too long for a constraint."""
+    if len(source) > (limit := MAX_SOURCE_CHARACTERS[kind]):
+        raise _error(place, f"has {len(source)} characters; at most {limit} are taken", "invalid_grammar")
 
 
 def _quote(text: Any, place: str) -> str:
