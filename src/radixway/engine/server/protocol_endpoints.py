@@ -28,6 +28,7 @@ from radixway.core.protocols import (
     SampledTokenLogprob,
 )
 from radixway.core.protocols.anthropic import CountTokensBody, MessagesBody
+from radixway.core.protocols.request import field_error
 from radixway.core.protocols.responses import ResponsesBody
 from radixway.core.tokenizer import TemplateError
 from radixway.engine.engine_request import RequestOutput, TokenLogprob
@@ -40,7 +41,6 @@ from radixway.engine.server.chat_completions import (
 from radixway.engine.server.engine_service import EngineService
 from radixway.engine.server.generation_group import GenerationGroup
 from radixway.engine.server.http_exchange import HttpExchange
-from radixway.engine.server.openai_fields import field_error
 from radixway.engine.server.sampling import field_names
 from radixway.engine.server.unsupported_fields import unsupported_field_error
 
