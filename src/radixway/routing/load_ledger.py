@@ -22,6 +22,8 @@ class LoadLedger:
         self.rates = PrefillRateRegistry()
         self.on_release: Callable[[], None] | None = None
         """Called when capacity may be free: a lease has ended, here or at another gateway."""
+        self.on_first_token: Callable[[], None] | None = None
+        """Called when a prefill has ended with a first token, after all that is learnt of it."""
         self.on_step: Callable[[Worker], None] | None = None
         """Called at each step of a lease, after the worker's load has changed."""
 
@@ -122,6 +124,8 @@ class WorkerLease:
             self._ledger.rates.observe_prefill(worker.load, self._tokens, now - began)
         if self._ledger.on_step is not None:
             self._ledger.on_step(worker)
+        if self._ledger.on_first_token is not None:
+            self._ledger.on_first_token()
 
     def add_output_blocks(self, blocks: int = 1) -> None:
         """Count `blocks` more that the answer has filled."""

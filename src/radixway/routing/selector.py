@@ -166,6 +166,11 @@ class Selector:
         worker = self._draw_candidate(candidates, scores.costs, policy.temperature)
         return WorkerChoice(worker, policy.name, request, candidates, scores, matches)
 
+    def redraw_worker(self, choice: WorkerChoice) -> None:
+        """Choose again by the costs of `choice`, which were changed."""
+        temperature = self.policy_for_model(choice.request.model).temperature
+        choice.worker = self._draw_candidate(choice.candidates, choice.scores.costs, temperature)
+
     def mark_selected(self, choice: WorkerChoice) -> None:
         """Mark the chosen worker as used: of equals it is the last one now."""
         self._turn += 1

@@ -24,6 +24,7 @@ class ExpectedTime(Policy):
 
     name = "expected_time"
     reads_blocks = True
+    binds_late = True
 
     def __init__(self, config: ExpectedTimePolicyConfig) -> None:
         self._slowdown = config.slowdown

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, replace
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -120,8 +121,10 @@ def _build_document(
     order: SimulateOptions, trace: RequestTrace, results: Mapping[str, SimulationFigures]
 ) -> dict[str, Any]:
     setting = asdict(order.setting)
-    constants = setting.pop("constants")
+    constants, queue = setting.pop("constants"), setting.pop("queue")
+    setting["slo_itl_s"] = order.setting.slo_itl_s if isfinite(order.setting.slo_itl_s) else None
     setting |= {
+        "queue": {name: getattr(queue, name) for name in ("hold_s", "free_below_s", "order", "size")},
         "trace": order.trace.name,
         "requests": len(trace.requests),
         "block_tokens": trace.block_tokens,
@@ -142,7 +145,10 @@ def _trace_headline(order: SimulateOptions, trace: RequestTrace) -> str:
 
 
 def _figures_table(results: Mapping[str, SimulationFigures]) -> FittedTable:
-    figures = ("TTFT mean", "p50", "p99", "ITL mean", "hits", "expected", "imbalance", "of requests")
+    figures = (
+        *("TTFT mean", "p50", "p99", "ITL mean", "good", "hits", "expected", "imbalance", "of requests"),
+        "held",
+    )
     table = FittedTable(TableColumn("policy"), *(TableColumn(name, is_number=True) for name in figures))
     for name, of in results.items():
         seconds = (of.ttft_mean_s, of.ttft_p50_s, of.ttft_p99_s)
@@ -150,10 +156,12 @@ def _figures_table(results: Mapping[str, SimulationFigures]) -> FittedTable:
             name,
             *(format_number(value, "{:.3f} s") for value in seconds),
             format_number(of.itl_mean_s, "{:.4f} s"),
+            format_number(of.goodput, "{:.1%}"),
             format_number(of.hit_rate, "{:.1%}"),
             format_number(of.expected_hit_rate, "{:.1%}"),
             format_number(of.imbalance, "{:.3f}"),
             format_number(of.request_imbalance, "{:.3f}"),
+            str(of.held),
         )
     return table
 

@@ -182,6 +182,10 @@ class SimulatedRequest:
     input_tokens: int
     output_tokens: int
     arrived: float
+    """When it came to the engine."""
+    requested: float = 0.0
+    """When it came to the gateway."""
+    session: int | None = None
     cached_tokens: int = 0
     left_to_prefill: int = 0
     reserved_blocks: int = 0
@@ -232,6 +236,12 @@ class EngineModel:
         """Requests submitted and not yet finished."""
         return len(self._waiting) + len(self._prefilling) + len(self._decoding)
 
+    @property
+    def next_event_at(self) -> float:
+        """When the present steps end, as far as nothing is submitted before; infinity if it rests."""
+        step = self._step
+        return inf if step is None else self.now + step.seconds * step.times
+
     def fits_request(self, input_tokens: int, output_tokens: int) -> bool:
         """Return True if an empty cache has room for `input_tokens` and `output_tokens`."""
         return -(-(input_tokens + output_tokens) // self._block_tokens) <= self._capacity
@@ -259,7 +269,7 @@ class EngineModel:
 
         A job whose `finished` is not set yet got its first token. The step under way at `now` goes on.
         """
-        while (step := self._step) is not None and self.now + step.seconds * step.times <= now:
+        while (step := self._step) is not None and self.next_event_at <= now:
             self._advance_steps(step, step.times)
             if step.prefill:
                 yield from self._prefill_tokens(step.prefill)

@@ -45,6 +45,8 @@ class TraceLine(msgspec.Struct, omit_defaults=True):
     hash_ids: list[int]
     block_size: Annotated[int, Meta(ge=1)] | None = None
     session: int | None = None
+    delay: Annotated[float, Meta(ge=0)] | None = None
+    """Milliseconds from the end of the session's answer before it."""
 
 
 _decode = msgspec.json.Decoder(TraceLine).decode
@@ -62,6 +64,8 @@ class TraceRequest:
     """Names of the prompt's whole blocks."""
     session: int | None = None
     """Conversation of the request, if the trace has it."""
+    delay_s: float | None = None
+    """Pause after the session's answer before it, if the trace has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +105,9 @@ def read_trace(
         at = line.timestamp / 1e3
         if len(requests) == max_requests:
             raise TraceError(f"{path}: there are more than {max_requests} requests in it")
-        requests.append(TraceRequest(at, line.input_length, max(1, line.output_length), blocks, line.session))
+        delay_s = None if line.delay is None else line.delay / 1e3
+        answer = max(1, line.output_length)
+        requests.append(TraceRequest(at, line.input_length, answer, blocks, line.session, delay_s))
     if not requests:
         raise TraceError(f"{path}: there is no request in it")
     requests.sort(key=lambda request: request.at)
