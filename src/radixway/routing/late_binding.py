@@ -8,7 +8,7 @@ Whenever a worker may have become free, those that wait are offered a place in o
 with the lowest cost, to which is added
 
     ahead_s     prefills of those before it in the queue that prefer the same worker
-    others_s    waiting requests per worker · its own prefill there: what it holds up the others
+    others_s    3 · waiting requests per worker · its own prefill there: what it holds up the others
 
 and is bound if that worker is free. Otherwise it keeps its place, and the worker for itself: who comes behind
 it counts its prefill.
@@ -30,7 +30,7 @@ from radixway.routing.worker_load import WorkerLoad
 
 _MIN_FIRST_TOKENS = 8
 """First tokens of a worker before its queue is believed."""
-_OTHERS_WEIGHT = 5.0
+_OTHERS_WEIGHT = 3.0
 """What a second of prefill counts for each request per worker that it holds up."""
 _MIN_WAKE_S = 0.002
 """Shortest time until the next look at the queue."""
