@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from radixway.routing import LoadLedger
-from radixway.routing.worker_load import PrefillRate
+from radixway.routing.worker_load import STEP_S, PrefillRate
 from support.routing_requests import Clock, prompt, workers
 
 STEPS = st.lists(
@@ -56,15 +56,45 @@ def test_blocks_that_several_share_count_once():
     assert worker.load.blocks == 0
 
 
-def test_the_queue_drains_at_the_workers_rate_and_never_below_nothing():
+@pytest.mark.parametrize("stream", [True, False], ids=["a stream", "a whole reply"])
+def test_the_queue_drains_at_the_workers_rate_and_a_stream_until_its_first_token(stream):
     clock = Clock()
     ledger, worker = LoadLedger(clock), workers(1)[0]
-    per_token = worker.load.rate.seconds_per_token
-    ledger.reserve(worker, prompt(stream=True), 1000)
-    clock.now += 400 * per_token
-    assert worker.load.queue_s(clock.now) == pytest.approx(600 * per_token)
-    clock.now += 4000 * per_token
+    prefill_s = worker.load.rate.prefill_s(2000)
+    lease = ledger.reserve(worker, prompt(stream=stream), 2000)
+    late_s = STEP_S if stream else 0.0
+    assert worker.load.queue_s(clock.now) == pytest.approx(prefill_s)
+    clock.now += prefill_s - 0.05
+    assert worker.load.queue_s(clock.now) == pytest.approx(0.05 + late_s)
+    clock.now += 10 * prefill_s  # it stalls, or a whole reply is decoded
+    assert worker.load.queue_s(clock.now) == pytest.approx(late_s)
+    lease.mark_prefill_done()
     assert worker.load.queue_s(clock.now) == 0
+
+
+def test_a_worker_that_stalls_keeps_the_queue_behind_its_first_prefill():
+    clock = Clock()
+    ledger, worker = LoadLedger(clock), workers(1)[0]
+    leases = [ledger.reserve(worker, prompt(stream=True), 2000) for _ in range(3)]
+    prefill_s = worker.load.rate.prefill_s(2000)
+    clock.now += 100
+    assert worker.load.queue_s(clock.now) == pytest.approx(2 * prefill_s + STEP_S)
+    assert worker.load.decoding(clock.now) == 0
+    leases[1].release()  # a client leaves
+    assert worker.load.queue_s(clock.now) == pytest.approx(prefill_s + STEP_S)
+    leases[0].mark_prefill_done()
+    assert worker.load.queue_s(clock.now) == pytest.approx(STEP_S)
+    assert worker.load.decoding(clock.now) == 1
+
+
+def test_each_prefill_takes_the_overhead_too():
+    ledger, worker = LoadLedger(Clock()), workers(1)[0]
+    for _ in range(4):
+        ledger.reserve(worker, prompt(stream=True), 10)
+    rate = worker.load.rate
+    assert worker.load.queue_s(ledger.clock()) == pytest.approx(
+        4 * rate.overhead_s + 40 * rate.seconds_per_token
+    )
 
 
 def test_a_first_token_ends_the_queue_of_its_request_however_slow_we_thought_the_worker():
@@ -72,8 +102,9 @@ def test_a_first_token_ends_the_queue_of_its_request_however_slow_we_thought_the
     first = ledger.reserve(worker, prompt(stream=True), 10_000)
     ledger.reserve(worker, prompt(stream=True), 50)
     assert worker.load.queue_s(ledger.clock()) > 1
+    seconds_of_the_other = worker.load.rate.prefill_s(50)
     first.mark_prefill_done()
-    assert worker.load.queue_s(ledger.clock()) < 0.01
+    assert worker.load.queue_s(ledger.clock()) == pytest.approx(seconds_of_the_other)
 
 
 def test_rates_are_learnt_from_first_tokens():

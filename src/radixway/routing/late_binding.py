@@ -8,7 +8,8 @@ Whenever a worker may have become free, those that wait are offered a place in o
 with the lowest cost, to which is added
 
     ahead_s     prefills of those before it in the queue that prefer the same worker
-    others_s    3 · waiting requests per worker · its own prefill there: what it holds up the others
+    others_s    its own prefill there · those that it holds up: others that wait for that worker, and of those
+                that were not asked yet three times their number per worker
 
 and is bound if that worker is free. Otherwise it keeps its place, and the worker for itself: who comes behind
 it counts its prefill.
@@ -18,6 +19,7 @@ first tokens, nothing waits. Only what tokens take is waited for. The fixed part
 engine, which requests that come together share.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
@@ -26,12 +28,12 @@ from radixway.routing.policies import Policy
 from radixway.routing.request_queue import QueuedRequest
 from radixway.routing.selector import Selector, WorkerChoice
 from radixway.routing.worker import Worker
-from radixway.routing.worker_load import WorkerLoad
+from radixway.routing.worker_load import STEP_S, WorkerLoad
 
 _MIN_FIRST_TOKENS = 8
 """First tokens of a worker before its queue is believed."""
-_OTHERS_WEIGHT = 3.0
-"""What a second of prefill counts for each request per worker that it holds up."""
+_UNASKED_WEIGHT = 3.0
+"""What a second of prefill counts for each request per worker of which it is not known where it will wait."""
 _MIN_WAKE_S = 0.002
 """Shortest time until the next look at the queue."""
 
@@ -51,7 +53,8 @@ class LateBinding:
         self._aging_s = config.aging_s
         self.enabled = config.hold_s > 0
         self._ahead_s: dict[Worker, float] = {}
-        self._others = 0
+        self._waiting_for: Counter[Worker | None] = Counter()
+        """How many wait for each worker; under None, those that have not been asked."""
 
     def is_free(self, worker: Worker, now: float) -> bool:
         """Return True if a request bound to `worker` at `now` hardly waits there."""
@@ -87,10 +90,10 @@ class LateBinding:
             (tokens for _, tokens in self._uncached(waiting, candidates)), default=waiting.prompt.tokens
         )
 
-    def begin_offers(self, waiting: int) -> None:
-        """Places are offered to the first of `waiting` requests; nobody is ahead of it."""
+    def begin_offers(self, waiting: Iterable[QueuedRequest]) -> None:
+        """Places are offered to the first of `waiting`; nobody is ahead of it."""
         self._ahead_s.clear()
-        self._others = max(0, waiting - 1)
+        self._waiting_for = Counter(each.preferred for each in waiting)
 
     def offer_worker(self, waiting: QueuedRequest, candidates: Sequence[Worker]) -> WorkerChoice | None:
         """Return the choice for `waiting`; None while it may wait and the worker it prefers is not free."""
@@ -103,11 +106,13 @@ class LateBinding:
         if not may_wait:
             return choice
         scores = choice.scores
-        column, load = scores.terms.index("prefill_s"), _OTHERS_WEIGHT * self._others / len(candidates)
+        column, waiting_for = scores.terms.index("prefill_s"), self._waiting_for
         prefills = [part[column] for part in scores.parts]
         waiting.prefill_s = min(prefills)
+        waiting_for[waiting.preferred] -= 1
+        unasked = _UNASKED_WEIGHT * waiting_for[None] / len(candidates)
         added = [
-            (self._ahead_s.get(worker, 0.0), load * prefill_s)
+            (self._ahead_s.get(worker, 0.0), (waiting_for[worker] + unasked) * prefill_s)
             for worker, prefill_s in zip(choice.candidates, prefills, strict=True)
         ]
         scores.costs = [cost + sum(more) for cost, more in zip(scores.costs, added, strict=True)]
@@ -117,6 +122,8 @@ class LateBinding:
         worker = choice.worker
         if self._ahead_s.get(worker, 0.0) <= self._free_below_s and self.is_free(worker, now):
             return choice
+        waiting.preferred = worker
+        waiting_for[worker] += 1
         prefill_s = prefills[choice.candidates.index(worker)]
         self._ahead_s[worker] = self._ahead_s.get(worker, 0.0) + prefill_s
         return None
@@ -135,5 +142,9 @@ class LateBinding:
 
     @staticmethod
     def _busy_s(load: WorkerLoad, now: float) -> float:
-        queue_s = load.queue_s(now)
-        return min(queue_s, load.all_prefill_tokens * load.rate.seconds_per_token) if queue_s else 0.0
+        """Return the seconds that prefills keep the worker from others.
+
+        A first token that is due is waited for, but not if it is later than an engine's step explains.
+        """
+        busy_s = load.queue_s(now) if load.drained_at + STEP_S > now else load.min_queue_s
+        return min(busy_s, load.all_prefill_tokens * load.rate.seconds_per_token)

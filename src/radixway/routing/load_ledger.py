@@ -51,13 +51,14 @@ class LoadLedger:
         all gateways have in flight. That also corrects what was missed, and what a stopped gateway left.
         """
         load, now = worker.load, self.clock()
-        queue_s, per_token = load.queue_s(now), load.rate.seconds_per_token
+        countdown_s, rate = load.countdown_s(now), load.rate
         before, was_telling = load.elsewhere, load.visible_prefills()
         load.elsewhere = elsewhere
-        if elsewhere.prefilled > before.prefilled or not (was_telling or queue_s):
+        if elsewhere.prefilled > before.prefilled or not (was_telling or countdown_s):
             load.busy_since = now
-        sent = max(0, elsewhere.sent_tokens - before.sent_tokens)
-        load.drained_at = now + min(queue_s + sent * per_token, load.all_prefill_tokens * per_token)
+        countdown_s += max(0, elsewhere.total - before.total) * rate.overhead_s
+        countdown_s += max(0, elsewhere.sent_tokens - before.sent_tokens) * rate.seconds_per_token
+        load.update_queue(now, countdown_s)
         if elsewhere.requests < before.requests and self.on_release is not None:
             self.on_release()
 
@@ -89,10 +90,9 @@ class WorkerLease:
         self._prefilling = prefills
         now = ledger.clock()
         load = worker.load
-        queue_s = load.queue_s(now)
-        if prefills and not queue_s and not load.visible_prefills():
+        countdown_s = load.countdown_s(now)
+        if prefills and not countdown_s and not load.visible_prefills():
             load.busy_since = now
-        load.drained_at = now + queue_s + uncached_tokens * load.rate.seconds_per_token
         load.requests += 1
         load.total += 1
         load.streams += self._stream
@@ -100,6 +100,9 @@ class WorkerLease:
         load.silent += prefills and not self._stream
         load.prefill_tokens += uncached_tokens
         load.sent_tokens += uncached_tokens
+        if prefills:
+            rate = load.rate
+            load.update_queue(now, countdown_s + rate.overhead_s + uncached_tokens * rate.seconds_per_token)
         active = load.active_blocks
         for block in self._blocks:
             active[block] = active.get(block, 0) + 1
@@ -162,11 +165,11 @@ class WorkerLease:
     def _end_prefill(self, worker: Worker, now: float) -> None:
         self._prefilling = False
         load = worker.load
+        countdown_s = load.countdown_s(now)
         load.prefilling -= 1
         load.silent -= not self._stream
         load.prefill_tokens -= self._tokens
-        remaining_s = load.all_prefill_tokens * load.rate.seconds_per_token
-        load.drained_at = min(load.drained_at, now + remaining_s)
+        load.update_queue(now, countdown_s)
 
 
 class AlreadyReservedError(Exception):

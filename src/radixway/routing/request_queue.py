@@ -22,6 +22,7 @@ from typing import Generic, TypeVar
 
 from radixway.core.config import QueueConfig
 from radixway.routing.routing_request import RoutingRequest
+from radixway.routing.worker import Worker
 
 _REFRESHED_PER_LINE = 8
 """Requests at the front of each line whose prefixes are looked up again when a place frees."""
@@ -59,6 +60,8 @@ class QueuedRequest:
     """Expected seconds of its prefill there; 0 before rates are known."""
     hold_until: float = 0.0
     """Until then it may wait for the worker that it prefers (`late_binding.py`); monotonic seconds."""
+    preferred: Worker | None = None
+    """The worker that it waits for, once it has been asked."""
     rank: float = field(default=0.0, init=False)
     number: int = field(default=0, init=False)
     """Settles equal ranks by who came first."""

@@ -86,7 +86,7 @@ class SimulatedGateway:
             send(waiting.job, choice)
             return OfferResult.TAKEN
 
-        binding.begin_offers(len(self._waiting))
+        binding.begin_offers(self._waiting)
         self._waiting.fill_free_slots(
             offer, lambda waiting: binding.uncached_tokens(waiting, self.candidates), now
         )

@@ -132,7 +132,7 @@ class WaitingRequests:
             self._timer.cancel()
             self._timer = None
         if self._queue:
-            self._binding.begin_offers(len(self._queue))
+            self._binding.begin_offers(self._queue)
             self._queue.fill_free_slots(self._offer, self._uncached, self._selector.ledger.clock())
         self._set_wakers()
 
