@@ -147,7 +147,7 @@ def _trace_headline(order: SimulateOptions, trace: RequestTrace) -> str:
 def _figures_table(results: Mapping[str, SimulationFigures]) -> FittedTable:
     figures = (
         *("TTFT mean", "p50", "p99", "ITL mean", "good", "hits", "expected", "imbalance", "of requests"),
-        "held",
+        *("held", "preempted"),
     )
     table = FittedTable(TableColumn("policy"), *(TableColumn(name, is_number=True) for name in figures))
     for name, of in results.items():
@@ -162,6 +162,7 @@ def _figures_table(results: Mapping[str, SimulationFigures]) -> FittedTable:
             format_number(of.imbalance, "{:.3f}"),
             format_number(of.request_imbalance, "{:.3f}"),
             str(of.held),
+            str(of.preemptions),
         )
     return table
 

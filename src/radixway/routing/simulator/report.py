@@ -37,6 +37,8 @@ class SimulationFigures:
     """Requests that waited at a gateway for the worker that they preferred."""
     most_held: int
     """At a time, at one gateway."""
+    preemptions: int
+    """Requests that lost their place in an engine to the answers of earlier ones, each time counted."""
     hit_rate: float | None
     """Prompt tokens that were in the cache of the worker that served them, of all."""
     expected_hit_rate: float | None
@@ -63,6 +65,7 @@ def compute_figures(outcome: SimulationOutcome) -> SimulationFigures:
         goodput=_ratio(outcome.good, len(ttft)),
         held=outcome.held,
         most_held=outcome.most_held,
+        preemptions=outcome.preemptions,
         hit_rate=_ratio(outcome.cached_tokens, outcome.input_tokens),
         expected_hit_rate=None if expected is None else _ratio(expected, outcome.input_tokens),
         imbalance=_imbalance(outcome.work_s),

@@ -90,6 +90,8 @@ class SimulationOutcome:
     """Requests that waited at a gateway for a worker."""
     held_s: float = 0.0
     """Seconds that those waited there, in all."""
+    preemptions: int = 0
+    """Requests that engines preempted, each time counted."""
     most_held: int = 0
     """Requests that waited at a time at most, at one gateway."""
 
@@ -154,6 +156,7 @@ class TraceSimulation:
         outcome, engines = self._outcome, [feed.engine for feed in self._feeds]
         outcome.expected_cached_tokens = self._expected_tokens if policy.reads_blocks else None
         outcome.work_s = [engine.work_s for engine in engines]
+        outcome.preemptions = sum(engine.preemptions for engine in engines)
         outcome.busy_s = [engine.busy_s for engine in engines]
         outcome.requests = [
             sum(gateway.workers[number].load.total for gateway in self._gateways)

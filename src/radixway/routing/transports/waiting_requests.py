@@ -12,6 +12,7 @@ from radixway.routing import RoutingRequest, Selector, Worker, WorkerChoice, Wor
 from radixway.routing.late_binding import LateBinding
 from radixway.routing.request_queue import OfferResult, QueuedRequest, RequestQueue
 from radixway.routing.transports.assignment import WorkerAssignment
+from radixway.routing.worker_load import NOTHING
 
 
 class PlaceFinder(Protocol):
@@ -86,6 +87,9 @@ class WaitingRequests:
 
     def should_wait(self, request: Request, choice: WorkerChoice) -> bool:
         """Return True if `request` may wait for the worker of `choice`, which is busy or waited for."""
+        load = choice.worker.load
+        if not load.prefilling and load.elsewhere is NOTHING and not self._queue:
+            return False  # of what follows most requests are spared
         if not self._queue and self._binding.is_free(choice.worker, self._selector.ledger.clock()):
             return False
         return self._may_hold(request, choice.request, self._finder.ready_workers(request))
