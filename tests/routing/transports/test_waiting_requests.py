@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from radixway.core.config import WorkerSettings
+from radixway.core.pipeline import Caller, NoWorkersError, OverloadedError, TenantPolicy
 from radixway.routing import RoutingRequest, Worker, WorkerState
 from radixway.routing.load_ledger import WorkerLease
 from support.admission_pool import Pool, request
@@ -266,3 +267,78 @@ async def test_limits_and_prefills_are_waited_for_together():
     leases[0].mark_prefill_done()
     assert (await waiting).worker is made.workers[0]
     assert steps(sent)["queue"]["reason"] == "limit"
+
+
+async def test_the_end_of_its_time_in_the_queue_sends_it_where_there_is_room():
+    made = pool(queue={"hold_s": 1000, "timeout_s": 0.01})
+    for worker in made.workers:
+        occupy(made, worker)
+    sent = request()
+    assert (await made.admission.assign_worker(sent)).worker in made.workers
+    assert made.queued() == 0
+    assert steps(sent)["queue"]["waited_s"] > 0
+
+
+async def test_the_end_of_its_time_in_the_queue_refuses_it_where_limits_leave_no_room():
+    made = pool(max_in_flight_per_worker=1, queue={"hold_s": 1000, "timeout_s": 0.01})
+    for worker in made.workers:
+        occupy(made, worker)
+    with pytest.raises(OverloadedError, match="no worker had room"):
+        await made.admission.assign_worker(request())
+    assert (made.queued(), made.in_flight()) == (0, 2)
+
+
+async def test_a_tenant_waits_for_its_own_workers_and_takes_no_others():
+    made = pool()
+    others = [
+        made.registry.add_worker(WorkerSettings(url=f"http://p{number}", models=("m",), pools=("gold",)))
+        for number in range(2)
+    ]
+    for worker in others:
+        made.registry.set_state(worker, WorkerState.READY)
+        measure(made, worker)
+    leases = [occupy(made, worker) for worker in others]
+    gold = Caller("gold", policy=TenantPolicy("gold", pools=frozenset({"gold"})))
+    (waiting,) = await held(made, caller=gold)
+    assert made.queued() == 1, "two workers are free, but not for it"
+    assert (await made.admission.assign_worker(request())).worker in made.workers, (
+        "nor does it hold up others"
+    )
+    leases[1].release()
+    assert (await waiting).worker is others[1]
+
+
+async def test_of_those_that_are_held_the_one_of_higher_priority_goes_first():
+    made = pool(queue={"hold_s": 100, "aging_s": 1, "most_priority": 10})
+    leases = [occupy(made, worker) for worker in made.workers]
+    low, high = await held(made, request([1] * 2000, priority=-1), request([2] * 2000, priority=1))
+    leases[0].release()
+    assert (await high).worker is made.workers[0]
+    assert not low.done()
+    leases[1].release()
+    await low
+
+
+async def test_a_worker_that_is_drained_gets_none_of_those_that_waited_for_it():
+    made = pool()
+    ids = list(range(20_000))
+    first = await made.admission.assign_worker(request(ids))
+    first.lease.release()
+    lease = occupy(made, first.worker, 4000)
+    (waiting,) = await held(made, request(ids))
+    made.registry.set_state(first.worker, WorkerState.DRAINING)
+    assert (await waiting).worker is not first.worker
+    lease.release()
+    assert first.worker.load.requests == 0
+
+
+async def test_when_the_last_workers_are_removed_those_that_wait_are_told():
+    made = pool()
+    for worker in made.workers:
+        occupy(made, worker)
+    (waiting,) = await held(made)
+    for worker in made.workers:
+        made.registry.remove_worker(worker.url)
+    with pytest.raises(NoWorkersError):
+        await waiting
+    assert made.queued() == 0

@@ -116,7 +116,7 @@ class WaitingRequests:
         waiting.ahead = self._queue.count_ahead(waiting)
         self.serve()
         limit_s, reason, message = self._wait_limit(request, elapsed_s)
-        timer = loop.call_later(limit_s, lambda: self._reject(waiting, self.refusal_error(reason, message)))
+        timer = loop.call_later(limit_s, lambda: self._end_wait(waiting, reason, message))
         try:
             place = await waiting.place
         except asyncio.CancelledError:
@@ -192,8 +192,17 @@ class WaitingRequests:
         free = self._finder.filter_with_capacity(self._finder.ready_workers(waiting.request), waiting.prompt)
         if not free or waiting.place.done():
             return False
-        waiting.place.set_result(self._finder.assign_from(waiting.request, waiting.prompt, free))
+        self._give_place(waiting, free)
         return True
+
+    def _end_wait(self, waiting: _WaitingRequest, reason: RefusalReason, message: str) -> None:
+        """Refuse `waiting`, which may wait no longer; one that any worker has room for goes there instead."""
+        if waiting.place.done():
+            return
+        if waiting.hold_until and self._bind_at_once(waiting):
+            self._queue.dequeue(waiting)
+        else:
+            self._reject(waiting, self.refusal_error(reason, message))
 
     def _offer(self, waiting: _WaitingRequest) -> OfferResult:
         request, binding = waiting.request, self._binding
@@ -208,11 +217,17 @@ class WaitingRequests:
         choice, now = None, self._selector.ledger.clock()
         if waiting.hold_until > now and (choice := binding.offer_worker(waiting, free)) is None:
             return OfferResult.PASSED
-        waited_s = now - waiting.since
+        self._give_place(waiting, free, choice)
+        return OfferResult.TAKEN
+
+    def _give_place(
+        self, waiting: _WaitingRequest, free: Sequence[Worker], choice: WorkerChoice | None = None
+    ) -> None:
+        """Give `waiting` the place of `choice`, or of the policy's choice among the `free` workers."""
+        request, waited_s = waiting.request, self._selector.ledger.clock() - waiting.since
         self._metrics.queue_time.with_labels(request.routing.metrics_model).observe_value(waited_s)
         request.journal.add("queue", waited_s=round(waited_s, 6), ahead=waiting.ahead, reason=waiting.reason)
         waiting.place.set_result(self._finder.assign_from(request, waiting.prompt, free, choice))
-        return OfferResult.TAKEN
 
     def _uncached(self, waiting: _WaitingRequest) -> int:
         candidates = self._finder.ready_workers(waiting.request)
