@@ -36,6 +36,10 @@ def simulate(
         float, Option(help="Good requests have their first token by then …", min=0)
     ] = 1000.0,
     slo_itl_ms: Annotated[float | None, Option(help="… and take no longer between tokens.", min=0)] = None,
+    against: Annotated[
+        str | None,
+        Option(help="dynamo: our choices on its simulated engines, beside its router's.", metavar="PEER"),
+    ] = None,
     open_loop: Annotated[
         bool, Option("--open-loop", help="Requests come at their times, whenever earlier answers end.")
     ] = False,
@@ -49,9 +53,14 @@ def simulate(
     from radixway.core.config import ConfigError, QueueConfig
     from radixway.routing.simulator import EngineConstants, SimulationSettings
     from radixway.routing.simulator.command import SimulateOptions, run_simulate_command
+    from radixway.routing.simulator.dynamo_replay import DYNAMO_CONSTANTS
 
     with exit_on(ValueError, ConfigError):
-        constants = EngineConstants.parse_constants(engine) if engine else EngineConstants()
+        if against not in (None, "dynamo"):
+            raise ValueError(f"policies can be held against 'dynamo', not {against!r}")
+        constants = DYNAMO_CONSTANTS if against else EngineConstants()
+        if engine:
+            constants = EngineConstants.parse_constants(engine)
         setting = SimulationSettings(
             workers,
             kv_tokens,
@@ -65,7 +74,15 @@ def simulate(
             open_loop=open_loop,
         )
         order = SimulateOptions(
-            trace, policy, setting, block_size, limit, jobs or _count_cores(), json, report
+            trace,
+            policy,
+            setting,
+            block_size,
+            limit,
+            jobs or _count_cores(),
+            json,
+            report,
+            against_dynamo=against is not None,
         )
         run_simulate_command(order, out, err)
 

@@ -84,7 +84,7 @@ class ElasticSimulation(TraceSimulation):
             self._count_replica_seconds(replica, self._last)
         return self._growth
 
-    def _on_sent(self, choice: WorkerChoice) -> None:
+    def _on_sent(self, job: SimulatedRequest, choice: WorkerChoice) -> None:
         self._scaler.traffic.on_arrival()
         self._scaler.traffic.on_placed(choice.request.tokens, choice.request.tokens - choice.cached_tokens)
 

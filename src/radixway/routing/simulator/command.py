@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from radixway.core.telemetry.terminal import FittedTable, TableColumn
 from radixway.routing.simulator.comparison import compare_policies, parse_policies
+from radixway.routing.simulator.dynamo_replay import compare_with_dynamo
 from radixway.routing.simulator.report import (
     PlottingUnavailableError,
     SimulationFigures,
@@ -37,6 +38,7 @@ class SimulateOptions:
     jobs: int
     json: Path | None
     report: Path | None
+    against_dynamo: bool = False
 
 
 def run_simulate_command(order: SimulateOptions, out: Console, err: Console) -> None:
@@ -46,6 +48,11 @@ def run_simulate_command(order: SimulateOptions, out: Console, err: Console) -> 
     if order.limit is not None:
         trace = replace(trace, requests=trace.requests[: order.limit])
     _check_output_paths(order)
+    if order.against_dynamo:
+        with err.status("replaying with Dynamo's engines"):
+            outcomes = compare_with_dynamo(trace, policies, order.setting)
+        _report_outcomes(order, trace, outcomes, out, err)
+        return
     try:
         with _progress_bar(err) as bar:
             task = bar.add_task("simulating", total=len(policies) * len(trace.requests))

@@ -183,7 +183,7 @@ class TraceSimulation:
         )
         self._feeds.append(feed)
 
-    def _on_sent(self, choice: WorkerChoice) -> None:
+    def _on_sent(self, job: SimulatedRequest, choice: WorkerChoice) -> None:
         """A request is on its way."""
 
     def _on_token(self, job: SimulatedRequest) -> None:
@@ -273,7 +273,7 @@ class TraceSimulation:
             self._leases[id(job)] = gateway.selector.reserve(choice)
             self._feeds[gateway.workers.index(choice.worker)].engine.submit_request(job, self._now)
             self._expected_tokens += choice.cached_tokens
-            self._on_sent(choice)
+            self._on_sent(job, choice)
 
         return send
 
