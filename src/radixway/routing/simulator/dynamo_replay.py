@@ -35,7 +35,7 @@ DYNAMO_CONSTANTS = EngineConstants(
 """Fitted to single prompts and batches on Dynamo 1.6.1's default engine with steps of 2,048 tokens."""
 
 _APART_MS = 1e-6
-_ROUTER_SCALES = (1.0, 4.0, 16.0)
+_ROUTER_SCALES = (1.0, 8.0, 64.0)
 """Values of `prefill_load_scale` that Dynamo's router is run with; 1 is its default."""
 
 
