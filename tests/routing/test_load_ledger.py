@@ -25,13 +25,14 @@ def test_whatever_happens_nothing_is_left_when_all_have_gone(steps):
             clock.now += 0.01
         elif lease is None:
             request = prompt(*range(number), stream=number % 2 == 0)
-            leases[number] = ledger.reserve(worker, request, 10 * number)
+            leases[number] = ledger.reserve(worker, request, 10 * number, count_blocks=number % 3 > 0)
         elif step != "reserve":
             {"done": lease.mark_prefill_done, "output": lease.add_output_blocks, "release": lease.release}[
                 step
             ]()
         load = worker.load
         assert load.queue_s(clock.now) >= 0
+        assert load.uncounted_tokens <= load.prompt_tokens
         assert 0 <= load.decoding(clock.now) <= load.requests
     for lease in leases.values():
         lease.release()
@@ -40,7 +41,7 @@ def test_whatever_happens_nothing_is_left_when_all_have_gone(steps):
         lease.add_output_blocks()
     load = worker.load
     assert (load.requests, load.streams, load.prefilling, load.silent, load.prefill_tokens) == (0, 0, 0, 0, 0)
-    assert load.blocks == 0 and not load.active_blocks
+    assert load.blocks == load.prompt_tokens == load.uncounted_tokens == 0 and not load.active_blocks
     assert load.total == len(leases)
 
 

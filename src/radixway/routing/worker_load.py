@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from math import log, sqrt
+from math import inf, log, sqrt
 from typing import NamedTuple
 
 _FORGET = 0.98
@@ -148,6 +148,14 @@ class WorkerLoad:
     active_blocks: dict[int, int] = field(default_factory=dict)
     """Prompt blocks in flight, with the number of requests that use each."""
     output_blocks: int = 0
+    prompt_tokens: int = 0
+    """Tokens of the prompts in flight, what they share counted for each."""
+    uncounted_tokens: int = 0
+    """Those of prompts whose blocks do not stand in `active_blocks`."""
+    room_tokens: float = inf
+    """Tokens in its KV cache beyond which requests are expected to wait for room, or to be preempted."""
+    answer_s: float = 0.0
+    """Mean seconds from a first token to the end of its answer, those seen last counting more."""
     own_rate: PrefillRate = field(default_factory=PrefillRate)
     observed_at: int = 0
     """How many first tokens all workers had given when this one gave its last."""
@@ -200,6 +208,16 @@ class WorkerLoad:
             else:
                 high = middle
         return low
+
+    def room_s(self, tokens: int, blocks: Sequence[int], block_tokens: int) -> float:
+        """Seconds until a prompt of `tokens` in `blocks` has room in the KV cache, which answers free."""
+        used = self.uncounted_tokens + self.blocks * block_tokens
+        short = used + tokens - self.shared_blocks(blocks) * block_tokens - self.room_tokens
+        return self.answer_s * short / used if short > 0 and used > 0 else 0.0
+
+    def observe_answer(self, seconds: float) -> None:
+        """An answer ended so long after its first token."""
+        self.answer_s += (1 - _FORGET) * (seconds - self.answer_s) if self.answer_s else seconds
 
     def queue_s(self, now: float) -> float:
         """Seconds until a prefill that comes now would begin.
