@@ -16,7 +16,8 @@ from support.running_gateway import RunningGateway, running_gateway
 from support.surface_worker import SurfaceWorker, surface_worker
 
 PATH = "/v1/responses"
-OFFERED = (PATH, PATH + "/{response_id}", PATH + "/{response_id}/cancel")
+COUNT = PATH + "/input_tokens"
+OFFERED = (PATH, COUNT, PATH + "/{response_id}", PATH + "/{response_id}/cancel")
 NO_CHATS = {"chat": {"enabled": False}}
 
 
@@ -34,6 +35,9 @@ class KeepingWorker(SurfaceWorker):
             return await super().serve(request)
         await request.read()
         await super().serve(request)  # keeps what came
+        if request.path == COUNT:
+            known = self.seen[-1].json()["previous_response_id"] in self.kept
+            return web.json_response({"object": "response.input_tokens", "input_tokens": 7 if known else 0})
         if len(parts) == 2:
             return await self._make(request, self.seen[-1].json())
         if parts[2] not in self.kept:
@@ -112,6 +116,10 @@ async def test_what_goes_on_from_a_response_goes_to_its_worker(stream: bool) -> 
             for _ in range(3):
                 told = await ask(gateway, previous_response_id=first)
                 assert (told["status_code"], told["id"][:6]) == (200, first[:6])
+                counted = await client.responses.input_tokens.count(
+                    model="m", input="on", previous_response_id=first
+                )
+                assert counted.input_tokens == 7
 
 
 async def test_a_gateway_that_did_not_pass_it_on_finds_it() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from support.running_gateway import RunningGateway, running_gateway
-from support.scripted_worker import scripted_worker
+from support.scripted_worker import Exchange, scripted_worker
 
 
 async def call(gateway: RunningGateway, method: str, path: str, body: Any = None) -> tuple[int, Any]:
@@ -187,3 +187,28 @@ async def test_a_worker_that_does_not_answer_has_no_load() -> None:
     async with running_gateway("http://127.0.0.1:9", wait=False) as gateway:
         _, told = await gateway.get("/v1/loads")
         assert (told["loads"][0]["load"], told["successful"], told["failed"]) == (-1, 0, 1)
+
+
+async def test_a_load_counts_what_the_gateway_has_sent_since_the_worker_told_it() -> None:
+    may_answer, all_there = asyncio.Event(), asyncio.Barrier(6)
+
+    async def hold(exchange: Exchange) -> None:
+        await all_there.wait()
+        await may_answer.wait()
+        await exchange.reply(200, b'{"choices": []}')
+
+    page = b"vllm:num_requests_running 1\nvllm:num_requests_waiting 1\n"
+    async with scripted_worker(hold, metrics=page) as worker, running_gateway(worker.url) as gateway:
+
+        async def read_figures() -> list[int]:
+            load = (await gateway.get("/loads"))[1]["loads"][0]
+            return [load["num_running_reqs"], load["num_waiting_reqs"], load["num_total_reqs"]]
+
+        assert await read_figures() == [1, 1, 2], "of requests that others sent, perhaps"
+        asked = [asyncio.create_task(gateway.chat()) for _ in range(5)]
+        async with asyncio.timeout(20):
+            await all_there.wait()
+        assert await read_figures() == [4, 1, 5]
+        may_answer.set()
+        await asyncio.gather(*asked)
+        assert await read_figures() == [1, 1, 2]

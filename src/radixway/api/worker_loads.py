@@ -61,10 +61,11 @@ def load_routes(registry: WorkerRegistry, poll_workers: Callable[[], Awaitable[N
 
 
 def _describe_load(rank: int, worker: Worker) -> dict[str, Any]:
-    """Describe `worker` by its own word, else by what this gateway has sent it."""
+    """Describe `worker` by its own word, which may be seconds old, and what this gateway has sent it."""
     report, in_flight = worker.report, worker.load.all_requests
-    running = in_flight if report is None or report.running is None else int(report.running)
     waiting = 0 if report is None or report.waiting is None else int(report.waiting)
+    running = 0 if report is None or report.running is None else int(report.running)
+    running = max(running, in_flight - waiting)
     usage = 0.0 if report is None or report.kv_usage is None else report.kv_usage
     capacity = worker.kv_tokens or 0
     return {

@@ -196,6 +196,15 @@ TOLD = {
 }
 
 
+def test_a_result_may_name_its_call_as_sglangs_clients_do():
+    named = {name: value for name, value in RESULT.items() if name != "tool_use_id"} | {"id": "t1"}
+    told = [
+        read(ANTHROPIC, **BODIES[ANTHROPIC] | {"messages": [{"role": "user", "content": [result]}]})
+        for result in (RESULT, named)
+    ]
+    assert told[0].messages == told[1].messages
+
+
 def test_one_conversation_told_in_three_protocols_makes_one_prompt():
     chat, *others = (read(wire, **body) for wire, body in TOLD.items())
     assert chat.messages == TOLD[CHAT]["messages"]

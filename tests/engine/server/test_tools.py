@@ -154,7 +154,7 @@ async def test_thinking_can_be_switched_off_or_left_in_the_text(thinks: Served) 
     thinks.engine.say("<think>\nHm.\n</think>\n\nYes.")
     reply = (await thinks.chat(separate_reasoning=False, skip_special_tokens=False)).json()
     message = reply["choices"][0]["message"]
-    assert message["content"] == "<think>\nHm.\n</think>\n\nYes." and "reasoning_content" not in message
+    assert message["content"] == "<think>\nHm.\n</think>\n\nYes." and message["reasoning_content"] is None
 
 
 async def test_a_constraint_leaves_room_for_thinking_where_there_may_be_some(thinks: Served) -> None:
@@ -228,6 +228,17 @@ async def test_required_calls_are_enforced(guide: Served, choice: Any, names: se
     for name, arguments in calls:
         parsed = json.loads(arguments)
         assert set(parsed) <= {"city", "days"} if name == "get_weather" else parsed == {}
+
+
+async def test_a_tool_that_is_not_there_or_cannot_be_followed_is_named(guide: Served) -> None:
+    choice = {"type": "function", "function": {"name": "missing"}}
+    error = (await guide.chat(tools=TOOLS, tool_choice=choice)).json()["error"]
+    assert error["param"] == "tool_choice" and "Tool 'missing' not found in tools list" in error["message"]
+    wrong = {"type": "object", "properties": {"x": {"type": "unknown_type"}}, "required": ["x"]}
+    tools = [{"type": "function", "function": {"name": "f", "parameters": wrong}}]
+    error = (await guide.chat(tools=tools, tool_choice="required")).json()["error"]
+    assert error["param"] == "tools[0].function.parameters" and error["code"] == "invalid_grammar"
+    assert "invalid 'parameters' schema" in error["message"]
 
 
 async def test_a_json_answer_or_a_call_where_both_are_possible(guide: Served) -> None:

@@ -117,7 +117,7 @@ def test_a_worker_is_removed(empty: httpx.Client, engine: str):
 
 @ported(WORKERS, "TestIGWMultiWorker::test_igw_multiple_workers")
 def test_two_workers_are_added(empty: httpx.Client, engine: str, start_engine: Callable[..., str]):
-    for url in (engine, start_engine(max_batch_size=1)):
+    for url in (engine, start_engine(max_running=1)):
         add(empty, url)
     assert len(list_workers(empty)) == 2
 
@@ -126,6 +126,11 @@ def test_two_workers_are_added(empty: httpx.Client, engine: str, start_engine: C
 def test_an_added_worker_is_well_at_once(empty: httpx.Client, engine: str):
     add(empty, engine, disable_health_check=True)
     assert all(worker["is_healthy"] for worker in list_workers(empty))
+
+
+@ported(WORKERS, "TestDisableHealthCheck::test_disable_health_check_gateway_starts_without_health_checker")
+def test_a_gateway_that_has_nobody_to_check_is_well(empty: httpx.Client):
+    assert empty.get("/health").status_code == 200
 
 
 @ported(WORKERS, "TestWorkerAPIRestSemantics::test_post_duplicate_url_returns_409")
@@ -202,21 +207,21 @@ def test_a_load_shows_what_is_in_flight(wire: httpx.Client):
 @pytest.fixture(scope="module")
 def pinned(engine: str, start_engine: Callable[..., str], tmp_path_factory) -> Iterator[httpx.Client]:
     """A gateway that keeps a key at one of two workers."""
-    urls = (engine, start_engine(max_batch_size=1))
-    policy = {"policy": {"name": "session"}}
+    urls = (engine, start_engine(max_running=1))
+    policy = {"policy": {"name": "session"}, "session": {"fields": ["rid"], "fields_first": True}}
     with started_gateway(tmp_path_factory.mktemp("pinned"), *urls, routing=policy) as client:
         yield client
 
 
-def serving_worker(client: httpx.Client, key: str) -> str:
-    """The worker that carries a long answer for `key`."""
+def serving_worker(client: httpx.Client, key: str, **fields: str) -> str:
+    """The worker that carries a long answer for `key`; `fields` are more of the body's."""
     busy: set[str] = set()
 
     def is_busy() -> bool:
         busy.update(worker["url"] for worker in list_workers(client) if worker["load"] > 0)
         return bool(busy)
 
-    with in_flight(client, LONG, headers={"x-smg-routing-key": key}) as answers:
+    with in_flight(client, LONG | fields, headers={"x-smg-routing-key": key}) as answers:
         wait_until(is_busy)
     assert answers[0].status_code == 200, answers[0].text
     (found,) = busy
@@ -229,6 +234,14 @@ def test_a_key_stays_at_one_worker(pinned: httpx.Client):
     assert len({serving_worker(pinned, "session-sticky") for _ in range(3)}) == 1
     homes = {serving_worker(pinned, f"lineage-{number}") for number in range(8)}
     assert len(homes) == 2, "other keys have other workers"
+
+
+@ported(KEYS, "TestRoutingKeyPinning::test_body_rid_outranks_header_key")
+def test_a_rid_outranks_a_key(pinned: httpx.Client):
+    homes = {key: serving_worker(pinned, key) for key in map("lineage-{}".format, range(8))}
+    one, other = (next(key for key, home in homes.items() if home == url) for url in set(homes.values()))
+    assert serving_worker(pinned, one, rid=other) == homes[other]
+    assert serving_worker(pinned, other, rid=one) == homes[one]
 
 
 @ported(RESTART, "TestWorkerRestart::test_worker_returns_to_rotation_after_restart")
@@ -255,7 +268,7 @@ def test_a_worker_comes_back_after_a_restart(tmp_path: Path):
 @ported(OVERLOAD, "TestOverloadShedSglang::test_shed_carries_its_own_code_and_recovers")
 def test_an_overloaded_fleet_says_so_and_recovers(start_engine: Callable[..., str], tmp_path: Path):
     limits = {"max_in_flight_per_worker": 4, "queue": {"size": 0}}
-    with started_gateway(tmp_path, start_engine(max_batch_size=1), routing=limits) as client:
+    with started_gateway(tmp_path, start_engine(max_running=1), routing=limits) as client:
         wait_until(lambda: client.post("/v1/chat/completions", json=HELLO).status_code == 200)
         with in_flight(client, *[LONG] * 4) as answers:
             wait_until(lambda: list_workers(client)[0]["load"] == 4)

@@ -14,7 +14,7 @@ from radixway.core.http import BadBodyError
 from radixway.core.http.server_sent_events import iterate_data
 from radixway.core.pipeline import Chunks, Endpoint, Next, Reply, SendChunk, TenantPolicy
 from radixway.core.pipeline import Request as PipelineRequest
-from radixway.core.pipeline.endpoints import RESPONSES
+from radixway.core.pipeline.endpoints import COUNT_RESPONSE_TOKENS, RESPONSES
 from radixway.routing import Worker
 
 
@@ -44,8 +44,8 @@ class ResponsePlacement:
         self._files = files
 
     def applies_to(self, endpoint: Endpoint) -> bool:
-        """Return whether `endpoint` makes responses."""
-        return endpoint is RESPONSES
+        """Return whether `endpoint` makes responses, or counts their tokens."""
+        return endpoint in (RESPONSES, COUNT_RESPONSE_TOKENS)
 
     async def __call__(self, request: PipelineRequest, call_next: Next) -> Reply:
         """Return the worker's answer. Raises BadBodyError for a previous response that no worker has."""

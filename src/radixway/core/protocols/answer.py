@@ -102,6 +102,14 @@ class GeneratedAnswer:
         self.scores += scores
         self._unplaced += scores
 
+    def place_scores(self, scores: Sequence[SampledTokenLogprob]) -> None:
+        """Give the blocks their shares of `scores`, the log-probabilities of the whole answer."""
+        self.add_scores(scores)
+        for block in self.blocks:
+            known = b"".join(score.token for score in self._unplaced)
+            if block.text.encode("utf-8", "replace") in known:
+                block.scores = self._take_scores(block.text)
+
     def add_part(self, part: ReadPart) -> bool:
         """Add `part`; return whether a new block began with it."""
         if isinstance(part, CallDelta):

@@ -220,7 +220,9 @@ def _user_messages(blocks: Sequence[dict[str, Any]], place: str, *, takes_images
         result = _content_blocks(block.get("content") or "", f"{where}.content")
         yield {
             "role": "tool",
-            "tool_call_id": require_string(block.get("tool_use_id"), f"{where}.tool_use_id"),
+            "tool_call_id": require_string(
+                block.get("tool_use_id") or block.get("id"), f"{where}.tool_use_id"
+            ),
             "content": join_content(
                 [convert(each, f"{where}.content[{at}]") for at, each in enumerate(result)] or [""]
             ),

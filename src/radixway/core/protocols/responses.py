@@ -7,7 +7,7 @@ message of user, system, developer                  ─► itself
 
 import base64
 import binascii
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 from msgspec import Meta
@@ -112,7 +112,7 @@ class ResponsesAdapter(OpenAIErrors):
                 json_schema=response_json_schema(text_format, "text.format"),
             ),
             stream=bool(body.stream),
-            top_logprobs=(body.top_logprobs or 0) if _LOGPROBS in (body.include or ()) else None,
+            top_logprobs=asked_logprobs(fields),
             template_arguments=reasoning_effort_arguments(effort) | (body.chat_template_kwargs or {}),
             previous_response_id=body.previous_response_id,
             body=fields,
@@ -130,7 +130,15 @@ class ResponsesAdapter(OpenAIErrors):
         return ResponsesEventWriter(ResponseObject(ask, head))
 
 
-_LOGPROBS = "message.output_text.logprobs"
+LOGPROBS = "message.output_text.logprobs"
+"""The entry of `include` that asks for log-probabilities."""
+
+
+def asked_logprobs(fields: Mapping[str, Any]) -> int | None:
+    """Return how many alternatives of each token a request's `fields` ask for; None: no log-probabilities."""
+    return (fields.get("top_logprobs") or 0) if LOGPROBS in (fields.get("include") or ()) else None
+
+
 _TEXT_PARTS = ("input_text", "output_text", "text", "refusal", "summary_text", "reasoning_text")
 
 

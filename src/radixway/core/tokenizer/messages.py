@@ -4,6 +4,7 @@ From a chat request's fields to the prompt's text, for engines and routers that 
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,16 +13,22 @@ from radixway.core.tokenizer.chat_template import REASONING_FIELDS, Message, Tem
 from radixway.core.tokenizer.tokenizer import Tokenizer
 
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
+_CUSTOM_ROLE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _TEXT_PARTS = ("text", "input_text", "output_text", "refusal")
 
 
 def to_template_messages(
-    messages: Sequence[dict[str, Any]], *, knows_developer: bool, takes_images: bool = False
+    messages: Sequence[dict[str, Any]],
+    *,
+    knows_developer: bool,
+    takes_images: bool = False,
+    allows_custom_roles: bool = False,
 ) -> list[Message]:
     """The messages as a template takes them. Raises TemplateError naming the message and field at fault.
 
     Content parts are text, and images where it `takes_images`; arguments of tool calls become objects;
-    `developer` is written as `system` for a template that does not know it.
+    `developer` is written as `system` for a template that does not know it. With `allows_custom_roles` a
+    role may have any name, as in vLLM: what becomes of its messages is for the template to say.
     """
     if not messages:
         raise _field_error("messages", "at least one message is needed", code="empty_messages")
@@ -29,7 +36,8 @@ def to_template_messages(
     for index, message in enumerate(messages):
         place = f"messages[{index}]"
         role = message.get("role")
-        if role not in ROLES:
+        is_custom = allows_custom_roles and isinstance(role, str) and _CUSTOM_ROLE.fullmatch(role)
+        if role not in ROLES and not is_custom:
             raise _field_error(
                 f"{place}.role", f"must be one of {', '.join(ROLES)}, not {_shorten_value(role)}"
             )
@@ -131,6 +139,7 @@ def render_chat(
             messages,
             knows_developer=has_developer_role(tokenizer),
             takes_images=takes_images and has_image_parts(tokenizer),
+            allows_custom_roles=True,
         ),
         tools=None if tool_choice == "none" else tools,
         add_generation_prompt=not continues if add_generation_prompt is None else add_generation_prompt,

@@ -167,6 +167,7 @@ class ResponseService:
 
         try:
             completion = await send_worker_request(self.pipeline, request, pass_on)
+            answer.place_scores(completion.scores)
         except HttpError as error:
             await self.store.save_failure(job.message_id, failure_fields(error))
             # A waiting client gets the error at once; a background response is retried.

@@ -175,6 +175,7 @@ async def _collect_response(
                 case HttpError():
                     raise outcome
                 case CompletionParser(finish_reason=reason, usage=usage):
+                    answer.place_scores(outcome.scores)
                     return made.finished(answer, build_finish_info(reason, usage))
                 case _:
                     answer.add_part(outcome)
@@ -208,5 +209,6 @@ def _encode_outcome(writer: ResponsesEventWriter, outcome: CompletionOutcome) ->
         case HttpError():
             return writer.encode_failure(outcome)
         case CompletionParser(finish_reason=reason, usage=usage):
+            writer.answer.place_scores(outcome.scores)
             return writer.encode_end(build_finish_info(reason, usage))
     return writer.encode_delta(AnswerDelta((outcome,)))
