@@ -23,7 +23,7 @@ def test_whatever_is_lost_counts_agree_after_the_next_message_and_own_ones_never
     clock = Clock()
     here, there = LoadLedger(clock), LoadLedger(clock)
     worker, same_worker = workers(1)[0], workers(1)[0]
-    leases, slowest = {}, worker.load.rate.seconds_per_token
+    leases, slowest, most = {}, worker.load.rate.seconds_per_token, worker.load.rate.overhead_s
     for number, step in steps:
         ledger, place = (here, worker) if number % 2 else (there, same_worker)
         lease = leases.get(number)
@@ -41,8 +41,9 @@ def test_whatever_is_lost_counts_agree_after_the_next_message_and_own_ones_never
         elif step == "release":
             lease.release()
         load = worker.load
-        assert 0 <= load.queue_s(clock.now) <= load.all_prefill_tokens * slowest + 1e-6
-        slowest = max(slowest, load.rate.seconds_per_token)
+        prefills = load.prefilling + load.elsewhere.prefilling
+        assert 0 <= load.queue_s(clock.now) <= load.all_prefill_tokens * slowest + prefills * most + 1e-6
+        slowest, most = max(slowest, load.rate.seconds_per_token), max(most, load.rate.overhead_s)
         assert 0 <= load.decoding(clock.now) <= load.all_requests
     for lease in leases.values():
         lease.release()
@@ -59,27 +60,26 @@ def test_whatever_is_lost_counts_agree_after_the_next_message_and_own_ones_never
 
 def test_prefills_of_all_gateways_stand_in_one_queue():
     ledger, worker = LoadLedger(Clock()), workers(1)[0]
-    per_token = worker.load.rate.seconds_per_token
+    prefill_s, own_s = worker.load.rate.prefill_s, worker.load.rate.prefill_s(1000)
     ledger.reserve(worker, prompt(stream=True), 1000)
     ledger.set_remote_load(
         worker, LoadShare(total=1, requests=1, prefilling=1, prefill_tokens=500, sent_tokens=500)
     )
-    assert worker.load.queue_s(ledger.clock()) == pytest.approx(1500 * per_token)
+    assert worker.load.queue_s(ledger.clock()) == pytest.approx(own_s + prefill_s(500))
     ledger.set_remote_load(
         worker, LoadShare(total=1, requests=1, sent_tokens=500)
     )  # its first token has come
-    assert worker.load.queue_s(ledger.clock()) == pytest.approx(1000 * per_token)
+    assert worker.load.queue_s(ledger.clock()) == pytest.approx(own_s)
     ledger.set_remote_load(worker, LoadShare())  # and now it is gone
-    assert worker.load.queue_s(ledger.clock()) == pytest.approx(1000 * per_token)
+    assert worker.load.queue_s(ledger.clock()) == pytest.approx(own_s)
 
 
 def test_prefills_that_came_and_went_between_two_messages_queue_no_longer_than_what_is_left():
     ledger, worker = LoadLedger(Clock()), workers(1)[0]
-    per_token = worker.load.rate.seconds_per_token
     ledger.set_remote_load(
         worker, LoadShare(total=90, requests=1, prefilling=1, prefill_tokens=300, sent_tokens=90_000)
     )
-    assert worker.load.queue_s(ledger.clock()) == pytest.approx(300 * per_token)
+    assert worker.load.queue_s(ledger.clock()) == pytest.approx(worker.load.rate.prefill_s(300))
 
 
 def test_the_rate_is_learnt_from_our_own_part_of_a_queue_that_gateways_share():

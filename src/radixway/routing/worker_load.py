@@ -24,12 +24,20 @@ _FORGET = 0.98
 """Decay of the prefill-rate estimate per observation."""
 _SECONDS_PER_TOKEN = 1 / 8000
 _OVERHEAD_S = 0.02
+_OVERHEAD_TOKENS = _OVERHEAD_S / _SECONDS_PER_TOKEN
+"""Tokens that take as long as the overhead of a prefill, where prefills do not tell the two apart."""
+_RELATIVE_ERROR = 0.3
+"""Assumed standard error of one prefill's time: it says how far tokens must differ to tell the two apart."""
 
 
 class PrefillRate:
     """Prefill time as `overhead_s + tokens × seconds_per_token`, by least squares over those seen.
 
-    Older observations fade. It begins with a guess that two observations outweigh.
+    Older observations fade. It begins with a guess, which one observation outweighs. How much of the time is
+    overhead is told by prefills whose tokens differ: the slope is drawn to the guessed share, with the weight
+    of a normal prior whose standard deviation is that slope itself. The prior goes through the centre of what
+    was seen: a fixed point far from it would hold the slope for hundreds of requests, since the turns of
+    conversations differ by a few tokens.
     """
 
     __slots__ = (
@@ -50,8 +58,8 @@ class PrefillRate:
         self.observed = 0
         self.count = 0.0
         """Observations, each counted for as much as has not faded of it."""
-        self.guess = 0.5
-        """Weight of the initial guess, in prefills of no tokens, and of a thousand."""
+        self.guess = 1.0
+        """Weight of the initial guess, in observations."""
         self._sum_t = self._sum_tt = self._sum_x = self._sum_tx = 0.0
 
     def prefill_s(self, tokens: int) -> float:
@@ -84,19 +92,21 @@ class PrefillRate:
         return self._sum_x / expected_s if expected_s > 0 else 1.0
 
     def _fit_line(self) -> None:
-        guess = self.guess
-        count = self.count + 2 * guess
-        sum_t = self._sum_t + guess * 1000
-        sum_tt = self._sum_tt + guess * 1000**2
-        sum_x = self._sum_x + guess * (2 * _OVERHEAD_S + 1000 * _SECONDS_PER_TOKEN)
-        sum_tx = self._sum_tx + guess * 1000 * (_OVERHEAD_S + 1000 * _SECONDS_PER_TOKEN)
-        spread = count * sum_tt - sum_t**2
-        slope = (count * sum_tx - sum_t * sum_x) / spread if spread > 0 else 0.0
-        overhead_s = (sum_x - slope * sum_t) / count
-        if slope > 0 and overhead_s >= 0:
-            self.seconds_per_token, self.overhead_s = slope, overhead_s
-        elif sum_t > 0:  # too little variety to tell them apart
-            self.seconds_per_token, self.overhead_s = sum_x / sum_t, 0.0
+        count, mean_t = self.count, self._sum_t / self.count
+        guess_s = _OVERHEAD_S + mean_t * _SECONDS_PER_TOKEN
+        mean_x = (self._sum_x + self.guess * guess_s) / (count + self.guess)
+        if mean_x <= 0:
+            return
+        prior = mean_x / (mean_t + _OVERHEAD_TOKENS)
+        weight = (_RELATIVE_ERROR * mean_x / prior) ** 2
+        variation = self._sum_tt - mean_t * self._sum_t
+        covariation = self._sum_tx - mean_t * self._sum_x
+        slope = (covariation + weight * prior) / (variation + weight)
+        if slope <= 0:
+            slope = prior
+        elif slope * mean_t > mean_x:
+            slope = mean_x / mean_t
+        self.seconds_per_token, self.overhead_s = slope, max(0.0, mean_x - slope * mean_t)
 
 
 class LoadShare(NamedTuple):
@@ -142,6 +152,8 @@ class WorkerLoad:
     prefill_tokens: int = 0
     """Tokens that those had to prefill when they were sent."""
     sent_tokens: int = 0
+    first_tokens_due: dict[object, int] = field(default_factory=dict)
+    """Tokens that each streamed request in prefill here had to prefill, by its lease, the oldest first."""
     active_blocks: dict[int, int] = field(default_factory=dict)
     """Prompt blocks in flight, with the number of requests that use each."""
     output_blocks: int = 0
@@ -153,7 +165,10 @@ class WorkerLoad:
     drained_at: float = 0.0
     """When it will have prefilled all that it was sent, by our reckoning. First tokens tell only when a
     prefill has ended, and whole replies not even that: in between it is taken to work at its rate. All
-    gateways' prefills stand in this one queue."""
+    gateways' prefills stand in this one queue. Changed by `update_queue` alone, as is `min_queue_s`."""
+    min_queue_s: float = 0.0
+    """Seconds for the prefills behind the one under way, which takes as long as it takes: while their first
+    tokens are due, a worker that is slower than its rate says does not look free."""
     busy_since: float | None = None
     """Estimated start of the present prefill, or None."""
     elsewhere: LoadShare = NOTHING
@@ -195,14 +210,35 @@ class WorkerLoad:
 
     def queue_s(self, now: float) -> float:
         """Seconds until a prefill that comes now would begin."""
-        return max(0.0, self.drained_at - now)
+        return max(self.min_queue_s, self.drained_at - now)
+
+    def update_queue(self, now: float, queue_s: float, *, next_begins: bool = False) -> None:
+        """Set the queue to `queue_s`, or less where the prefills in flight, here and elsewhere, take less.
+
+        Call it after each change of their number. `next_begins`: the prefill that was under way is over, so
+        all whose first tokens are due are still before one that comes now, whatever `queue_s` says.
+        """
+        rate, elsewhere = self.rate, self.elsewhere
+        prefilling, visible = self.prefilling + elsewhere.prefilling, self.visible_prefills()
+        pending_s = prefilling * rate.overhead_s + self.all_prefill_tokens * rate.seconds_per_token
+        mean_s = pending_s / prefilling if prefilling else 0.0
+        visible_s = visible * mean_s
+        if next_begins:
+            queue_s = max(queue_s, visible_s)
+        self.drained_at = now + min(queue_s, pending_s)
+        first_s = mean_s
+        if self.first_tokens_due:
+            first_s = rate.overhead_s + next(iter(self.first_tokens_due.values())) * rate.seconds_per_token
+        self.min_queue_s = max(0.0, visible_s - first_s)
 
     def decoding(self, now: float) -> int:
-        """Requests that are past their prefill, here and elsewhere, as far as can be known."""
-        requests = self.requests + self.elsewhere.requests
-        if self.drained_at > now:
-            return requests - self.prefilling - self.elsewhere.prefilling
-        return requests
+        """Requests that are past their prefill, here and elsewhere, as far as can be known.
+
+        One that has a first token is not before that has come; a whole reply is when the queue is over.
+        """
+        if self.drained_at <= now:
+            return self.all_requests - self.visible_prefills()
+        return self.all_requests - self.prefilling - self.elsewhere.prefilling
 
     def visible_prefills(self) -> int:
         """Requests in prefill whose first tokens will be seen, here or elsewhere."""
@@ -222,8 +258,10 @@ class WorkerLoad:
         )
 
 
+_COLD_OBSERVATIONS = 5
+"""First observations of a worker that say nothing of its own rate: they often meet a cold one."""
 _MIN_OBSERVATIONS = 8
-"""Observations of a worker before its rate is used: first ones often meet a cold worker."""
+"""Observations of a worker, the first ones included, before its rate is used."""
 _MIN_LOG_RATIO = log(1.1)
 """A smaller difference is not worth an idle worker."""
 _STANDARD_ERRORS = 3
@@ -258,11 +296,14 @@ class PrefillRateRegistry:
     def observe_prefill(self, load: WorkerLoad, tokens: int, seconds: float) -> None:
         """A prefill of so many tokens took so long at the worker with this load."""
         own = load.own_rate
-        if own.observed:
+        if own.observed > _COLD_OBSERVATIONS:
             deviation = min(seconds / own.prefill_s(tokens) - 1, _MAX_DEVIATION)
             self._variance += (1 - _NOISE_FORGET) * (deviation**2 - self._variance)
         self.fleet.observe_prefill(tokens, seconds)
-        own.observe_prefill(tokens, seconds)
+        if own.observed < _COLD_OBSERVATIONS:
+            own.observed += 1
+        else:
+            own.observe_prefill(tokens, seconds)
         load.observed_at = self.fleet.observed
         self._assign_rate(load)
         self._review_next()

@@ -37,15 +37,15 @@ class ExpectedTime(Policy):
         for worker in candidates:  # there may be a hundred of them: hardly a call in here
             load = worker.load
             elsewhere = load.elsewhere
-            decoding = load.requests + elsewhere.requests
+            decoding = load.requests + elsewhere.requests - load.prefilling - elsewhere.prefilling
             rate = load.rate
             tokens = prompt_tokens - cached_tokens.get(worker.slot, 0)
             prefill_s = rate.overhead_s + (tokens if tokens > 1 else 1) * rate.seconds_per_token
             queue_s = load.drained_at - now
-            if queue_s > 0:
-                decoding -= load.prefilling + elsewhere.prefilling
-            else:
-                queue_s = 0.0
+            if queue_s <= 0:
+                decoding += load.silent + elsewhere.silent
+            if queue_s < load.min_queue_s:
+                queue_s = load.min_queue_s
             slowdown_s = self._slowdown * prefill_s * decoding
             costs.append(queue_s + prefill_s + slowdown_s)
             parts.append((tokens, queue_s, prefill_s, slowdown_s))
