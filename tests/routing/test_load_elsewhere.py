@@ -41,9 +41,9 @@ def test_whatever_is_lost_counts_agree_after_the_next_message_and_own_ones_never
         elif step == "release":
             lease.release()
         load = worker.load
+        slowest, most = max(slowest, load.rate.seconds_per_token), max(most, load.rate.overhead_s)
         prefills = load.prefilling + load.elsewhere.prefilling
         assert 0 <= load.queue_s(clock.now) <= load.all_prefill_tokens * slowest + prefills * most + 1e-6
-        slowest, most = max(slowest, load.rate.seconds_per_token), max(most, load.rate.overhead_s)
         assert 0 <= load.decoding(clock.now) <= load.all_requests
     for lease in leases.values():
         lease.release()

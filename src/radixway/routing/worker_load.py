@@ -219,17 +219,25 @@ class WorkerLoad:
         all whose first tokens are due are still before one that comes now, whatever `queue_s` says.
         """
         rate, elsewhere = self.rate, self.elsewhere
-        prefilling, visible = self.prefilling + elsewhere.prefilling, self.visible_prefills()
-        pending_s = prefilling * rate.overhead_s + self.all_prefill_tokens * rate.seconds_per_token
-        mean_s = pending_s / prefilling if prefilling else 0.0
-        visible_s = visible * mean_s
-        if next_begins:
-            queue_s = max(queue_s, visible_s)
-        self.drained_at = now + min(queue_s, pending_s)
-        first_s = mean_s
+        prefilling, silent, tokens = self.prefilling, self.silent, self.prefill_tokens
+        if elsewhere is not NOTHING:
+            prefilling += elsewhere.prefilling
+            silent += elsewhere.silent
+            tokens += elsewhere.prefill_tokens
+        if not prefilling:
+            self.drained_at, self.min_queue_s = now, 0.0
+            return
+        overhead_s, per_token = rate.overhead_s, rate.seconds_per_token
+        pending_s = prefilling * overhead_s + tokens * per_token
+        visible_s = pending_s * (prefilling - silent) / prefilling if silent else pending_s
+        if next_begins and queue_s < visible_s:
+            queue_s = visible_s
+        self.drained_at = now + (queue_s if queue_s < pending_s else pending_s)
         if self.first_tokens_due:
-            first_s = rate.overhead_s + next(iter(self.first_tokens_due.values())) * rate.seconds_per_token
-        self.min_queue_s = max(0.0, visible_s - first_s)
+            first_s = overhead_s + next(iter(self.first_tokens_due.values())) * per_token
+        else:
+            first_s = pending_s / prefilling
+        self.min_queue_s = visible_s - first_s if visible_s > first_s else 0.0
 
     def decoding(self, now: float) -> int:
         """Requests that are past their prefill, here and elsewhere, as far as can be known.

@@ -17,6 +17,7 @@ from radixway.routing.policies.base import Policy, Scores, View
 from radixway.routing.prefix_matches import PrefixMatches
 from radixway.routing.routing_request import RoutingRequest
 from radixway.routing.worker import Worker
+from radixway.routing.worker_load import NOTHING
 
 
 class ExpectedTime(Policy):
@@ -37,14 +38,16 @@ class ExpectedTime(Policy):
         for worker in candidates:  # there may be a hundred of them: hardly a call in here
             load = worker.load
             elsewhere = load.elsewhere
-            decoding = load.requests + elsewhere.requests - load.prefilling - elsewhere.prefilling
+            decoding = load.requests - load.prefilling
+            if elsewhere is not NOTHING:
+                decoding += elsewhere.requests - elsewhere.prefilling
             rate = load.rate
             tokens = prompt_tokens - cached_tokens.get(worker.slot, 0)
             prefill_s = rate.overhead_s + (tokens if tokens > 1 else 1) * rate.seconds_per_token
             queue_s = load.drained_at - now
-            if queue_s <= 0:
-                decoding += load.silent + elsewhere.silent
-            if queue_s < load.min_queue_s:
+            if queue_s <= load.min_queue_s:
+                if queue_s <= 0:
+                    decoding += load.silent + elsewhere.silent
                 queue_s = load.min_queue_s
             slowdown_s = self._slowdown * prefill_s * decoding
             costs.append(queue_s + prefill_s + slowdown_s)
