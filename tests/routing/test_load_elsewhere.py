@@ -23,7 +23,7 @@ def test_whatever_is_lost_counts_agree_after_the_next_message_and_own_ones_never
     clock = Clock()
     here, there = LoadLedger(clock), LoadLedger(clock)
     worker, same_worker = workers(1)[0], workers(1)[0]
-    leases, slowest, most = {}, worker.load.rate.seconds_per_token, worker.load.rate.overhead_s
+    leases, slowest, overhead_s = {}, worker.load.rate.seconds_per_token, worker.load.rate.overhead_s
     for number, step in steps:
         ledger, place = (here, worker) if number % 2 else (there, same_worker)
         lease = leases.get(number)
@@ -41,9 +41,11 @@ def test_whatever_is_lost_counts_agree_after_the_next_message_and_own_ones_never
         elif step == "release":
             lease.release()
         load = worker.load
-        slowest, most = max(slowest, load.rate.seconds_per_token), max(most, load.rate.overhead_s)
-        prefills = load.prefilling + load.elsewhere.prefilling
-        assert 0 <= load.queue_s(clock.now) <= load.all_prefill_tokens * slowest + prefills * most + 1e-6
+        slowest = max(slowest, load.rate.seconds_per_token)
+        overhead_s = max(overhead_s, load.rate.overhead_s)
+        prefilling = load.prefilling + load.elsewhere.prefilling
+        most_s = prefilling * overhead_s + load.all_prefill_tokens * slowest
+        assert 0 <= load.queue_s(clock.now) <= most_s + 1e-6
         assert 0 <= load.decoding(clock.now) <= load.all_requests
     for lease in leases.values():
         lease.release()
@@ -60,18 +62,18 @@ def test_whatever_is_lost_counts_agree_after_the_next_message_and_own_ones_never
 
 def test_prefills_of_all_gateways_stand_in_one_queue():
     ledger, worker = LoadLedger(Clock()), workers(1)[0]
-    prefill_s, own_s = worker.load.rate.prefill_s, worker.load.rate.prefill_s(1000)
+    seconds = worker.load.rate.prefill_s
     ledger.reserve(worker, prompt(stream=True), 1000)
     ledger.set_remote_load(
         worker, LoadShare(total=1, requests=1, prefilling=1, prefill_tokens=500, sent_tokens=500)
     )
-    assert worker.load.queue_s(ledger.clock()) == pytest.approx(own_s + prefill_s(500))
+    assert worker.load.queue_s(ledger.clock()) == pytest.approx(seconds(1000) + seconds(500))
     ledger.set_remote_load(
         worker, LoadShare(total=1, requests=1, sent_tokens=500)
     )  # its first token has come
-    assert worker.load.queue_s(ledger.clock()) == pytest.approx(own_s)
+    assert worker.load.queue_s(ledger.clock()) == pytest.approx(seconds(1000))
     ledger.set_remote_load(worker, LoadShare())  # and now it is gone
-    assert worker.load.queue_s(ledger.clock()) == pytest.approx(own_s)
+    assert worker.load.queue_s(ledger.clock()) == pytest.approx(seconds(1000))
 
 
 def test_prefills_that_came_and_went_between_two_messages_queue_no_longer_than_what_is_left():

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from radixway.routing import LoadLedger
-from radixway.routing.worker_load import PrefillRate
+from radixway.routing.worker_load import STEP_S, PrefillRate
 from support.routing_requests import Clock, prompt, workers
 
 STEPS = st.lists(
@@ -31,8 +31,7 @@ def test_whatever_happens_nothing_is_left_when_all_have_gone(steps):
                 step
             ]()
         load = worker.load
-        assert len(load.first_tokens_due) == load.visible_prefills()
-        assert 0 <= load.min_queue_s <= load.queue_s(clock.now)
+        assert load.queue_s(clock.now) >= 0
         assert 0 <= load.decoding(clock.now) <= load.requests
     for lease in leases.values():
         lease.release()
@@ -57,16 +56,45 @@ def test_blocks_that_several_share_count_once():
     assert worker.load.blocks == 0
 
 
-def test_the_queue_drains_at_the_workers_rate_and_never_below_nothing():
+@pytest.mark.parametrize("stream", [True, False], ids=["a stream", "a whole reply"])
+def test_the_queue_drains_at_the_workers_rate_and_a_stream_until_its_first_token(stream):
     clock = Clock()
     ledger, worker = LoadLedger(clock), workers(1)[0]
-    rate = worker.load.rate
-    per_token = rate.seconds_per_token
-    ledger.reserve(worker, prompt(stream=True), 1000)
-    clock.now += 400 * per_token
-    assert worker.load.queue_s(clock.now) == pytest.approx(rate.overhead_s + 600 * per_token)
-    clock.now += 4000 * per_token
+    prefill_s = worker.load.rate.prefill_s(2000)
+    lease = ledger.reserve(worker, prompt(stream=stream), 2000)
+    late_s = STEP_S if stream else 0.0
+    assert worker.load.queue_s(clock.now) == pytest.approx(prefill_s)
+    clock.now += prefill_s - 0.05
+    assert worker.load.queue_s(clock.now) == pytest.approx(0.05 + late_s)
+    clock.now += 10 * prefill_s  # it stalls, or a whole reply is decoded
+    assert worker.load.queue_s(clock.now) == pytest.approx(late_s)
+    lease.mark_prefill_done()
     assert worker.load.queue_s(clock.now) == 0
+
+
+def test_a_worker_that_stalls_keeps_the_queue_behind_its_first_prefill():
+    clock = Clock()
+    ledger, worker = LoadLedger(clock), workers(1)[0]
+    leases = [ledger.reserve(worker, prompt(stream=True), 2000) for _ in range(3)]
+    prefill_s = worker.load.rate.prefill_s(2000)
+    clock.now += 100
+    assert worker.load.queue_s(clock.now) == pytest.approx(2 * prefill_s + STEP_S)
+    assert worker.load.decoding(clock.now) == 0
+    leases[1].release()  # a client leaves
+    assert worker.load.queue_s(clock.now) == pytest.approx(prefill_s + STEP_S)
+    leases[0].mark_prefill_done()
+    assert worker.load.queue_s(clock.now) == pytest.approx(STEP_S)
+    assert worker.load.decoding(clock.now) == 1
+
+
+def test_each_prefill_takes_the_overhead_too():
+    ledger, worker = LoadLedger(Clock()), workers(1)[0]
+    for _ in range(4):
+        ledger.reserve(worker, prompt(stream=True), 10)
+    rate = worker.load.rate
+    assert worker.load.queue_s(ledger.clock()) == pytest.approx(
+        4 * rate.overhead_s + 40 * rate.seconds_per_token
+    )
 
 
 def test_a_first_token_ends_the_queue_of_its_request_however_slow_we_thought_the_worker():
@@ -74,83 +102,9 @@ def test_a_first_token_ends_the_queue_of_its_request_however_slow_we_thought_the
     first = ledger.reserve(worker, prompt(stream=True), 10_000)
     ledger.reserve(worker, prompt(stream=True), 50)
     assert worker.load.queue_s(ledger.clock()) > 1
+    seconds_of_the_other = worker.load.rate.prefill_s(50)
     first.mark_prefill_done()
-    left_s = worker.load.rate.prefill_s(50)
-    assert worker.load.queue_s(ledger.clock()) == pytest.approx(left_s) and left_s < 0.03
-
-
-def test_each_prefill_is_booked_with_the_overhead_that_it_costs():
-    clock = Clock()
-    ledger, worker = LoadLedger(clock), workers(1)[0]
-    for _ in range(200):  # tokens cost nothing to speak of there, prefills a quarter of a second
-        for tokens in (50, 150):
-            lease = ledger.reserve(worker, prompt(stream=True), tokens)
-            clock.now += 0.25 + tokens * 1e-5
-            lease.mark_prefill_done()
-            lease.release()
-    leases = [ledger.reserve(worker, prompt(stream=True), 100) for _ in range(4)]
-    assert worker.load.queue_s(clock.now) == pytest.approx(1, rel=0.05)
-    leases[0].mark_prefill_done()
-    assert worker.load.queue_s(clock.now) == pytest.approx(0.75, rel=0.05)
-
-
-def test_a_worker_whose_first_tokens_are_overdue_does_not_look_free():
-    clock = Clock()
-    ledger, worker = LoadLedger(clock), workers(1)[0]
-    one_s = worker.load.rate.prefill_s(1000)
-    leases = [ledger.reserve(worker, prompt(stream=True), 1000) for _ in range(3)]
-    clock.now += 100
-    assert worker.load.queue_s(clock.now) == pytest.approx(2 * one_s), "the first may end at any moment"
-    assert worker.load.decoding(clock.now) == 0
-    leases[0].mark_prefill_done()
-    two_s = 2 * worker.load.rate.prefill_s(1000)
-    assert worker.load.queue_s(clock.now) == pytest.approx(two_s), "the second begins now"
-    assert worker.load.decoding(clock.now) == 1
-
-
-def test_what_waits_behind_a_long_prefill_is_its_own_and_not_a_mean():
-    clock = Clock()
-    ledger, worker = LoadLedger(clock), workers(1)[0]
-    rate = worker.load.rate
-    long, short = (ledger.reserve(worker, prompt(stream=True), tokens) for tokens in (9000, 100))
-    clock.now += 100
-    assert worker.load.queue_s(clock.now) == pytest.approx(rate.prefill_s(100))
-    long.release()
-    assert worker.load.queue_s(clock.now) == pytest.approx(rate.prefill_s(100)), "it begins now"
-    clock.now += 100
-    assert worker.load.queue_s(clock.now) == 0, "and may end at any moment"
-    short.release()
-
-
-def test_a_client_that_leaves_does_not_make_the_others_wait_for_nothing():
-    clock = Clock()
-    ledger, worker = LoadLedger(clock), workers(1)[0]
-    one_s = worker.load.rate.prefill_s(1000)
-    leases = [ledger.reserve(worker, prompt(stream=True), 1000) for _ in range(4)]
-    clock.now += 100
-    leases[1].release()
-    assert worker.load.busy_since is None
-    assert worker.load.queue_s(clock.now) == pytest.approx(2 * one_s)
-    for lease in leases:
-        lease.release()
-    assert worker.load.queue_s(clock.now) == 0
-
-
-def test_whole_replies_are_in_the_queue_for_as_long_as_they_should_take():
-    clock = Clock()
-    ledger, worker = LoadLedger(clock), workers(1)[0]
-    one_s = worker.load.rate.prefill_s(1000)
-    for _ in range(3):
-        ledger.reserve(worker, prompt(stream=False), 1000)
-    assert worker.load.queue_s(clock.now) == pytest.approx(3 * one_s)
-    assert worker.load.decoding(clock.now) == 0
-    clock.now += 3 * one_s
-    assert worker.load.queue_s(clock.now) == 0
-    assert worker.load.decoding(clock.now) == 3
-    ledger.reserve(worker, prompt(stream=True), 1000)
-    clock.now += 100
-    assert worker.load.queue_s(clock.now) == 0
-    assert worker.load.decoding(clock.now) == 3, "the stream's first token is due"
+    assert worker.load.queue_s(ledger.clock()) == pytest.approx(seconds_of_the_other)
 
 
 def test_rates_are_learnt_from_first_tokens():

@@ -49,14 +49,14 @@ class LoadLedger:
         all gateways have in flight. That also corrects what was missed, and what a stopped gateway left.
         """
         load, now = worker.load, self.clock()
-        queue_s, rate = load.queue_s(now), load.rate
+        countdown_s, rate = load.countdown_s(now), load.rate
         before, was_telling = load.elsewhere, load.visible_prefills()
         load.elsewhere = elsewhere
-        if elsewhere.prefilled > before.prefilled or not (was_telling or queue_s):
+        if elsewhere.prefilled > before.prefilled or not (was_telling or countdown_s):
             load.busy_since = now
-        queue_s += max(0, elsewhere.total - before.total) * rate.overhead_s
-        queue_s += max(0, elsewhere.sent_tokens - before.sent_tokens) * rate.seconds_per_token
-        load.update_queue(now, queue_s)
+        countdown_s += max(0, elsewhere.total - before.total) * rate.overhead_s
+        countdown_s += max(0, elsewhere.sent_tokens - before.sent_tokens) * rate.seconds_per_token
+        load.update_queue(now, countdown_s)
         if elsewhere.requests < before.requests and self.on_release is not None:
             self.on_release()
 
@@ -88,8 +88,8 @@ class WorkerLease:
         self._prefilling = prefills
         now = ledger.clock()
         load = worker.load
-        queue_s = load.queue_s(now)
-        if prefills and not queue_s and not load.visible_prefills():
+        countdown_s = load.countdown_s(now)
+        if prefills and not countdown_s and not load.visible_prefills():
             load.busy_since = now
         load.requests += 1
         load.total += 1
@@ -99,10 +99,8 @@ class WorkerLease:
         load.prefill_tokens += uncached_tokens
         load.sent_tokens += uncached_tokens
         if prefills:
-            if self._stream:
-                load.first_tokens_due[self] = uncached_tokens
             rate = load.rate
-            load.update_queue(now, queue_s + rate.overhead_s + uncached_tokens * rate.seconds_per_token)
+            load.update_queue(now, countdown_s + rate.overhead_s + uncached_tokens * rate.seconds_per_token)
         active = load.active_blocks
         for block in self._blocks:
             active[block] = active.get(block, 0) + 1
@@ -121,10 +119,10 @@ class WorkerLease:
             return
         now = self._ledger.clock()
         began = worker.load.busy_since
+        self._end_prefill(worker, now)
+        worker.load.busy_since = now
         if self._tokens and began is not None:
             self._ledger.rates.observe_prefill(worker.load, self._tokens, now - began)
-        self._end_prefill(worker, now, next_begins=self._stream)
-        worker.load.busy_since = now
         if self._ledger.on_step is not None:
             self._ledger.on_step(worker)
 
@@ -141,8 +139,7 @@ class WorkerLease:
             return
         load = worker.load
         if self._prefilling:
-            was_first = next(iter(load.first_tokens_due), None) is self
-            self._end_prefill(worker, self._ledger.clock(), next_begins=was_first)
+            self._end_prefill(worker, self._ledger.clock())
             if self._stream:
                 load.busy_since = None  # it may have been at work, or behind others that are
         self._worker = None
@@ -161,14 +158,14 @@ class WorkerLease:
         if self._ledger.on_release is not None:
             self._ledger.on_release()
 
-    def _end_prefill(self, worker: Worker, now: float, *, next_begins: bool = False) -> None:
+    def _end_prefill(self, worker: Worker, now: float) -> None:
         self._prefilling = False
         load = worker.load
-        load.first_tokens_due.pop(self, None)
+        countdown_s = load.countdown_s(now)
         load.prefilling -= 1
         load.silent -= not self._stream
         load.prefill_tokens -= self._tokens
-        load.update_queue(now, load.drained_at - now, next_begins=next_begins)
+        load.update_queue(now, countdown_s)
 
 
 class AlreadyReservedError(Exception):

@@ -1,52 +1,43 @@
-"""The default policy where its queue estimate counts: engines that stall, clients that wait for answers."""
+"""Clients that wait for answers, and engines that stall: what an open trace does not show of a policy."""
 
 from dataclasses import replace
-from statistics import fmean, median
 
 import pytest
 
-from support.closed_loop import ON_A_CORE, ChatShape, ClosedLoop
+from radixway.routing.simulator.engine_model import EngineConstants
+from support.closed_loops import ClosedLoop, mean_ttft_s
 
-CHATS = ChatShape()
-SHAPES = {
-    "chats": CHATS,
-    "long system prompts": replace(CHATS, system_blocks=48, asked_blocks=4),
-    "many at once": replace(CHATS, at_once=16),
-    "few at once": replace(CHATS, at_once=2),
-}
-SEEDS = 24
-
-
-def mean_ttft_s(policy, shape):
-    return fmean(ClosedLoop(policy, shape, seed).run().ttft_mean_s for seed in range(SEEDS))
-
-
-@pytest.mark.parametrize(
-    ("name", "ratio"),
-    [("chats", 1.15), ("long system prompts", 1.15), ("many at once", 1.55), ("few at once", 1.35)],
+ON_CPU = ClosedLoop(
+    EngineConstants(
+        step_s=0.008, prefill_s=0.00064, decode_s=0.0015, context_s=1e-6, step_tokens=512, max_running=8
+    )
 )
-def test_first_tokens_come_sooner_than_in_turns_although_engines_stall(name, ratio):
-    shape = SHAPES[name]
-    assert mean_ttft_s("round_robin", shape) > ratio * mean_ttft_s("expected_time", shape)
+ON_GPU = ClosedLoop(
+    EngineConstants(),
+    engines=4,
+    kv_tokens=600_000,
+    chats=100,
+    turns=6,
+    system_tokens=512,
+    asked_tokens=800,
+    answered_tokens=100,
+    at_once=64,
+)
+LOOPS = {
+    "small engines": ON_CPU,
+    "short stalls": replace(ON_CPU, stall_share=0.05, stall_s=0.15),
+    "long stalls": replace(ON_CPU, engines=4, chats=48, at_once=16, stall_share=0.004, stall_s=3.0),
+    "long system prompts": replace(
+        ON_CPU, kv_tokens=30_000, system_tokens=1024, stall_share=0.05, stall_s=0.15
+    ),
+    "low concurrency": replace(ON_CPU, at_once=2),
+    "large engines": ON_GPU,
+}
+OTHERS = ("round_robin", "least_loaded", "kv_aware:overlap_weight=8")
 
 
-@pytest.mark.parametrize("name", SHAPES)
-def test_the_learnt_slope_is_the_engines(name):
-    constants = ON_A_CORE
-    true = constants.prefill_s + constants.step_s / constants.step_tokens
-    slopes = [
-        ClosedLoop("expected_time", SHAPES[name], seed).run().gateway.selector.ledger.rates.fleet
-        for seed in range(SEEDS)
-    ]
-    assert 0.7 < median(rate.seconds_per_token for rate in slopes) / true < 1.3
-
-
-def test_everything_is_said_and_every_lease_ended():
-    shape = replace(CHATS, stalls_every=3)
-    outcome = ClosedLoop("expected_time", shape).run()
-    assert len(outcome.ttft_s) == shape.chats * shape.turns
-    assert all(ttft > 0 for ttft in outcome.ttft_s)
-    for worker in outcome.gateway.workers:
-        load = worker.load
-        assert (load.requests, load.prefilling, load.min_queue_s) == (0, 0, 0)
-        assert not load.first_tokens_due
+@pytest.mark.parametrize("name", LOOPS)
+def test_expected_time_is_first_or_close_to_it(name):
+    seeds = 2 if LOOPS[name] is ON_GPU else 6
+    best = min(mean_ttft_s(LOOPS[name], policy, seeds) for policy in OTHERS)
+    assert mean_ttft_s(LOOPS[name], "expected_time", seeds) <= 1.03 * best

@@ -22,15 +22,16 @@ class ExpectedTimeRouter(IndexedRouter):
 
     def initialize_state(
         self,
-        slowdown: float = 0.05,
+        slowdown: float = 0.02,
         prefill_tokens_per_s: float = 8000.0,
         prefill_overhead_s: float = 0.02,
         max_chars: int = 16_000_000,
     ) -> None:
         """`request_router_kwargs`. Raises ValueError that names what makes no sense.
 
-        `slowdown`: what a second of prefill costs each answer that runs there, in seconds. The next two are
-        of replicas that do not say it themselves. `max_chars`: characters remembered of all of them together.
+        `slowdown`: what each second of the whole prompt's prefill costs a request there, in seconds. The next
+        two are of replicas that do not say it themselves. `max_chars`: characters remembered of all of them
+        together.
         """
         if not prefill_tokens_per_s > 0:
             raise ValueError(f"prefill_tokens_per_s must be above 0, not {prefill_tokens_per_s}")

@@ -105,8 +105,8 @@ class ExpectedTimePolicyConfig(CostPolicyConfig):
     """Seconds until the first token, plus what this slows down the answers already running there."""
 
     name: Literal["expected_time"] = "expected_time"
-    slowdown: float = Field(default=0.05, ge=0, allow_inf_nan=False)
-    """Seconds that a second of prefill costs each running answer."""
+    slowdown: float = Field(default=0.02, ge=0, allow_inf_nan=False)
+    """Seconds that each second in which the whole prompt would be prefilled costs a request there."""
 
 
 class CustomPolicyConfig(ConfigSection):

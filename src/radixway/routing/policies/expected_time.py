@@ -1,13 +1,15 @@
 """Expected time: seconds until the first token, and seconds taken from the answers already running.
 
-    queue_s     tokens that wait for their prefill there, at the worker's rate
+    queue_s     prefills that the worker has before it, at its rate (`WorkerLoad.queue_s`)
     prefill_s   tokens of this prompt that the worker does not hold, at the same rate
-    slowdown_s  what that prefill costs the answers running there: slowdown · prefill_s · their number
+    slowdown_s  what it costs the other requests there: slowdown · seconds for the whole prompt · their number
     cost        the sum
 
 Everything is in seconds, so there is no weight to tune between cache and load: a prefix is worth the time
-that it saves, no more. Rates are learnt from first tokens. Workers whose own is not clearly another share the
-fleet's (`worker_load.py`), so those with nothing cached and nothing to do cost the same and take turns.
+that it saves, no more: hence the whole prompt in the slowdown, which spreads requests and does not count
+what is cached a second time. Rates are learnt from first tokens. Workers whose own is not clearly another
+share the fleet's (`worker_load.py`), so those with nothing cached and nothing to do cost the same and take
+turns.
 """
 
 from collections.abc import Sequence
@@ -17,7 +19,7 @@ from radixway.routing.policies.base import Policy, Scores, View
 from radixway.routing.prefix_matches import PrefixMatches
 from radixway.routing.routing_request import RoutingRequest
 from radixway.routing.worker import Worker
-from radixway.routing.worker_load import NOTHING
+from radixway.routing.worker_load import STEP_S
 
 
 class ExpectedTime(Policy):
@@ -32,24 +34,21 @@ class ExpectedTime(Policy):
         self.temperature = config.temperature
 
     def score(self, request: RoutingRequest, candidates: Sequence[Worker], view: View) -> Scores:
-        now, prompt_tokens = view.now, request.tokens
+        now, prompt_tokens, slowdown = view.now, request.tokens, self._slowdown
         cached_tokens = self._cached_tokens(request, view.matches)
         costs, parts = [], []
         for worker in candidates:  # there may be a hundred of them: hardly a call in here
             load = worker.load
-            elsewhere = load.elsewhere
-            decoding = load.requests - load.prefilling
-            if elsewhere is not NOTHING:
-                decoding += elsewhere.requests - elsewhere.prefilling
-            rate = load.rate
+            overhead_s, per_token_s = load.rate.overhead_s, load.rate.seconds_per_token
             tokens = prompt_tokens - cached_tokens.get(worker.slot, 0)
-            prefill_s = rate.overhead_s + (tokens if tokens > 1 else 1) * rate.seconds_per_token
-            queue_s = load.drained_at - now
-            if queue_s <= load.min_queue_s:
-                if queue_s <= 0:
-                    decoding += load.silent + elsewhere.silent
+            prefill_s = overhead_s + (tokens if tokens > 1 else 1) * per_token_s
+            queue_s, due_s = load.drained_at - now, load.due_s  # as `WorkerLoad.queue_s`
+            if queue_s <= 0:
                 queue_s = load.min_queue_s
-            slowdown_s = self._slowdown * prefill_s * decoding
+            if due_s > queue_s:
+                queue_s = queue_s + STEP_S if due_s > queue_s + STEP_S else due_s
+            requests = load.requests + load.elsewhere.requests
+            slowdown_s = slowdown * (overhead_s + prompt_tokens * per_token_s) * requests
             costs.append(queue_s + prefill_s + slowdown_s)
             parts.append((tokens, queue_s, prefill_s, slowdown_s))
         return Scores(costs, ("uncached_tokens", "queue_s", "prefill_s", "slowdown_s"), parts)
