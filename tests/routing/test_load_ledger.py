@@ -178,5 +178,5 @@ def test_a_new_worker_is_believed_to_be_as_fast_as_the_fleet():
 def test_a_rate_is_always_one_that_can_be_divided_by(observations):
     rate = PrefillRate()
     for tokens, seconds in observations:
-        rate.observe_prefill(tokens, seconds)
+        rate.observe_prefills(1, tokens, seconds)
         assert rate.seconds_per_token > 0 and rate.overhead_s >= 0

@@ -122,7 +122,7 @@ class WorkerLease:
         self._end_prefill(worker, now)
         worker.load.busy_since = now
         if self._tokens and began is not None:
-            self._ledger.rates.observe_prefill(worker.load, self._tokens, now - began)
+            self._ledger.rates.observe_first_token(worker.load, self._tokens, began, now)
         if self._ledger.on_step is not None:
             self._ledger.on_step(worker)
 
