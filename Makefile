@@ -6,6 +6,7 @@
 #   make docs    the documentation's pages, into site/
 #   make performance    measure what docs/performance.md says, all gateways side by side; then write the page
 #   make performance-docs    write docs/performance.md from docs/measurements
+#   make peers   other projects' own test suites against gateway and engine; then write docs/compatibility.md
 #   make release-check  how many commits ago each figure was measured; fails if one is too old
 #   make figures what the semantic layer is measured by: domain, cache, tools, routing, latency, value (an hour or so)
 # ARGS is passed on: make up ARGS="--port 31000 --model Qwen/Qwen3-0.6B"
@@ -30,7 +31,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # What tests want of the system, by Debian's names: a browser for the console, and what the dashboards are asked of.
 TOOLS := chromium prometheus
 
-.PHONY: up demo test test-all tools lint format docs bench performance performance-docs release-check figures clean
+.PHONY: up demo test test-all tools lint format docs bench performance performance-docs peers release-check figures clean
 
 up: $(VENV)/.product
 	@exec $(BIN)/radixway up $(ARGS)
@@ -77,6 +78,12 @@ performance: $(VENV)/.test
 
 performance-docs: $(BIN)/python
 	@$(BIN)/python benchmarks/performance_page.py
+	@$(BIN)/python benchmarks/performance_page.py --page docs/compatibility.md
+
+# The suites come from the package index and from tests/peers, the model is made here: seven minutes at first.
+peers: $(VENV)/.test
+	$(BIN)/python benchmarks/peer_suites.py --json docs/measurements/peers.json $(ARGS)
+	@$(MAKE) --no-print-directory performance-docs
 
 release-check: $(BIN)/python
 	@$(BIN)/python benchmarks/release_check.py

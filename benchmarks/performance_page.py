@@ -2,6 +2,7 @@
 
     python benchmarks/performance_page.py            write the page
     python benchmarks/performance_page.py --check    exit with 1 if the page says anything else
+    python benchmarks/performance_page.py --page docs/compatibility.md    another page with marks
 
 A mark is `<!-- measured: NAME.TABLE -->…<!-- end -->`: NAME is a file of the folder, TABLE one of its tables,
 one of its sentences, or `stamp`, which says at which commit and by which command NAME was measured. A page

@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from radixway.core.config import WorkerSettings
 from radixway.routing import WorkerState
 from support.running_gateway import running_gateway
 from support.scripted_worker import Exchange, answer_ok, scripted_worker
@@ -34,6 +35,18 @@ async def first_error(worker) -> None:
     async with asyncio.timeout(10):
         while worker.last_error is None:  # noqa: ASYNC110 - nothing tells of it
             await asyncio.sleep(0.01)
+
+
+async def test_a_worker_whose_server_info_is_slow_serves_and_one_whose_model_list_is_does_not_yet():
+    async with (
+        scripted_worker(silent_paths=frozenset({"/server_info"})) as slow,
+        scripted_worker(silent_paths=frozenset({"/v1/models"})) as stuck,
+        running_gateway(slow.url, routing=WATCHFUL) as gateway,
+    ):
+        assert (await gateway.chat())[0] == 200
+        worker = gateway.gateway.registry.add_worker(WorkerSettings(url=stuck.url))
+        await first_error(worker)
+        assert worker.state is WorkerState.JOINING and "/v1/models" in worker.last_error
 
 
 async def test_a_request_that_hangs_with_its_worker_is_tried_elsewhere():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from radixway.core.pipeline import ENDPOINTS
+from radixway.core.pipeline.endpoints import SURFACE_ENDPOINTS
 from support.running_gateway import running_gateway
 
 
@@ -26,3 +27,12 @@ async def test_what_is_served_raw_is_in_openapi_with_the_fields_that_are_read() 
     assert all(
         paths[path]["post"]["parameters"][0]["name"] == "session_id" for path in agents if "count" not in path
     )
+
+
+async def test_forms_messages_and_files_are_in_openapi_too() -> None:
+    async with running_gateway() as gateway:
+        paths = (await gateway.get("/openapi.json"))[1]["paths"]
+    for endpoint in SURFACE_ENDPOINTS:
+        kind = "multipart/form-data" if endpoint.takes_forms else "application/json"
+        assert list(paths[endpoint.path]["post"]["requestBody"]["content"]) == [kind]
+    assert {"get", "post"} <= set(paths["/v1/files"])

@@ -112,6 +112,7 @@ async def test_adapters_are_told_from_models():
             assert gateway.gateway.registry.get_worker(a.url).info.adapters == adapters
             ids = {"model": "m", "input_ids": list(range(64)), "request_id": "r1"}
             await gateway.post("/select_and_reserve", ids)
+            await gateway.post("/prefill_complete", {"request_id": "r1"})
             _, again, _ = await gateway.post("/select", {**ids, "request_id": "r2"})
             assert again["expected_cached_tokens"] == 48
             _, tuned, _ = await gateway.post("/select", {**ids, "model": "tuned"})

@@ -101,6 +101,12 @@ def test_nothing_listens_for_other_machines_without_a_key_unless_that_is_said(co
     assert "Traceback" not in told.stderr
 
 
+def test_the_engine_takes_its_generation_config_as_an_option():
+    told = radixway("engine", "--generation-config", "sometimes")
+    assert told.returncode == 2 and "engine.generation_config" in told.stderr
+    assert "'auto' or 'none'" in told.stderr and "Traceback" not in told.stderr
+
+
 def test_an_admin_key_alone_does_not_keep_others_from_asking_models(free_port):
     env = {"RADIXWAY__GATEWAY__ADMIN_KEY": "hush"}
     told = radixway("serve", "--host", "0.0.0.0", "--port", str(free_port), env=env)

@@ -12,7 +12,12 @@ from tokenizers import Tokenizer as Backend
 
 import radixway.bundled
 from radixway.core.tokenizer import Tokenizer
-from radixway.engine.detokenizer import DetokenizedStream, IncrementalDetokenizer, StopStringMatcher
+from radixway.engine.detokenizer import (
+    DetokenizedStream,
+    IncrementalDetokenizer,
+    StopRegexMatcher,
+    StopStringMatcher,
+)
 from radixway.engine.sampling_params import SamplingParams
 
 TEXT = "Radix trees 基数树共享前缀。Emoji 😀👩‍👩‍👧‍👦🇨🇳 naïve café Привет\n\n  indented\tx = 1\r\n"
@@ -180,6 +185,51 @@ def test_the_held_text_comes_out_at_the_end() -> None:
     stopping = StopStringMatcher(["END"])
     assert [stopping.feed("an EN"), stopping.flush()] == ["an ", "EN"]
     assert stopping.matched is None
+
+
+@pytest.mark.parametrize(
+    ("patterns", "out", "matched"),
+    [
+        (["and|or"], "sand", "and|or"),
+        ([r"[.!?]\s*$"], "sand, more.", r"[.!?]\s*$"),
+        (["x+", "m.re"], "sand, more", "m.re"),
+        (["nothing"], "sand, more. And 你好", None),
+        (["你"], "sand, more. And 你", "你"),
+        (["e*"], "", "e*"),
+    ],
+)
+def test_a_match_of_a_pattern_ends_the_text_and_stays_in_it(
+    patterns: list[str], out: str, matched: str | None
+) -> None:
+    stopping = StopRegexMatcher(patterns)
+    parts = ["sa", "nd, ", "more.", " And ", "你好"]
+    assert "".join(map(stopping.feed, parts)) == out
+    assert stopping.matched == matched
+
+
+def test_a_pattern_that_matches_too_early_does_not_count() -> None:
+    stopping = StopRegexMatcher(["ab+"])
+    assert [stopping.feed("xab a", early=True), stopping.matched] == ["xab a", None]
+    assert [stopping.feed("bc"), stopping.matched] == ["b", "ab+"]
+
+
+def test_a_pattern_is_looked_for_in_the_end_of_a_long_text() -> None:
+    stopping = StopRegexMatcher(["x[^x]*y", "end"], window=100)
+    assert all(stopping.feed(part) == part for part in ("x", "a" * 200, "y", "an en"))
+    assert [stopping.feed("d of"), stopping.matched] == ["d", "end"]
+
+
+def test_an_evil_pattern_costs_time_in_proportion_to_the_text() -> None:
+    text = "a" * 5_000 + "c"  # a backtracking matcher needs longer than the universe is old
+    assert StopRegexMatcher(["(a|aa)+b"]).feed(text) == text
+
+
+def test_patterns_end_an_answer_of_tokens() -> None:
+    ids = guide().encode("one stop two", add_special_tokens=False)
+    params = SamplingParams(stop_regex=("st.p",), stop=("two",))
+    assert "".join(streamed(guide(), ids, params)) == "one stop"
+    params = SamplingParams(stop_regex=("st.p",), stop=("one",))
+    assert "".join(streamed(guide(), ids, params)) == ""
 
 
 def test_special_tokens_are_left_out_unless_asked_for() -> None:

@@ -116,10 +116,10 @@ def test_the_repetition_penalty_counts_the_prompt_too_and_always_lowers() -> Non
 
 
 def sampled_from(logits: Tensor, **options: Any) -> Tensor:
-    """The scores after penalties and bias."""
+    """The scores after penalties, bias and bans."""
     batch, one = logits[None].clone(), [request(temperature=0, **options)]
     sampler._apply_penalties(batch, one)
-    sampler._apply_logit_bias(batch, one)
+    sampler._apply_logit_edits(batch, one)
     return batch[0]
 
 
@@ -138,6 +138,46 @@ def test_a_bias_is_added_to_its_token_alone() -> None:
     change = biased - LOGITS
     assert torch.allclose(change[[0, 7]], torch.tensor([2.5, -100.0]))
     assert change.count_nonzero() == 2
+
+
+def test_only_allowed_tokens_are_drawn() -> None:
+    allowed = frozenset({3, 8})
+    kept = LOGITS.masked_fill(~torch.isin(torch.arange(V), torch.tensor([3, 8])), -torch.inf)
+    assert_close(frequencies(LOGITS, allowed_token_ids=allowed), kept.softmax(-1))
+    assert frequencies(LOGITS, count=50, allowed_token_ids=allowed, logit_bias={5: 1e4})[5] == 0
+
+
+def test_a_bad_word_of_one_token_is_never_drawn() -> None:
+    kept = LOGITS.clone()
+    kept[[2, 9]] = -torch.inf
+    assert_close(frequencies(LOGITS, bad_words=((2,), (9,))), kept.softmax(-1))
+
+
+def test_a_bad_word_is_not_completed_within_the_answer() -> None:
+    best = int(LOGITS.argmax())
+    others = [token for token in range(V) if token != best]
+    words = ((others[0], others[1], best),)
+    options: dict[str, Any] = {"bad_words": words, "temperature": 0}
+    begun = (others[0], others[1])
+    assert draw(LOGITS, request(said=begun, **options)) != [best]
+    assert draw(LOGITS, request(said=(*begun, others[2]), **options)) == [best]
+    assert draw(LOGITS, request(said=(others[1],), **options)) == [best], "too short to be the word"
+    assert draw(LOGITS, request(prompt=begun, **options)) == [best], "the prompt does not count"
+    assert draw(LOGITS, request(prompt=begun[:1], said=begun[1:], **options)) == [best]
+
+
+def test_bans_that_leave_no_token_say_so() -> None:
+    banned = request(allowed_token_ids=frozenset({3}), bad_words=((3,),))
+    (drawn,) = sample_tokens(LOGITS[None].clone(), [banned])
+    assert drawn.token_id == -1 and drawn.failure == sampler.NO_ALLOWED_TOKEN
+
+
+def test_a_request_without_edits_is_sampled_from_the_logits_themselves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("_apply_penalties", "_apply_logit_edits", "_mask_disallowed"):
+        monkeypatch.delattr(sampler, name)
+    assert draw(LOGITS, request(temperature=0)) == [int(LOGITS.argmax())]
 
 
 def test_stop_ids_cannot_be_drawn_before_min_tokens() -> None:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -86,12 +87,80 @@ def test_predictions_last_until_events_are_due_and_assumptions_until_the_cache_i
     assert index.match_prefix([7, 8], 7.0).device == {silent: 2}
 
 
+def test_what_a_worker_says_is_gone_is_not_predicted_any_more():
+    index = BlockIndex(predicted_s=5.0)
+    slot, other = index.add_slot(), index.add_slot()
+    for one in (slot, other):
+        index.set_followed(one, True)
+        index.predict_blocks(one, [1, 2, 3], 0.0, tokenized=True)
+        index.add_blocks(one, [1, 2, 3])
+    index.add_blocks(slot, [1])
+    index.remove_blocks(slot, [1, 3])
+    assert index.match_prefix([1, 2, 3], 1.0).device == {slot: 2, other: 3}
+    index.remove_blocks(slot, [1, 2])
+    assert index.match_prefix([1, 2, 3], 1.0).device == {other: 3}
+    index.check()
+    index.predict_blocks(slot, [1, 2, 3], 1.0, tokenized=True)
+    assert index.match_prefix([1, 2, 3], 1.0).device == {slot: 3, other: 3}
+
+
+def test_what_is_assumed_stays_when_a_block_of_the_same_name_is_gone():
+    index = BlockIndex(predicted_s=5.0)
+    slot = index.add_slot()
+    index.set_followed(slot, True)
+    index.predict_blocks(slot, [1, 2], 0.0, tokenized=False)
+    index.predict_blocks(slot, [1, 2], 0.0, tokenized=True)
+    index.add_blocks(slot, [1, 2])
+    index.remove_blocks(slot, [1, 2])
+    assert index.match_prefix([1, 2], 1.0).device == {slot: 2}
+    index.check()
+
+
 def test_a_followed_worker_is_assumed_to_hold_blocks_that_its_events_do_not_speak_of():
     index = BlockIndex(predicted_s=5.0)
     slot = index.add_slot()
     index.set_followed(slot, True)
     index.predict_blocks(slot, [1, 2], 0.0, tokenized=False)
     assert index.match_prefix([1, 2], 1e6).device == {slot: 2}
+
+
+@pytest.mark.parametrize(
+    ("engine_tokens", "held", "matched"),
+    [(16, 5, 5), (1, 5, 5), (8, 5, 5), (32, 5, 4), (128, 15, 8), (128, 7, 0), (24, 5, 4), (24, 3, 3)],
+)
+def test_a_match_ends_with_a_whole_block_of_the_engine(engine_tokens, held, matched):
+    index = BlockIndex()
+    slot, other = index.add_slot(), index.add_slot()
+    index.set_followed(slot, True)
+    index.add_blocks(slot, range(held))
+    index.add_blocks(slot, range(held), StorageTier.HOST)
+    index.add_blocks(other, range(held))
+    index.set_engine_block_size(slot, engine_tokens, 16)
+    found = index.match_prefix(range(20), 0.0)
+    assert [tier.get(slot, 0) for tier in (found.device, found.host, found.disk)] == [matched] * 3
+    assert found.device[other] == held, "the others' blocks are of the index's size"
+    index.set_engine_block_size(slot, 16, 16)
+    assert index.match_prefix(range(20), 0.0).device == {slot: held, other: held}
+
+
+def test_what_is_predicted_and_assumed_is_reused_in_whole_blocks_of_the_engine_too():
+    index = BlockIndex()
+    followed, silent = index.add_slot(), index.add_slot()
+    index.set_followed(followed, True)
+    for slot in (followed, silent):
+        index.set_engine_block_size(slot, 64, 16)
+        index.predict_blocks(slot, range(7), 0.0, tokenized=True)
+    assert index.match_prefix(range(20), 0.0).device == {followed: 4, silent: 4}
+
+
+def test_a_slot_used_again_has_no_block_size_of_the_worker_before():
+    index = BlockIndex()
+    slot = index.add_slot()
+    index.set_engine_block_size(slot, 64, 16)
+    index.remove_slot(slot)
+    assert index.add_slot() == slot
+    index.add_blocks(slot, [1, 2, 3])
+    assert index.match_prefix([1, 2, 3], 0.0).device == {slot: 3}
 
 
 class IndexMachine(RuleBasedStateMachine):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from radixway.routing import EngineMetrics
-from radixway.routing.engine_metrics import parse_engine_metrics
+from radixway.routing.engine_metrics import CacheSize, parse_cache_size, parse_engine_metrics
 
 VLLM = b"""\
 # HELP vllm:num_requests_running Number of requests in model execution batches.
@@ -82,3 +82,35 @@ def test_what_makes_no_sense_is_left_out(line: bytes) -> None:
 def test_a_worker_cannot_make_series_without_end() -> None:
     lines = [b'radixway_engine_gpu_utilisation_ratio{gpu="%d"} 0.5' % number for number in range(100_000)]
     assert len(parse_engine_metrics(b"\n".join(lines)).gpu_utilisation) == 64
+
+
+def cache_config(**labels: object) -> bytes:
+    written = ",".join(f'{name}="{value}"' for name, value in labels.items())
+    return b"# TYPE vllm:cache_config_info gauge\nvllm:cache_config_info{%b} 1.0\n" % written.encode()
+
+
+VLLM_LABELS = {"block_size": 32, "cache_dtype": "auto", "num_gpu_blocks": 400, "mamba_block_size": None}
+
+
+@pytest.mark.parametrize(
+    ("page", "size"),
+    [
+        (cache_config(engine=0, **VLLM_LABELS), CacheSize(12_800, 32)),  # as vLLM before 0.24
+        (cache_config(**VLLM_LABELS | {"kv_cache_size_tokens": 9000}), CacheSize(9000, 32)),
+        (
+            cache_config(**VLLM_LABELS | {"kv_cache_size_tokens": None, "hash_block_size": 8}),
+            CacheSize(12_800, 32),
+        ),
+        (cache_config(**VLLM_LABELS | {"cache_hit_alignment_tokens": 544}), CacheSize(12_800, 544)),
+        (
+            cache_config(engine=0, **VLLM_LABELS) * 2 + cache_config(engine=1, **VLLM_LABELS),
+            CacheSize(25_600, 32),
+        ),
+        (cache_config(block_size=16, num_gpu_blocks=None), CacheSize(None, 16)),
+        (cache_config(block_size=None), CacheSize()),
+        (VLLM, CacheSize()),
+        (b"<html>not found</html>", CacheSize()),
+    ],
+)
+def test_the_size_of_vllms_cache_is_read(page: bytes, size: CacheSize) -> None:
+    assert parse_cache_size(page) == size

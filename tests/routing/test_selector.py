@@ -7,6 +7,7 @@ import pytest
 
 from radixway.core.config import RoutingConfig
 from radixway.routing import RoutingRequest, Selector
+from radixway.routing.worker import ServerInfo
 from support.routing_requests import Clock, prompt, workers
 
 
@@ -144,6 +145,20 @@ def test_the_choice_explains_every_candidate():
     for terms in told["candidates"].values():
         parts = terms["queue_s"] + terms["prefill_s"] + terms["slowdown_s"]
         assert terms["cost"] == pytest.approx(parts, abs=1e-5)
+
+
+@pytest.mark.parametrize(("tokens", "cached"), [(112, 64), (128, 64), (129, 128), (63, 0), (64, 0)])
+def test_no_more_is_expected_than_whole_blocks_of_the_engine(tokens, cached):
+    (worker,) = candidates = workers(1)
+    selector = selector_for(candidates, "expected_time")
+    worker.info = ServerInfo(block_tokens=64)
+    selector.index.set_engine_block_size(worker.slot, 64, 16)
+    asked = prompt(*range(tokens // 16), tokens=tokens)
+    selector.reserve(selector.select_worker(asked, candidates)).release()
+    choice = selector.select_worker(asked, candidates)
+    assert choice.cached_tokens == cached
+    assert selector.uncached_tokens(asked, candidates) == [tokens - cached]
+    assert choice.explain()["expected_cached_tokens"] == cached
 
 
 def test_of_many_workers_those_that_hold_the_prompt_are_looked_at():

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from radixway.core.config import WorkerSettings
+from radixway.core.config import ConfigError, WorkerSettings, load_config
 from radixway.core.pipeline import TenantPolicy
 from radixway.routing import DefaultModelResolver, WorkerRegistry
 
@@ -39,3 +39,43 @@ OTHER = {"models": ["c"], "pools": ["mine"]}
 )
 def test_default_is_the_configured_model_or_the_first_that_may_be_used(workers, more, tenancy, model):
     assert resolver(*workers, **more).resolve_default_model(tenancy) == model
+
+
+ALIASES = {"claude-*": "default", "best": "c", "b?": "a", "a": "c", "auto": "a", "lost": "gone"}
+
+
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [
+        ("default", "a"),
+        ("claude-sonnet-4-5", "a"),
+        ("best", "c"),
+        ("bx", "a"),
+        ("b", None),
+        ("a", None),
+        ("auto", None),
+        ("claude", None),
+        ("unknown", None),
+        ("lost", "gone"),
+    ],
+)
+def test_an_alias_stands_for_its_model_where_no_worker_serves_one_of_that_name(name, model):
+    registry = WorkerRegistry()
+    for number, fields in enumerate((TWO, OTHER)):
+        registry.add_worker(WorkerSettings(url=f"http://w{number}", **fields))
+    models = DefaultModelResolver(registry, lambda: "", lambda name: name == "auto", ALIASES)
+    assert models.resolve_model(name, None) == model
+    assert models.list_aliases(None) == {"best": "c"}
+
+
+def test_an_alias_of_the_default_is_one_of_the_tenants_models():
+    registry = WorkerRegistry()
+    registry.add_worker(WorkerSettings(url="http://w", **TWO))
+    models = DefaultModelResolver(registry, lambda: "", lambda _: False, {"claude-*": "default"})
+    assert models.resolve_model("claude-3", TenantPolicy("t", models=re.compile("b"))) == "b"
+
+
+@pytest.mark.parametrize("aliases", [{"": "a"}, {"a": ""}, {"a": "b*"}])
+def test_aliases_that_make_no_sense_are_refused(aliases):
+    with pytest.raises(ConfigError, match="routing.model_aliases"):
+        load_config(overrides={"routing": {"model_aliases": aliases}})

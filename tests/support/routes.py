@@ -10,6 +10,7 @@ from starlette.routing import Mount
 
 from radixway.api.chats.paths import is_response_path
 from radixway.core.pipeline import ENDPOINTS
+from radixway.core.pipeline.endpoints import SURFACE_ENDPOINTS
 from radixway.engine.server.app import _MODEL_ROUTE, _ROUTES
 from support.running_gateway import RunningGateway
 
@@ -51,7 +52,7 @@ async def routes_of(running: RunningGateway) -> Routes:
             routes.add({"GET"}, f"{route.path}/{{rest:path}}")
         else:
             routes.add(getattr(route, "methods", None) or {"GET"}, route.path)
-    for endpoint in ENDPOINTS:
+    for endpoint in (*ENDPOINTS, *SURFACE_ENDPOINTS):
         for path in endpoint.paths:
             routes.add(endpoint.methods, path)
     _, chats = await running.get("/openapi/chats.json")

@@ -7,7 +7,9 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from radixway.api.protocols import (
+from radixway.core.http import AppServer, HttpError, bind_tcp, read_body
+from radixway.core.parsers import AnswerTextReader, ModelFamily
+from radixway.core.protocols import (
     AnswerDelta,
     AnthropicAdapter,
     ChatAdapter,
@@ -20,8 +22,6 @@ from radixway.api.protocols import (
     ResponsesAdapter,
     SampledTokenLogprob,
 )
-from radixway.core.http import AppServer, HttpError, bind_tcp, read_body
-from radixway.core.parsers import AnswerTextReader, ModelFamily
 
 QWEN = ModelFamily("hermes", "qwen3")
 PROMPT_IDS = (11, 12, 13, 14, 15)

@@ -82,6 +82,10 @@ class ScriptedWorker:
     """Its own `/metrics`, if it has some."""
     own_metrics: bool = False
     """Its behaviour answers for them."""
+    silent_paths: frozenset[str] = frozenset()
+    """Of its own pages those that get no answer."""
+    missing_paths: frozenset[str] = frozenset()
+    """Those that it does not have."""
     deaf: bool = False
     """Health checks get no answer."""
     hung_up: asyncio.Event = field(default_factory=asyncio.Event)
@@ -108,7 +112,12 @@ class ScriptedWorker:
         was_asked = False
         try:
             while (exchange := await _read(reader, writer)) is not None:
-                if exchange.path == "/health":
+                if exchange.path in self.silent_paths:
+                    await exchange.until_peer_leaves()
+                    return
+                if exchange.path in self.missing_paths:
+                    await exchange.reply(404, b"{}")
+                elif exchange.path == "/health":
                     if self.deaf:
                         await exchange.until_peer_leaves()
                         return

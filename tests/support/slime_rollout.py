@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
@@ -18,6 +18,7 @@ class Sample:
 
     tokens: list[int]
     status: str
+    logprobs: list[float] = field(default_factory=list)
 
 
 @dataclass
@@ -26,15 +27,18 @@ class SlimeRollout:
 
     router: str
     client: aiohttp.ClientSession
+    lists: str = "/list_workers"
+    """The path that lists the workers: `/workers` where the router is SGLang's."""
 
-    async def generate(self, payload: dict[str, Any]) -> Sample:
+    async def generate(self, payload: dict[str, Any], headers: dict[str, str] | None = None) -> Sample:
         """One answer; `finish_reason.type` becomes the sample's status."""
-        async with self.client.post(f"{self.router}/generate", json=payload) as response:
+        async with self.client.post(f"{self.router}/generate", json=payload, headers=headers) as response:
             assert response.status == 200, await response.text()
             meta = (await response.json())["meta_info"]
         status = {"length": "TRUNCATED", "abort": "ABORTED", "stop": "COMPLETED"}
+        logprobs = [entry[0] for entry in meta["output_token_logprobs"]]
         tokens = [entry[1] for entry in meta["output_token_logprobs"]]
-        return Sample(tokens, status[meta["finish_reason"]["type"]])
+        return Sample(tokens, status[meta["finish_reason"]["type"]], logprobs)
 
     async def run(
         self,
@@ -49,10 +53,16 @@ class SlimeRollout:
             done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
             finished += [task.result() for task in done]
         await before_abort()
-        async with self.client.get(f"{self.router}/list_workers") as response:
-            urls = (await response.json())["urls"]
+        urls = await self.list_urls()
         await asyncio.gather(*map(self._abort_until_idle, urls))
         return finished, [await task for task in pending]
+
+    async def list_urls(self) -> list[str]:
+        """The URLs of the workers, as slime reads them."""
+        async with self.client.get(f"{self.router}{self.lists}") as response:
+            assert response.status == 200, await response.text()
+            listed = await response.json()
+        return [worker["url"] for worker in listed["workers"]] if self.lists == "/workers" else listed["urls"]
 
     async def _generate_group(self, payload: dict[str, Any]) -> list[Sample]:
         return await asyncio.gather(*(self.generate(payload) for _ in range(GROUP_SIZE)))

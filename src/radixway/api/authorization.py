@@ -28,7 +28,13 @@ _ANY_HOST = frozenset({"/health", "/ready"})
 """Served under any Host: probes use all kinds of names, and they reveal nothing."""
 _CONSOLE = "/console"
 """Its own process checks the Host of page visits."""
-_FOR_WORKERS = frozenset({"/workers", "/add_worker", "/remove_worker", "/drain_worker", "/list_workers"})
+_FOR_WORKERS = frozenset(
+    {
+        *("/workers", "/add_worker", "/remove_worker", "/drain_worker", "/list_workers"),
+        *("/v1/loads", "/get_loads", "/get_load"),
+    }
+)
+_ONE_WORKER = "/workers/"
 
 
 class PathAuthorization:
@@ -96,7 +102,7 @@ class PathAuthorization:
         path = request.url.path
         if not self.callers.needs_keys or path in _OPEN:
             return
-        if path in _FOR_WORKERS:
+        if path in _FOR_WORKERS or path.startswith(_ONE_WORKER):
             self.workers_access(request)
         elif not self.access.is_allowed(request):
             try:

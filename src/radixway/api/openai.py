@@ -1,56 +1,101 @@
-"""`/v1/models`: the models that may be asked for."""
+"""`/v1/models`: the models that may be asked for, as their workers describe them."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from fastapi import APIRouter, Request
 
 from radixway.core.pipeline import ModelNotServedError, TenantPolicy
-from radixway.routing import WorkerRegistry
+from radixway.routing import DefaultModelResolver, Worker, WorkerRegistry
 
 ModelOwners = Mapping[str, str]
 """By model, who answers for it (`owned_by`)."""
 
 
-def model_routes(
-    registry: WorkerRegistry,
-    others: Callable[[], ModelOwners],
-    tenancy_of: Callable[[Request], TenantPolicy | None],
-) -> APIRouter:
-    """Build `/v1/models` and `/v1/models/{model}`, in OpenAI's shape.
+class ModelListing:
+    """Describes every name that a request may ask for, as far as its tenant may."""
 
-    `others`: names beside those that workers serve, such as the one that leaves the choice to the gateway.
+    def __init__(
+        self, registry: WorkerRegistry, models: DefaultModelResolver, others: Callable[[], ModelOwners]
+    ) -> None:
+        """`others`: names beside those that workers serve, such as the one that leaves the choice to the
+        gateway."""
+        self._registry = registry
+        self._models = models
+        self._others = others
+
+    def list_models(self, tenancy: TenantPolicy | None) -> list[dict[str, Any]]:
+        """Return a card for each name, in their order: models, aliases that are no patterns, others."""
+        cards = {name: _model_card(name, workers) for name, workers in self._serving(tenancy).items()}
+        aliases = self._models.list_aliases(tenancy)
+        cards |= {
+            alias: _alias_card(alias, cards[model]) for alias, model in aliases.items() if model in cards
+        }
+        served = self._registry.known_models()
+        cards |= {
+            name: _empty_card(name, owner) for name, owner in self._others().items() if name not in served
+        }
+        return [cards[name] for name in sorted(cards)]
+
+    def describe_model(self, name: str, tenancy: TenantPolicy | None) -> dict[str, Any]:
+        """Return the card of `name`, which may be any alias. Raises ModelNotServedError."""
+        listed = {card["id"]: card for card in self.list_models(tenancy)}
+        if name in listed:
+            return listed[name]
+        model = self._models.resolve_model(name, tenancy)
+        if model not in listed:
+            raise ModelNotServedError(name)
+        return _alias_card(name, listed[model])
+
+    def _serving(self, tenancy: TenantPolicy | None) -> dict[str, list[Worker]]:
+        """Return the workers of each model that `tenancy` may use."""
+        found: dict[str, list[Worker]] = {}
+        for worker in self._registry:
+            if tenancy is not None and not tenancy.may_use_worker(worker.pools, worker.models):
+                continue
+            for model in worker.models:
+                if tenancy is None or tenancy.allows_model(model):
+                    found.setdefault(model, []).append(worker)
+        return found
+
+
+def model_routes(listing: ModelListing, tenancy_of: Callable[[Request], TenantPolicy | None]) -> APIRouter:
+    """Build `/v1/models` and `/v1/models/{model}`, in OpenAI's shape with vLLM's fields.
+
     `tenancy_of`: a tenant is shown what it may use alone.
     """
     router = APIRouter(tags=["gateway"])
 
-    def known(request: Request) -> ModelOwners:
-        tenancy = tenancy_of(request)
-        if tenancy is None or not tenancy.restricts_workers:
-            served: Collection[str] = registry.known_models()
-        else:
-            workers = [worker for worker in registry if tenancy.may_use_worker(worker.pools, worker.models)]
-            served = {model for worker in workers for model in worker.models if tenancy.allows_model(model)}
-        return dict.fromkeys(served, "radixway") | {
-            name: owner for name, owner in others().items() if name not in registry.known_models()
-        }
-
     @router.get("/v1/models")
     async def models(request: Request) -> dict[str, Any]:
         """List every name that a request may ask for."""
-        data = [_model_object(name, owner) for name, owner in sorted(known(request).items())]
-        return {"object": "list", "data": data}
+        return {"object": "list", "data": listing.list_models(tenancy_of(request))}
 
     @router.get("/v1/models/{model:path}")
     async def model(model: str, request: Request) -> dict[str, Any]:
         """Describe one model."""
-        owner = known(request).get(model)
-        if owner is None:
-            raise ModelNotServedError(model)
-        return _model_object(model, owner)
+        return listing.describe_model(model, tenancy_of(request))
 
     return router
 
 
-def _model_object(name: str, owner: str) -> dict[str, Any]:
+def _empty_card(name: str, owner: str) -> dict[str, Any]:
     return {"id": name, "object": "model", "created": 0, "owned_by": owner}
+
+
+def _model_card(name: str, workers: Iterable[Worker]) -> dict[str, Any]:
+    """Return the first card that `workers` give of the model, with the context that each of them takes."""
+    cards = [card for worker in workers if (card := worker.info.cards.get(name)) is not None]
+    given = next((card.fields for card in cards), {})
+    contexts = [card.max_model_len for card in cards if card.max_model_len is not None]
+    return (
+        _empty_card(name, "radixway")
+        | {"root": name, "parent": None, "max_model_len": None}
+        | {field: value for field, value in given.items() if value is not None and field != "id"}
+        | ({"max_model_len": min(contexts)} if contexts else {})
+    )
+
+
+def _alias_card(alias: str, card: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the `card` of a model under its `alias`; `root` names the model."""
+    return {**card, "id": alias, "root": card["id"]}

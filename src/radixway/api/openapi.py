@@ -6,6 +6,7 @@ import msgspec
 from fastapi import FastAPI
 
 from radixway.core.pipeline import ENDPOINTS, Endpoint
+from radixway.core.pipeline.endpoints import SURFACE_ENDPOINTS
 
 _ERRORS = {
     "400": "The body is wrong; `error.param` names the field.",
@@ -50,14 +51,15 @@ def describe_raw_paths(app: FastAPI) -> None:
 
     def openapi() -> dict[str, Any]:
         document = own()
-        endpoints = [*ENDPOINTS]
+        endpoints = [*ENDPOINTS, *SURFACE_ENDPOINTS]
         if endpoints[0].path not in document["paths"]:
             schemas, components = msgspec.json.schema_components(
                 [endpoint.body for endpoint in endpoints], ref_template="#/components/schemas/{name}"
             )
             for endpoint, schema in zip(endpoints, schemas, strict=True):
                 for path in endpoint.paths:
-                    document["paths"][path] = {"post": _openapi_operation(endpoint, path, schema)}
+                    operations = document["paths"].setdefault(path, {})
+                    operations["post"] = _openapi_operation(endpoint, path, schema)
             document.setdefault("components", {}).setdefault("schemas", {}).update(components)
         return document
 
@@ -65,6 +67,7 @@ def describe_raw_paths(app: FastAPI) -> None:
 
 
 def _openapi_operation(endpoint: Endpoint, path: str, schema: dict[str, Any]) -> dict[str, Any]:
+    kind = "multipart/form-data" if endpoint.takes_forms else "application/json"
     ok: dict[str, Any] = {"application/json": {}}
     if endpoint.streams:
         ok["text/event-stream"] = {}
@@ -73,7 +76,7 @@ def _openapi_operation(endpoint: Endpoint, path: str, schema: dict[str, Any]) ->
         "tags": ["answering"],
         "summary": path,
         "description": endpoint.description,
-        "requestBody": {"required": True, "content": {"application/json": {"schema": schema}}},
+        "requestBody": {"required": True, "content": {kind: {"schema": schema}}},
         "responses": {"200": {"description": "The worker's own bytes.", "content": ok}}
         | {status: {"description": words} for status, words in _ERRORS.items()},
     }

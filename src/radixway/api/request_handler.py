@@ -26,6 +26,7 @@ from radixway.core.http import (
     Send,
     ServerStoppingError,
     is_server_stopping,
+    parse_form,
 )
 from radixway.core.http.asgi import FORWARDER
 from radixway.core.http.exchange import Headers
@@ -47,7 +48,7 @@ from radixway.core.telemetry import Journal, JournalStore, MetricsRegistry
 from radixway.core.telemetry.trace_record import CallerSpan
 from radixway.core.telemetry.tracing import RequestTracer, split_trace_headers
 from radixway.core.work_slices import run_in_slices
-from radixway.routing import DEFAULT_MODEL, DefaultModelResolver
+from radixway.routing import DefaultModelResolver
 
 log = logging.getLogger(__name__)
 
@@ -94,7 +95,7 @@ class RequestHandler:
         self._via = via
         self._callers = callers
         self._in_flight = in_hand
-        self._default_model = default_model
+        self._models = default_model
         self._tracing = tracing
         self._max_body_bytes = max_body_bytes
         self._deadlines = RequestDeadlines(timeout_s)
@@ -201,7 +202,11 @@ class RequestHandler:
         trusted = self._callers.any and self._callers.authenticate(request, scope)
         request.journal.tenant, request.journal.user = request.caller.tenant, request.caller.user
         raw = await exchange.read_body(self._max_body_bytes)
-        if len(raw) < LARGE_BODY_BYTES:
+        if self._endpoint.takes_forms:
+            request.content_type = _content_type(scope)
+            request.form = parse_form(raw, request.content_type)
+            parsed = self._endpoint.read_form(request.form)
+        elif len(raw) < LARGE_BODY_BYTES:
             parsed = self._endpoint.read(raw)
         else:
             parsed = await run_in_slices(self._endpoint.read_in_slices(raw))
@@ -209,8 +214,8 @@ class RequestHandler:
         priority, ttft_slo_ms = parsed.priority, parsed.ttft_slo_ms
         request.raw, request.model, request.stream, request.rids = raw, model, stream, parsed.rids
         if (
-            model == DEFAULT_MODEL
-            and (named := self._default_model.resolve_default_model(request.caller.policy)) is not None
+            model is not None
+            and (named := self._models.resolve_model(model, request.caller.policy)) is not None
         ):
             request.model = named
             request.edit(model=named)
@@ -229,6 +234,8 @@ class RequestHandler:
             min_version = parsed.min_weight_version
             request.min_weight_version = None if min_version is None else str(min_version)
             request.edit(max_staleness=UNSET, min_weight_version=UNSET)
+        if parsed.vllm_xargs is not None:
+            request.edit(vllm_xargs=parsed.vllm_xargs or UNSET)
         if request.journal.is_erased:
             raise SubjectErasedError
         if trusted:
@@ -324,6 +331,10 @@ class _ResponseSender:
         self.status = status
         self.first_byte_s = self._journal.elapsed_s()
         headers.append((b"x-request-id", self._journal.request_id.encode("ascii")))
+
+
+def _content_type(scope: Scope) -> bytes:
+    return next((value for name, value in scope["headers"] if name == b"content-type"), b"")
 
 
 def _path_with_query(scope: Scope) -> str:

@@ -29,7 +29,9 @@ _OWN = frozenset(
     }
 )
 """Headers for the gateway that workers do not get."""
-_PASSED = frozenset({b"accept", b"traceparent", b"tracestate", b"via"})
+_PASSED = frozenset(
+    {b"accept", b"traceparent", b"tracestate", b"via", b"anthropic-version", b"anthropic-beta"}
+)
 
 
 def read_headers(

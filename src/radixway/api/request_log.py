@@ -15,6 +15,7 @@ from radixway.core.telemetry.tracing import (
     RequestTracer,
     spans_of_request,
 )
+from radixway.routing import DefaultModelResolver
 
 
 class RequestSummary(msgspec.Struct, gc=False):
@@ -132,7 +133,7 @@ def export_request_trace(
         error=error,
         first_byte_s=first_byte_s,
         total_s=journal.elapsed_s(),
-        prompt=request.raw[:MAX_PROMPT_BYTES] if tracing.records_prompts else None,
+        prompt=request.raw[:MAX_PROMPT_BYTES] if tracing.records_prompts and request.form is None else None,
     )
     tracing.export_trace(partial(spans_of_request, journal, trace, ended))
 
@@ -143,18 +144,25 @@ class TracedPipeline:
     The log line and the trace are written when the caller closes the request's open streams.
     """
 
-    def __init__(self, pipeline: Next, tracing: RequestTracer | None, operation: str) -> None:
-        """`operation`: the name of its spans."""
+    def __init__(
+        self, pipeline: Next, tracing: RequestTracer | None, operation: str, models: DefaultModelResolver
+    ) -> None:
+        """`operation`: the name of its spans. `models`: resolves the aliases that requests name."""
         self._pipeline = pipeline
         self._tracing = tracing
         self._operation = operation
+        self._models = models
 
     async def __call__(self, request: Request) -> Reply:
         """Return the pipeline's reply to `request`. Raises what the pipeline raises."""
         if self._tracing is not None:
             request.journal.trace = self._tracing.start_trace(None, believed=True)
         log_on_close = _LoggedChunks(request, self._tracing, self._operation)
+        named = None if request.model is None else self._models.resolve_model(request.model, None)
         try:
+            if named is not None:
+                request.model = named
+                request.edit(model=named)
             reply = await self._pipeline(request)
         except HttpError as error:
             log_on_close.status, log_on_close.error = error.status, error.code

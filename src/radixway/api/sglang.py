@@ -8,8 +8,7 @@ more than once) narrows that down. The answer has SGLang's `success` and `messag
      "workers": {"http://a:1": {"done": true, "status": 200, "answer": {…}},
                  "http://b:2": {"done": false, "status": null, "answer": "… connection refused"}}}
 
-200 if all did it; the workers' own 4xx if all refuse; 502 otherwise. Calls that SGLang's clients make
-to one engine (`/get_model_info`, `/tokenize` …) go to one ready worker.
+200 if all did it; the workers' own 4xx if all refuse; 502 otherwise.
 """
 
 import asyncio
@@ -27,13 +26,12 @@ from radixway.core.http import HttpError
 from radixway.core.pipeline import (
     AbortedRequests,
     BadRequest,
-    GatewayError,
     InFlightRequests,
     NoWorkersError,
     WorkerNotFoundError,
 )
 from radixway.routing import WeightVersionTracker, Worker, WorkerRegistry, parse_version
-from radixway.routing.transports import FanOut, FanOutCall, FanOutResult, HttpTransport
+from radixway.routing.transports import FanOut, FanOutCall, FanOutResult
 
 _CALLS = (
     "/pause_generation",
@@ -224,31 +222,3 @@ def _combined_response(outcomes: Mapping[Worker, FanOutResult]) -> Response:
         error = HttpError("all workers refused the call; `workers` has their answers", status=status)
         error.code = "refused_by_workers"
     return JSONResponse(msgspec.json.decode(error.body()) | reply, error.status)
-
-
-def sglang_routes(registry: WorkerRegistry, transport: HttpTransport) -> APIRouter:
-    """Build the questions that go to one ready worker of `registry`."""
-    router = APIRouter(tags=["sglang"])
-
-    async def ask_one(request: Request) -> Response:
-        """Return the reply of one ready worker."""
-        for worker in registry.candidates(None):
-            try:
-                status, kind, body = await transport.call_worker(
-                    worker,
-                    request.method,
-                    request_target(request),
-                    await request.body(),
-                    via=request.headers.get("via"),
-                )
-            except GatewayError:
-                continue
-            return Response(body, status, media_type=kind)
-        raise NoWorkersError("no worker can answer now")
-
-    for path in ("/get_model_info", "/model_info", "/server_info", "/get_server_info"):
-        router.add_api_route(path, ask_one, methods=["GET"])
-    for path in ("/tokenize", "/detokenize", "/concate_and_append_request"):
-        router.add_api_route(path, ask_one, methods=["POST"])
-
-    return router

@@ -4,14 +4,15 @@
 """
 
 from typing import Any, Protocol
+from uuid import NAMESPACE_URL, uuid5
 
 import msgspec
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, Request, Response
 from pydantic import ValidationError
 
 from radixway.api.admin_access import AdminAccess
 from radixway.core.config import WorkerSettings, check_worker_url
-from radixway.core.pipeline import BadRequest, WorkerNotFoundError
+from radixway.core.pipeline import BadRequest, GatewayError, WorkerNotFoundError
 from radixway.routing import API, FleetMembership, HealthMonitor, Worker, WorkerRegistry, WorkerState
 
 
@@ -118,7 +119,28 @@ def find_worker(registry: WorkerRegistry, fields: dict[str, Any]) -> Worker:
 
 _HEARTBEATS_PER_LEASE = 3
 """Heartbeats per lease, so that one may be lost."""
-_OTHER_NAMES = {"worker_url", "worker_type", "bootstrap_port", "model", "ttl_s"}
+_OTHER_NAMES = {"worker_url", "worker_type", "bootstrap_port", "model", "model_id", "ttl_s"}
+_PASSED_OVER = frozenset(
+    {
+        *("labels", "priority", "cost", "runtime", "runtime_type", "connection_mode", "disable_health_check"),
+        *("tokenizer_path", "reasoning_parser", "tool_parser", "chat_template", "dp_aware", "health"),
+    }
+)
+"""Fields of SMG's workers that have no meaning here."""
+
+
+class WorkerExistsError(GatewayError):
+    """A worker that is to be added is there already."""
+
+    status = 409
+    code = "worker_exists"
+    param = "url"
+
+    def __init__(self, url: str) -> None:
+        super().__init__(
+            f"there is a worker at {url} already: PUT /workers/{find_worker_id(url)} replaces it, PATCH"
+            " changes it; a heartbeat names its ttl_s"
+        )
 
 
 class WorkerRegistrar(Protocol):
@@ -126,8 +148,8 @@ class WorkerRegistrar(Protocol):
 
     most_ttl_s: float
 
-    def register_worker(self, section: WorkerSettings, ttl_s: float | None) -> float:
-        """Register the worker of `section` for `ttl_s` seconds; return how long it is registered."""
+    def register_worker(self, section: WorkerSettings, ttl_s: float | None) -> float | None:
+        """Register the worker of `section` for `ttl_s` seconds; return how long: None, for good."""
         ...
 
     def deregister_worker(self, worker: Worker) -> None:
@@ -151,28 +173,31 @@ def registration_routes(
     guarded = [Depends(access)]
 
     @router.post("/workers", dependencies=guarded)
-    async def register(request: Request) -> dict[str, Any]:
-        """Register a worker for `ttl_s` seconds; the same call again is its heartbeat."""
+    async def register(request: Request, response: Response) -> dict[str, Any]:
+        """Register a worker for `ttl_s` seconds; the same call with its `ttl_s` again is its heartbeat."""
         fields = await read_worker_fields(request)
-        known = WorkerSettings.model_fields.keys() | _OTHER_NAMES
-        unknown = next((name for name in fields if name not in known), None)
-        if unknown is not None:  # it would have no effect
-            raise BadRequest(f"{unknown}: there is no such field of a worker", param=unknown)
+        check_worker_fields(fields)
+        names_ttl = "ttl_s" in fields
         ttl_s = _read_ttl(fields.pop("ttl_s", None), registrar.most_ttl_s)
-        if "model" in fields:
-            model = fields.pop("model")
-            if not isinstance(model, str) or not model:
-                raise BadRequest("model must be a model's name", param="model")
-            fields.setdefault("models", [model])
         section = parse_worker(fields)
-        ttl_s = registrar.register_worker(section, ttl_s)
+        known = registry.get_worker(section.url)
+        exists = not names_ttl and known is not None and known.state is not WorkerState.DRAINING
+        if not exists or registrar.lease_left_s(section.url) is not None:
+            ttl_s = registrar.register_worker(section, ttl_s)
+        if exists:
+            raise WorkerExistsError(section.url)
         worker = registry.get_worker(section.url)
         if worker is not None:
             await health.wait_first_probe(worker)
-        return _registration_state(section.url, worker) | {
+        worker_id = find_worker_id(section.url)
+        response.headers["location"] = f"/workers/{worker_id}"
+        state = _registration_state(section.url, worker) | {
             "ttl_s": ttl_s,
-            "heartbeat_s": round(ttl_s / _HEARTBEATS_PER_LEASE, 3),
+            "heartbeat_s": round((ttl_s or 0.0) / _HEARTBEATS_PER_LEASE, 3),
         }
+        if not names_ttl:  # as clients of SMG call, which keep the id
+            state |= {"status": "accepted", "worker_id": worker_id, "location": f"/workers/{worker_id}"}
+        return state
 
     @router.delete("/workers", dependencies=guarded)
     async def deregister(request: Request) -> dict[str, Any]:
@@ -190,14 +215,47 @@ def registration_routes(
     async def workers() -> dict[str, Any]:
         """List workers as `/list_workers` does, with the lease of each registered one."""
         leases = [(worker, registrar.lease_left_s(worker.url)) for worker in registry]
-        return {
-            "workers": [
-                worker.describe() | {"lease_left_s": None if left_s is None else round(left_s, 3)}
-                for worker, left_s in leases
-            ]
-        }
+        return {"workers": [describe_registration(worker, left_s) for worker, left_s in leases]}
 
     return router
+
+
+def find_worker_id(url: str) -> str:
+    """Return the id of the worker at `url`: the same in every process, and after a restart."""
+    return str(uuid5(NAMESPACE_URL, url))
+
+
+def describe_registration(worker: Worker, lease_left_s: float | None) -> dict[str, Any]:
+    """Return `worker` as `/workers` shows it, with the names that clients of SGLang's gateway (SMG) read.
+
+    `lease_left_s`: how long its registration lasts, if it has one.
+    """
+    return worker.describe() | {
+        "lease_left_s": None if lease_left_s is None else round(lease_left_s, 3),
+        "id": find_worker_id(worker.url),
+        "model_id": worker.models[0] if worker.models else None,
+        "is_healthy": worker.state is WorkerState.READY,
+        "load": worker.load.requests,
+        "worker_type": "regular" if worker.role == "any" else worker.role,
+        "connection_mode": "http",
+        "bootstrap_port": worker.bootstrap_port,
+    }
+
+
+def check_worker_fields(fields: dict[str, Any]) -> None:
+    """Check the names of `fields`, and take out those of other gateways. Raises BadRequest."""
+    known = WorkerSettings.model_fields.keys() | _OTHER_NAMES
+    unknown = next((name for name in fields if name not in known and name not in _PASSED_OVER), None)
+    if unknown is not None:  # it would have no effect
+        raise BadRequest(f"{unknown}: there is no such field of a worker", param=unknown)
+    for name in _PASSED_OVER:
+        fields.pop(name, None)
+    for name in ("model", "model_id"):
+        if name in fields:
+            model = fields.pop(name)
+            if not isinstance(model, str) or not model:
+                raise BadRequest(f"{name} must be a model's name", param=name)
+            fields.setdefault("models", [model])
 
 
 def _registration_state(url: str, worker: Worker | None) -> dict[str, Any]:

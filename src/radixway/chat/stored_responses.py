@@ -99,6 +99,12 @@ class ResponseStore:
         async with self._database.read_connection() as read:
             return await _own_response(read, user_id, message_id)
 
+    async def find_last_turn(self, user_id: str, chat_id: str) -> str | None:
+        """Return the message from which the conversation `chat_id` goes on. Raises ChatNotFoundError."""
+        async with self._database.read_connection() as read:
+            chat = await find_conversation(read, user_id, chat_id)
+            return await _last_counted(read, chat.active_thread_tail_message_id)
+
     async def get_response(self, message_id: str) -> StoredResponse | None:
         """Return the response `message_id` of any user; None: there is none any more."""
         async with self._database.read_connection() as read:

@@ -106,6 +106,10 @@ def engine(
     host: Host = None,
     port: Port = None,
     model: Model = None,
+    generation_config: Annotated[
+        str | None,
+        Option(help="What requests leave out is as the model recommends, or neutral.", metavar="auto|none"),
+    ] = None,
     eviction: Annotated[
         str | None,
         Option(help="Cached prefixes that go first: lru, lfu, slru or priority.", metavar="ORDER"),

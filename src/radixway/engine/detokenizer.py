@@ -9,9 +9,13 @@ Both the streamed and the whole answer are made here, so they are the same text.
 import codecs
 from collections.abc import Sequence
 
+import re2
+
 from radixway.core.parsers import partial_match_start
 from radixway.core.tokenizer import Tokenizer
 from radixway.engine.sampling_params import SamplingParams
+
+_MAX_REGEX_BYTES = 1 << 20
 
 
 class IncrementalDetokenizer:
@@ -78,27 +82,79 @@ class StopStringMatcher:
         return pending
 
 
+class StopRegexMatcher:
+    """Cuts a growing text behind the first match of a regular expression, in time linear in the text.
+
+    A match is looked for in the last `window` characters.
+    """
+
+    def __init__(self, patterns: Sequence[str], *, window: int = 16_384) -> None:
+        self.matched: str | None = None
+        self._patterns = [compile_stop_regex(pattern) for pattern in patterns]
+        self._window = window
+        self._text = ""
+        self._early = -1
+        """Matches that end within this much of `_text` do not count."""
+
+    def feed(self, text: str, *, early: bool = False) -> str:
+        """Append `text`; returns it up to the end of the first match, and nothing once `matched` is set. A
+        match that is complete in an `early` text does not count; one that only begins in it does.
+        """
+        if self.matched is not None:
+            return ""
+        if not self._patterns or not text:
+            return text
+        kept = self._text[-self._window :]
+        self._early = max(-1, self._early - len(self._text) + len(kept))
+        self._text = kept + text
+        if early:
+            self._early = len(self._text)
+            return text
+        ends = [
+            (match.end(), pattern.pattern)
+            for pattern in self._patterns
+            for match in pattern.finditer(self._text)
+            if match.end() > self._early
+        ]
+        if not ends:
+            return text
+        end, self.matched = min(ends)
+        return text[: max(0, end - len(kept))]
+
+
+def compile_stop_regex(pattern: str) -> re2._Regexp:
+    """Compile a pattern of `SamplingParams.stop_regex`. Raises re2.error."""
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = _MAX_REGEX_BYTES
+    return re2.compile(pattern, options)
+
+
 class DetokenizedStream:
     """The text of one request's tokens: detokenised, and cut at the first stop string that counts."""
 
     def __init__(self, tokenizer: Tokenizer, params: SamplingParams) -> None:
         self._tokens = IncrementalDetokenizer(tokenizer, skip_special_tokens=params.skip_special_tokens)
+        self._patterns = StopRegexMatcher(params.stop_regex)
         self._stops = StopStringMatcher(params.stop, include=params.include_stop)
         self._early_tokens = params.min_tokens
 
     @property
     def matched_stop(self) -> str | None:
-        """The stop string that ended the text, once one has."""
-        return self._stops.matched
+        """The stop string or pattern that ended the text, once one has."""
+        return self._stops.matched or self._patterns.matched
 
     def feed(self, token_ids: Sequence[int]) -> str:
         """Decode `token_ids`; returns the text that is now certain."""
         early, late = token_ids[: self._early_tokens], token_ids[self._early_tokens :]
         self._early_tokens -= len(early)
-        text = self._stops.feed(self._tokens.feed(early), early=True) if early else ""
-        return text + self._stops.feed(self._tokens.feed(late)) if late else text
+        text = self._find_stops(self._tokens.feed(early), early=True) if early else ""
+        return text + self._find_stops(self._tokens.feed(late)) if late else text
 
     def flush(self) -> str:
         """Return the text that was held back; no more tokens will come."""
-        rest = self._stops.feed(self._tokens.flush(), early=self._early_tokens > 0)
+        rest = self._find_stops(self._tokens.flush(), early=self._early_tokens > 0)
         return rest + self._stops.flush()
+
+    def _find_stops(self, text: str, *, early: bool = False) -> str:
+        return self._stops.feed(self._patterns.feed(text, early=early), early=early)

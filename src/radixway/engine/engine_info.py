@@ -68,13 +68,17 @@ class ModelInfo:
         _check_ids("prompt", prompt_ids, self.vocab_size)
         _check_ids("stop_token_ids", params.stop_token_ids, self.vocab_size)
         _check_ids("logit_bias", params.logit_bias.keys(), self.vocab_size)
+        _check_ids("allowed_token_ids", params.allowed_token_ids or (), self.vocab_size)
+        for word in params.bad_words:
+            _check_ids("bad_words", word, self.vocab_size)
         _check_ids("logprob_ids", params.logprob_ids, self.vocab_size)
         if params.prompt_logprobs is not None and params.prompt_logprobs_start >= size:
             start = params.prompt_logprobs_start
             message = f"prompt_logprobs_start is {start}, but the prompt has only {size} tokens"
             raise InvalidRequestError("prompt_logprobs_start", message)
-        if params.stop and not has_text:
-            raise InvalidRequestError("stop", "this engine has no tokenizer, so it cannot see stop strings")
+        for name in ("stop", "stop_regex"):
+            if getattr(params, name) and not has_text:
+                raise InvalidRequestError(name, f"this engine has no tokenizer, so it cannot see {name}")
         if params.min_tokens and len(self.collect_stop_ids(params)) == self.vocab_size:
             message = f"min_tokens is {params.min_tokens}, but every token is a stop token: leave out some"
             raise InvalidRequestError("min_tokens", message)
@@ -87,5 +91,5 @@ class ModelInfo:
 def _check_ids(field: str, ids: Collection[int], vocabulary: int) -> None:
     if ids and (min(ids) < 0 or max(ids) >= vocabulary):
         wrong = next(i for i in ids if not 0 <= i < vocabulary)
-        message = f"{field} holds {wrong}, which is not among the model's {vocabulary} tokens"
+        message = f"{field} holds {wrong}, which is out of vocabulary: the model has {vocabulary} tokens"
         raise InvalidRequestError(field, message)

@@ -147,7 +147,7 @@ class PenaltyState:
 
 @dataclass(slots=True, frozen=True)
 class LogitEdits:
-    """The additions to a request's logits, as indices made once: there may be as many as there are tokens."""
+    """The changes to a request's logits, as indices made once: there may be as many as there are tokens."""
 
     biased: "Tensor"
     """[n] int64: the tokens of `logit_bias`."""
@@ -155,6 +155,8 @@ class LogitEdits:
     """[n] float32."""
     ends: "Tensor"
     """[stop ids] int64."""
+    banned: "Tensor | None"
+    """[vocabulary] bool: tokens that are never sampled; None: there are none."""
 
 
 @dataclass(slots=True, eq=False, kw_only=True)

@@ -1,7 +1,7 @@
 """From logits to tokens, for a whole batch at once.
 
-    logits ─ penalties ─ bias ─ min_tokens ─ grammar ─┬─ temperature 0: the largest
-                                                      └─ / temperature ─ top_k ─ top_p ─ min_p ─ draw
+    logits ─ penalties ─ bias ─ min_tokens ─ bans ─ grammar ─┬─ temperature 0: the largest
+                                                             └─ / temperature ─ top_k ─ top_p ─ min_p ─ draw
 
 The order is that of `transformers` (top_p counts what top_k left). Log-probabilities are taken before all of
 it. A draw uses one uniform number that depends on the request's seed and the token's place alone, so what
@@ -19,7 +19,6 @@ from torch import Tensor
 from radixway.engine.engine_request import EngineRequest, LogitEdits, PenaltyState, TokenLogprob
 from radixway.engine.errors import GrammarStateError
 from radixway.engine.logprobs import token_logprobs
-from radixway.engine.sampling_params import SamplingParams
 
 log = logging.getLogger(__name__)
 
@@ -60,12 +59,14 @@ def sample_tokens(logits: Tensor, requests: Sequence[EngineRequest]) -> list[Sam
 
 
 def _sample_batch(logits: Tensor, requests: Sequence[EngineRequest]) -> list[SampledToken]:
-    scores = logits.clone() if any(_is_edited(request) for request in requests) else logits
-    _apply_penalties(scores, requests)
-    _apply_logit_bias(scores, requests)
-    failures = _mask_disallowed(scores, requests)
+    scores, failures = logits, {}
+    if any(_is_edited(request) for request in requests):
+        scores = logits.clone()
+        _apply_penalties(scores, requests)
+        _apply_logit_edits(scores, requests)
+        failures = _mask_disallowed(scores, requests)
     samples = [
-        SampledToken(token, failure=failures.get(row, NO_FINITE_LOGIT) if token < 0 else "")
+        SampledToken(token, failure=failures.get(row) or _failure_reason(requests[row]) if token < 0 else "")
         for row, token in enumerate(_select_tokens(scores, requests))
     ]
     wanting = [
@@ -92,12 +93,13 @@ def uniform_draw(seed: int, index: int) -> float:
 
 
 def _is_edited(request: EngineRequest) -> bool:
+    return bool(request.params.edits_logits or request.matcher or _may_not_end(request))
+
+
+def _failure_reason(request: EngineRequest) -> str:
     params = request.params
-    return bool(_is_penalised(params) or params.logit_bias or request.matcher or _may_not_end(request))
-
-
-def _is_penalised(params: SamplingParams) -> bool:
-    return not (params.presence_penalty == params.frequency_penalty == 0 and params.repetition_penalty == 1)
+    is_limited = request.matcher is not None or params.allowed_token_ids is not None or params.bad_words
+    return NO_ALLOWED_TOKEN if is_limited else NO_FINITE_LOGIT
 
 
 def _may_not_end(request: EngineRequest) -> bool:
@@ -109,7 +111,7 @@ def _apply_penalties(logits: Tensor, requests: Sequence[EngineRequest]) -> None:
     (arXiv:1909.05858) over prompt and sampled tokens."""
     for row, request in enumerate(requests):
         params = request.params
-        if not _is_penalised(params):
+        if not params.is_penalised:
             continue
         seen = request.penalty_state = _update_penalty_state(request, logits.shape[-1], logits.device)
         scores = logits[row]
@@ -133,24 +135,44 @@ def _update_penalty_state(request: EngineRequest, vocabulary: int, device: torch
     return seen
 
 
-def _apply_logit_bias(logits: Tensor, requests: Sequence[EngineRequest]) -> None:
+def _apply_logit_edits(logits: Tensor, requests: Sequence[EngineRequest]) -> None:
+    """Add biases and rule out banned tokens and, before `min_tokens`, those that end the answer; in place."""
     for row, request in enumerate(requests):
         may_not_end = _may_not_end(request)
-        if not request.params.logit_bias and not may_not_end:
+        if not may_not_end and not request.params.edits_logits:
             continue
-        edits = request.logit_edits = request.logit_edits or _make_logit_edits(request, logits.device)
-        logits[row].index_add_(0, edits.biased, edits.by)
+        edits = request.logit_edits = request.logit_edits or _make_logit_edits(request, logits)
+        if request.params.logit_bias:
+            logits[row].index_add_(0, edits.biased, edits.by)
         if may_not_end:
             logits[row].index_fill_(0, edits.ends, -torch.inf)
+        if edits.banned is not None:
+            logits[row].masked_fill_(edits.banned, -torch.inf)
+        if completing := _find_completing_tokens(request):
+            logits[row, completing] = -torch.inf
 
 
-def _make_logit_edits(request: EngineRequest, device: torch.device) -> LogitEdits:
-    bias = request.params.logit_bias
+def _make_logit_edits(request: EngineRequest, logits: Tensor) -> LogitEdits:
+    params, device = request.params, logits.device
+    bias, allowed = params.logit_bias, params.allowed_token_ids
+    banned = None
+    single = [word[0] for word in params.bad_words if len(word) == 1]
+    if allowed is not None or single:
+        banned = torch.full(logits.shape[-1:], allowed is not None, device=device)
+        banned[list(allowed or ())] = False
+        banned[single] = True
     return LogitEdits(
         torch.tensor(list(bias), dtype=torch.int64, device=device),
         torch.tensor(list(bias.values()), dtype=torch.float32, device=device),
         torch.tensor(list(request.stop_ids), dtype=torch.int64, device=device),
+        banned,
     )
+
+
+def _find_completing_tokens(request: EngineRequest) -> list[int]:
+    """Return the tokens that would complete one of the bad words of several tokens in the answer."""
+    words = [word for word in request.params.bad_words if 1 < len(word) <= request.completion_tokens + 1]
+    return [word[-1] for word in words if tuple(request.tokens[1 - len(word) :]) == word[:-1]]
 
 
 def _mask_disallowed(scores: Tensor, requests: Sequence[EngineRequest]) -> dict[int, str]:
@@ -158,7 +180,7 @@ def _mask_disallowed(scores: Tensor, requests: Sequence[EngineRequest]) -> dict[
     rows = [row for row, request in enumerate(requests) if request.matcher is not None]
     if not rows:
         return {}
-    failures = dict.fromkeys(rows, NO_ALLOWED_TOKEN)
+    failures = {}
     allowed = np.zeros((len(rows), scores.shape[1]), dtype=np.bool_)
     for place, row in enumerate(rows):
         request = requests[row]

@@ -32,10 +32,16 @@ class SamplingParams:
     """
     stop: tuple[str, ...] = ()
     """Text that ends the answer; it is cut from the text unless `include_stop`."""
+    stop_regex: tuple[str, ...] = ()
+    """RE2 patterns, a match of which ends the answer; the match stays in the text, as in SGLang."""
     stop_token_ids: frozenset[int] = frozenset()
     ignore_eos: bool = False
     logit_bias: dict[int, float] = field(default_factory=dict)
     """Added to the logit of each named token."""
+    allowed_token_ids: frozenset[int] | None = None
+    """The only tokens that may be sampled; None: all. End-of-sequence is one of them only if it is named."""
+    bad_words: tuple[tuple[int, ...], ...] = ()
+    """Sequences of tokens, none of which is ever completed within the answer."""
     logprobs: int | None = None
     """None: none; 0: the sampled token's; k: also those of the k most likely tokens."""
     logprob_ids: tuple[int, ...] = ()
@@ -50,10 +56,18 @@ class SamplingParams:
     grammar: StructuredOutputGrammar | None = None
     """Grammar of the answer, which ends as soon as nothing may follow."""
 
+    edits_logits: bool = field(init=False, default=False, repr=False, compare=False)
+    """True if penalties, biases or bans change the logits of every step; set here, read at each."""
+
     @property
     def greedy(self) -> bool:
         """True if the most likely token is always taken."""
         return self.temperature < 1e-5
+
+    @property
+    def is_penalised(self) -> bool:
+        """True if tokens that were seen before are penalised."""
+        return not (self.presence_penalty == self.frequency_penalty == 0 and self.repetition_penalty == 1)
 
     def __post_init__(self) -> None:
         max_tokens, biases = self.max_tokens, self.logit_bias.values()
@@ -77,6 +91,8 @@ class SamplingParams:
             ("stop_token_ids", all(token >= 0 for token in self.stop_token_ids), "ids >= 0"),
             ("logit_bias", all(token >= 0 for token in self.logit_bias), "keyed by ids >= 0"),
             ("logit_bias", all(abs(by) <= 1e4 for by in biases), "made of biases of at most 10,000"),
+            ("allowed_token_ids", self.allowed_token_ids != frozenset(), "null or at least one id"),
+            ("bad_words", all(self.bad_words), "made of words with at least one token"),
             ("logprobs", self.logprobs is None or 0 <= self.logprobs <= 100, "in [0, 100]"),
             (
                 "prompt_logprobs",
@@ -91,3 +107,5 @@ class SamplingParams:
                 shown = {"logprob_ids": len(self.logprob_ids), "stop_token_ids": set(self.stop_token_ids)}
                 value = shown.get(name, getattr(self, name))
                 raise InvalidRequestError(name, f"{name} must be {bound}, not {value!r}")
+        is_edited = bool(self.is_penalised or self.logit_bias or self.bad_words)
+        object.__setattr__(self, "edits_logits", is_edited or self.allowed_token_ids is not None)

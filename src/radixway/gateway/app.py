@@ -16,7 +16,7 @@ from radixway.api import RequestHandler, describe_raw_paths
 from radixway.api.admin_access import AdminAuditMiddleware
 from radixway.api.asgi_middlewares import SlimeRouter, wrap_application
 from radixway.api.authorization import PathAuthorization, whoami_routes
-from radixway.api.chats import is_chat_path
+from radixway.api.chats import is_chat_path, is_response_path
 from radixway.api.console import ConsoleProxy
 from radixway.api.error_handlers import add_error_handlers
 from radixway.cluster import DiscoverySource, LoadTransport, build_owner_proxy, is_signed_hop
@@ -161,6 +161,7 @@ class Gateway(GatewayParts):
             self._forwarding,
             self.planner,
             self.tenants,
+            self.files.owners,
             *self.semantics.components(),
             self.discovery,
             self.simulations,
@@ -223,6 +224,12 @@ class Gateway(GatewayParts):
     async def _handle_request(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             handler = self.inference.find_handler(scope)
+            if handler is None and is_response_path(scope["path"]):
+                try:
+                    handler, receive = await self.response_router.find_handler(scope, receive)
+                except HttpError as error:
+                    await send_error(scope, send, error)
+                    return
             if handler is not None:
                 await handler(scope, receive, send)
                 return

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from radixway.api import PathAuthorization, SessionService
 from radixway.api.chats import ChatSafetyScreening, ChatsApplication
 from radixway.api.classification import LazyClassificationService
+from radixway.api.native_surfaces import ResponseRouter
 from radixway.api.request_log import TracedPipeline
+from radixway.api.worker_files import FileOwnerStore, FilePlacement, WorkerFiles
 from radixway.chat.answer_metrics import AnswerMetrics
 from radixway.cluster import (
     ConfiguredWorkers,
@@ -169,6 +171,20 @@ class GatewayParts:
             config, self.membership, self.metrics, [self.registrations, *sources]
         )
         # What is served.
+        self.models = DefaultModelResolver(
+            self.registry,
+            self.semantics.default_model,
+            self.semantics.is_auto,
+            config.routing.model_aliases,
+        )
+        self.files = WorkerFiles(
+            self.registry,
+            self.upstream.transport,
+            self.upstream.surfaces,
+            FileOwnerStore(radixway_home() / "files.sqlite"),
+            timeout_s=config.gateway.request_timeout_s,
+            max_answer_bytes=config.limits.workers.max_answer_bytes,
+        )
         self.inference = InferenceRoutes(
             config,
             self.metrics,
@@ -180,14 +196,23 @@ class GatewayParts:
             audit=self.audit,
             aborted=self.aborted,
             sessions=self.sessions,
+            file_placement=FilePlacement(self.files, self.models),
             book=self.journals,
             via=self.via,
             callers=self.authorization.callers,
             in_hand=self.in_hand,
-            default_model=DefaultModelResolver(
-                self.registry, self.semantics.default_model, self.semantics.is_auto
-            ),
+            default_model=self.models,
             tracing=self.tracing,
+        )
+        safety = config.chat.safety
+        self.response_router = ResponseRouter(
+            self.inference.responses,
+            self.inference.native,
+            self.models,
+            self.authorization,
+            config.gateway.max_body_bytes,
+            has_chats=config.chat.enabled,
+            screens=config.chat.enabled and safety.level + sum(safety.models.values()) > 0,
         )
         self.simulations = SimulationJobQueue(config.simulations)
         self.classification = LazyClassificationService(
@@ -218,7 +243,7 @@ class GatewayParts:
         return ChatsApplication(
             self.config.chat,
             self.registry,
-            TracedPipeline(self.inference.pipeline, self.tracing, "chats"),
+            TracedPipeline(self.inference.pipeline, self.tracing, "chats", self.models),
             self.erasure,
             self.screening.screen,
             self.answer_metrics,

@@ -10,10 +10,13 @@ from radixway.api import (
     SessionRequestHandler,
     SessionService,
 )
-from radixway.api.protocols import ProtocolAdapter
+from radixway.api.messages import MessagesDispatcher, MessagesHandler, TokenCountDispatcher
+from radixway.api.native_surfaces import NativeSurfaces
 from radixway.core.config import Config
 from radixway.core.http import Scope
-from radixway.core.pipeline import ENDPOINTS, AbortedRequests, Endpoint, Middleware, Pipeline
+from radixway.core.pipeline import ENDPOINTS, FORM_ENDPOINTS, AbortedRequests, Endpoint, Middleware, Pipeline
+from radixway.core.pipeline.endpoints import BATCHES, COUNT_TOKENS, FILES, MESSAGES, RESPONSES
+from radixway.core.protocols import ProtocolAdapter
 from radixway.core.telemetry import MetricsRegistry
 from radixway.core.tenants import PriceList, TenantService
 from radixway.gateway.semantics_builder import SemanticsBuilder
@@ -38,6 +41,7 @@ class InferenceRoutes:
         audit: AuditService | None,
         aborted: AbortedRequests,
         sessions: SessionService,
+        file_placement: Middleware,
         **common: Any,
     ) -> None:
         """Compose the pipelines: `middlewares` are those configured, in their order; what is None is off.
@@ -62,7 +66,15 @@ class InferenceRoutes:
             "max_body_bytes": config.gateway.max_body_bytes,
             "timeout_s": config.gateway.request_timeout_s,
         }
-        around = [*audited, *limits[:1], *semantics.middlewares(), *limits[1:], *own]
+        around = [
+            *audited,
+            *limits[:1],
+            *semantics.middlewares(),
+            *limits[1:],
+            upstream.surface_selection,
+            file_placement,
+            *own,
+        ]
         self.pipeline = Pipeline(around, upstream.dispatch, metrics.steps)
         """Pipeline of completions."""
         semantics.check_endpoints(ENDPOINTS)
@@ -72,7 +84,28 @@ class InferenceRoutes:
             for endpoint in dict.fromkeys(direct.values())
         }
         self.by_path = {path: handlers[endpoint] for path, endpoint in direct.items()}
-        """The handlers of all paths but sessions'."""
+        """The handlers of the paths in `ENDPOINTS`, but sessions'."""
+        semantics.check_endpoints((*FORM_ENDPOINTS, FILES, BATCHES))
+        reads_answers = semantics.guard is not None or semantics.cache is not None
+        self.native = NativeSurfaces(
+            upstream.registry, upstream.surfaces, semantics.is_auto, reads_answers=reads_answers
+        )
+        messages = MessagesDispatcher(self.native, self.pipeline)
+        counts = TokenCountDispatcher(self.native, self.pipeline, upstream.registry, upstream.prompts)
+        self._creating = {
+            endpoint.path: RequestHandler(endpoint, self.pipeline, **common) for endpoint in (FILES, BATCHES)
+        }
+        """The handlers of paths that are listed by GET."""
+        self.responses = RequestHandler(RESPONSES, self.pipeline, **common)
+        """Passes responses on to workers that have them; it is asked by `ResponseRouter` alone."""
+        self._others = {
+            path: RequestHandler(endpoint, self.pipeline, **common)
+            for endpoint in FORM_ENDPOINTS
+            for path in endpoint.paths
+        } | {
+            MESSAGES.path: MessagesHandler(MESSAGES, Pipeline([], messages), **common),
+            COUNT_TOKENS.path: MessagesHandler(COUNT_TOKENS, Pipeline([], counts), **common),
+        }
         # Sessions keep their own record, and their answers are always resumed.
         others = [middleware for middleware in middlewares if middleware is not recorder]
         to_workers = Pipeline(
@@ -95,4 +128,7 @@ class InferenceRoutes:
 
     def find_handler(self, scope: Scope) -> RequestHandler | None:
         """Return the handler of the request in `scope`; None where its path is not a declared endpoint."""
-        return self.by_path.get(scope["path"]) or self._sessions.find_handler(scope)
+        path = scope["path"]
+        if path in self._creating:
+            return self._creating[path] if scope["method"] == "POST" else None
+        return self.by_path.get(path) or self._others.get(path) or self._sessions.find_handler(scope)

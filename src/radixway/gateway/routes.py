@@ -7,21 +7,25 @@ from fastapi import APIRouter
 
 from radixway.api import (
     FleetControl,
+    ModelListing,
+    SingleWorkerCalls,
     affinity_routes,
     count_routes,
     dry_run_routes,
     erasure_routes,
     fleet_routes,
     health_routes,
+    load_routes,
     model_routes,
     registration_routes,
     selector_routes,
     semantic_routes,
     session_routes,
-    sglang_routes,
+    single_worker_routes,
     traffic_routes,
     trajectory_routes,
     usage_routes,
+    worker_resource_routes,
     worker_routes,
 )
 from radixway.api.asgi_middlewares import SlimeRouter
@@ -31,6 +35,7 @@ from radixway.api.prefixes import PrefixSources, prefix_routes
 from radixway.api.requests import request_routes
 from radixway.api.selector import WorkerChooser
 from radixway.api.simulations import simulation_routes
+from radixway.api.worker_files import file_routes
 from radixway.cluster.planner import build_plan_routes
 from radixway.core.tenants import PriceList
 from radixway.gateway.components import GatewayParts
@@ -45,10 +50,18 @@ def gateway_routes(parts: GatewayParts, router: SlimeRouter) -> Iterator[APIRout
     semantics, upstream = parts.semantics, parts.upstream
     yield erasure_routes(parts.erasure, authorization.access)
     yield health_routes(registry, parts.metrics, _reports(parts), router.cache_stats, authorization)
-    yield model_routes(registry, semantics.model_names, authorization.tenant_policy_of)
+    listing = ModelListing(registry, parts.models, semantics.model_names)
+    yield model_routes(listing, authorization.tenant_policy_of)
     yield worker_routes(registry, parts.membership, upstream.health, authorization.workers_access)
     yield registration_routes(registry, parts.registrations, upstream.health, authorization.workers_access)
-    yield sglang_routes(registry, upstream.transport)
+    yield worker_resource_routes(
+        registry, parts.membership, parts.registrations, upstream.health, authorization.workers_access
+    )
+    yield load_routes(registry, upstream.poll_engines)
+    yield single_worker_routes(
+        SingleWorkerCalls(registry, upstream.transport, parts.models, authorization.tenant_policy_of)
+    )
+    yield file_routes(parts.files, authorization.tenant_policy_of)
     fleet = FleetControl(registry, upstream.fan_out, upstream.weights, parts.in_hand, parts.aborted)
     yield fleet_routes(fleet, authorization.access)
     yield affinity_routes(upstream.selector)

@@ -21,9 +21,11 @@ from radixway.routing.transports import (
     HttpProbe,
     HttpTransport,
     RequestDispatcher,
+    SurfaceSelection,
     TrafficFeed,
     TrafficTap,
     WorkerClient,
+    WorkerSurfaceReader,
     make_tokenize_call,
 )
 
@@ -51,7 +53,7 @@ class UpstreamStack(Component):
         limits: WorkerLimitsConfig,
     ) -> None:
         self.selector = selector
-        self._registry = registry
+        self.registry = registry
         self._tokens = tokenizers.cache
         self.transport = transport = HttpTransport(via, limits)
         probe = HttpProbe(transport, config.health.timeout_s)
@@ -72,7 +74,9 @@ class UpstreamStack(Component):
         self.dispatch: Next = TrafficTap(dispatcher, registry, self.prompts, traffic)
         """The innermost step of every pipeline; followers of the traffic see what it sends."""
         self.calls = WorkerClient(registry, transport, tokenizers)
-        self._metrics, self._poll_engines = metrics, EngineMetricsPoller(registry, transport).poll_workers
+        self.surfaces = WorkerSurfaceReader(registry, transport)
+        self.surface_selection = SurfaceSelection(registry, self.surfaces)
+        self._metrics, self.poll_engines = metrics, EngineMetricsPoller(registry, transport).poll_workers
         self.fan_out = FanOut(registry, transport, config.weights.update_timeout_s)
         self.reservations = LeaseReservations(
             config.reservation_ttl_s, config.most_reservations, selector.ledger.clock
@@ -80,7 +84,7 @@ class UpstreamStack(Component):
 
     async def start(self) -> None:
         """Follow the workers that come and go."""
-        registry = self._registry
+        registry = self.registry
         self.transport.open()
         registry.on_remove.append(self.transport.remove_worker)
         self.health.open()
@@ -88,14 +92,15 @@ class UpstreamStack(Component):
         self.kv_events.open()  # between the two: a worker has its place in the index while it is followed
         registry.on_remove.append(self.selector.remove_worker)
         registry.on_remove.append(self.prompts.remove_worker)
-        self._metrics.before.append(self._poll_engines)
+        self._metrics.before.append(self.poll_engines)
 
     async def stop(self) -> None:
         """Close the connections to workers."""
-        self._metrics.before.remove(self._poll_engines)
+        self._metrics.before.remove(self.poll_engines)
         self.reservations.release_all()
         self.prompts.shutdown_threads()
         await self.calls.close()
+        await self.surfaces.stop_reading()
         await self.health.stop_probing()
         await self.kv_events.stop_subscriptions()
         await self.transport.close()

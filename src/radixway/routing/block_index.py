@@ -20,7 +20,12 @@ from enum import IntEnum
 from itertools import count
 
 from radixway.core.work_slices import WorkSlices, run_at_once, split_items
-from radixway.routing.prefix_matches import PrefixLookup, PrefixMatches, find_prefix_ends
+from radixway.routing.prefix_matches import (
+    EngineBlockSize,
+    PrefixLookup,
+    PrefixMatches,
+    find_prefix_ends,
+)
 from radixway.routing.recent_blocks import RecentBlocks
 
 _SLICE_BLOCKS = 1024
@@ -69,6 +74,7 @@ class BlockIndex:
         self._guessed: dict[int, int] = {}
         self._predictions: deque[tuple[float, int]] = deque()
         self._workers: dict[int, _IndexedWorker] = {}
+        self._large_blocks: dict[int, EngineBlockSize] = {}
         self._new_slots = count()
         self._free_slots: list[int] = []
         self.defer: Callable[[WorkSlices[None]], None] = run_at_once
@@ -91,6 +97,7 @@ class BlockIndex:
         """Forget the worker at `slot`; the slot is reused."""
         self.clear_slot(slot)
         del self._workers[slot]
+        self._large_blocks.pop(slot, None)
         if slot not in self._deferred:
             self._free_slots.append(slot)
 
@@ -108,6 +115,16 @@ class BlockIndex:
             return
         worker.capacity = blocks
         self._discard_guesses(worker.assumed.drop_surplus(worker.capacity), 1 << slot)
+
+    def set_engine_block_size(self, slot: int, engine_tokens: int, index_tokens: int) -> None:
+        """Match prefixes of the worker at `slot` in whole blocks of `engine_tokens`, as its engine does.
+
+        `index_tokens`: tokens of this index's blocks.
+        """
+        if index_tokens % engine_tokens:
+            self._large_blocks[slot] = EngineBlockSize(engine_tokens, index_tokens)
+        else:
+            self._large_blocks.pop(slot, None)
 
     def assumed(self, slot: int) -> int:
         """Return the number of blocks that the worker at `slot` is assumed to hold."""
@@ -130,9 +147,12 @@ class BlockIndex:
                 layer[block] = shared(mask | bit, mask | bit)
 
     def remove_blocks(self, slot: int, blocks: Iterable[int], tier: StorageTier = StorageTier.DEVICE) -> None:
-        """Remove one copy of each of `blocks`; blocks that it did not hold are skipped."""
+        """Remove one copy of each of `blocks`; blocks that it did not hold are skipped.
+
+        With its last copy in device memory a block is not predicted any more either.
+        """
         layer, bit = self._tiers[tier], 1 << slot
-        more = self._more.get((slot, tier), {})
+        more, gone = self._more.get((slot, tier), {}), []
         for block in blocks:
             mask = layer.get(block, 0)
             if not mask & bit:
@@ -143,6 +163,11 @@ class BlockIndex:
                     del more[block]
             else:
                 self._clear_bit(layer, block, mask & ~bit)
+                gone.append(block)
+        if self._predictions and tier is StorageTier.DEVICE and slot in self._workers:
+            worker = self._workers[slot]
+            wrong = worker.predicted.discard_blocks(gone)
+            self._discard_guesses([block for block in wrong if block not in worker.assumed], bit)
 
     def discard_blocks(self, slot: int, pieces: Iterable[tuple[StorageTier, Iterable[int]]]) -> None:
         """Defer `remove_blocks` of `pieces`, blocks of a tier each, which must not change."""
@@ -229,7 +254,7 @@ class BlockIndex:
         first = find_prefix_ends(layers, blocks)
         second = find_prefix_ends([*layers, host], blocks) if host else first
         third = find_prefix_ends([*layers, *([host] if host else []), disk], blocks) if disk else second
-        return PrefixLookup(first, second, third)
+        return PrefixLookup(first, second, third, self._large_blocks)
 
     def find_holders(self, block: int) -> dict[int, StorageTier | None]:
         """Return the slots that hold `block` with their fastest tier; None where assumed or predicted."""

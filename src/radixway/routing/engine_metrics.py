@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from statistics import fmean
+from typing import NamedTuple
 
 _RUNNING = (
     "radixway_engine_requests_running",
@@ -35,6 +36,9 @@ _LINE = re.compile(
 )
 _PART = re.compile(rb'(?:^|,)(tier|gpu)="([a-z0-9_-]{1,32})"')
 """Matches the label of a worker's tiers or GPUs; other values are not passed on."""
+_CACHE_CONFIG = re.compile(rb"^vllm:cache_config_info\{(.*)\}[ \t]", re.MULTILINE)
+_COUNT = re.compile(rb'(?:^|,)([a-z_]+)="(\d{1,15})"')
+_ENGINE = re.compile(rb'(?:^|,)engine="([^"]*)"')
 _MAX_ENGINES = 64
 _MAX_VALUE = 1e15
 """Larger samples are dropped, so that sums stay finite."""
@@ -84,4 +88,27 @@ def parse_engine_metrics(page: bytes) -> EngineMetrics:
         parts.get(_TIER, {}),
         parts.get(_TIER_CACHED, {}),
         {gpu: min(1.0, share) for gpu, share in parts.get(_GPU, {}).items()},
+    )
+
+
+class CacheSize(NamedTuple):
+    """Tokens of a worker's KV cache and of a block of it. None where its engine does not report them."""
+
+    kv_tokens: int | None = None
+    block_tokens: int | None = None
+
+
+def parse_cache_size(page: bytes) -> CacheSize:
+    """Parse `page`, the body of vLLM's `/metrics`. Engines behind one address add up."""
+    sizes: dict[bytes, CacheSize] = {}
+    for labels in _CACHE_CONFIG.findall(page):
+        engine = _ENGINE.search(labels)
+        counts = {name: int(digits) for name, digits in _COUNT.findall(labels)}
+        block = counts.get(b"block_size", 0)
+        kv_tokens = counts.get(b"kv_cache_size_tokens", 0) or counts.get(b"num_gpu_blocks", 0) * block
+        reused = counts.get(b"cache_hit_alignment_tokens", 0) or block
+        sizes[engine[1] if engine else b""] = CacheSize(kv_tokens, reused)
+    return CacheSize(
+        sum(size.kv_tokens or 0 for size in sizes.values()) or None,
+        max((size.block_tokens or 0 for size in sizes.values()), default=0) or None,
     )

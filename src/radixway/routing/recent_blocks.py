@@ -1,7 +1,7 @@
 """Blocks of the prompts sent to one worker lately, in the order of their latest use."""
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 _SLACK = 4096
 """Superseded blocks that may be kept besides as many current ones."""
@@ -59,6 +59,11 @@ class RecentBlocks:
         if self._written > 2 * len(stamps) + _SLACK:
             self._drop_superseded()
         return new
+
+    def discard_blocks(self, blocks: Iterable[int]) -> list[int]:
+        """Let go of those of `blocks` that are here; returns them."""
+        stamps = self._stamps
+        return [block for block in blocks if stamps.pop(block, None) is not None]
 
     def drop_older(self, than: float) -> list[int]:
         """Let go of all that was used before that time; returns it."""

@@ -12,7 +12,12 @@ from radixway.core.config import RoutingConfig
 from radixway.routing.block_index import BlockIndex
 from radixway.routing.load_ledger import LoadLedger, WorkerLease
 from radixway.routing.policies import Policy, Scores, View, make_policy
-from radixway.routing.prefix_matches import NO_MATCHES, PrefixLookup, PrefixMatches
+from radixway.routing.prefix_matches import (
+    NO_MATCHES,
+    PrefixLookup,
+    PrefixMatches,
+    floor_to_engine_blocks,
+)
 from radixway.routing.routing_request import RoutingRequest
 from radixway.routing.worker import Worker
 
@@ -36,10 +41,10 @@ class WorkerChoice(msgspec.Struct, gc=False):
     def cached_tokens(self) -> int:
         """Prompt tokens that the worker finds in some tier, as far as is known.
 
-        Whole blocks, of which the one with the last token is never taken: that one has to be computed.
+        Whole blocks, the engine's and the index's, of which the one with the last token is never taken: that
+        one has to be computed.
         """
-        size, last = self.request.block_tokens, max(0, self.request.tokens - 1)
-        return min(self.matches.disk.get(self.worker.slot, 0), last // size) * size
+        return _count_cached_tokens(self.request, self.worker, self.matches)
 
     def compact(self) -> int:
         """The request is over: leave nothing for the garbage collector. See `RoutingRequest.compact`."""
@@ -173,9 +178,8 @@ class Selector:
 
     def uncached_tokens(self, request: RoutingRequest, candidates: Sequence[Worker]) -> list[int]:
         """Prompt tokens that each of `candidates` would have to prefill, as far as is known."""
-        disk = self.index.match_prefix(request.blocks, self.ledger.clock()).disk
-        size, max_cached = request.block_tokens, max(0, request.tokens - 1)
-        return [request.tokens - min(disk.get(worker.slot, 0) * size, max_cached) for worker in candidates]
+        matches = self.index.match_prefix(request.blocks, self.ledger.clock())
+        return [request.tokens - _count_cached_tokens(request, worker, matches) for worker in candidates]
 
     def expected_ttft_s(self, request: RoutingRequest, candidates: Sequence[Worker]) -> list[float]:
         """Seconds until the first token at each of `candidates`: prefills before this one, then its own."""
@@ -236,6 +240,14 @@ class Selector:
             return candidates[costs.index(lowest)]
         tied = [worker for worker, cost in zip(candidates, costs, strict=True) if cost == lowest]
         return min(tied, key=_least_recently_picked)
+
+
+def _count_cached_tokens(request: RoutingRequest, worker: Worker, matches: PrefixMatches) -> int:
+    size = request.block_tokens
+    matched = matches.disk.get(worker.slot, 0) * size
+    if matched < request.tokens:
+        return matched
+    return floor_to_engine_blocks(max(0, request.tokens - 1), worker.block_tokens, size)
 
 
 def _least_recently_picked(worker: Worker) -> int:

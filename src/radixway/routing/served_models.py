@@ -1,10 +1,12 @@
-"""What the workers of a model come to: the model named `default`, its state, its tokenizer."""
+"""What the workers of a model come to: the models that aliases stand for, its state, its tokenizer."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from radixway.core.pipeline import ANY_MODEL, TenantPolicy
@@ -18,16 +20,53 @@ if TYPE_CHECKING:
 DEFAULT_MODEL = "default"
 
 
+_MAX_MATCHED_NAMES = 1024
+"""Names of which it is remembered what they stand for."""
+
+
 class DefaultModelResolver:
-    """Resolves the name by what is configured and served at the moment."""
+    """Resolves `default` and other aliases by what is configured and served at the moment."""
 
     def __init__(
-        self, registry: WorkerRegistry, configured: Callable[[], str], is_auto: Callable[[str], bool]
+        self,
+        registry: WorkerRegistry,
+        configured: Callable[[], str],
+        is_auto: Callable[[str], bool],
+        aliases: Mapping[str, str] | None = None,
     ) -> None:
-        """`configured`: a model's name, or empty. `is_auto`: does a name leave the choice to the gateway?"""
+        """`configured`: a model's name, or empty. `is_auto`: does a name leave the choice to the gateway?
+        `aliases`: by name or pattern, the model that it stands for.
+        """
         self._registry = registry
         self._configured = configured
         self._is_auto = is_auto
+        self._aliases = {DEFAULT_MODEL: DEFAULT_MODEL} | dict(aliases or {})
+        self._find_target = lru_cache(_MAX_MATCHED_NAMES)(self._match_alias)
+
+    def resolve_model(self, name: str, tenancy: TenantPolicy | None) -> str | None:
+        """Return the model that the alias `name` stands for; None where it is no alias, or stands for none.
+
+        A model that a worker serves under that name comes first.
+        """
+        if name in self._registry.known_models():
+            return None
+        target = self._find_target(name)
+        if target is None or self._is_auto(name):
+            return None
+        return self.resolve_default_model(tenancy) if target == DEFAULT_MODEL else target
+
+    def list_aliases(self, tenancy: TenantPolicy | None) -> dict[str, str]:
+        """Return the aliases that are names, no patterns, with the served model that each stands for."""
+        served = self._registry.known_models()
+        names = (name for name in self._aliases if name != DEFAULT_MODEL and not _is_pattern(name))
+        found = ((name, self.resolve_model(name, tenancy)) for name in names)
+        return {name: model for name, model in found if model is not None and model in served}
+
+    def _match_alias(self, name: str) -> str | None:
+        if name in self._aliases:
+            return self._aliases[name]
+        patterns = (alias for alias in self._aliases if _is_pattern(alias))
+        return next((self._aliases[each] for each in patterns if fnmatchcase(name, each)), None)
 
     def resolve_default_model(self, tenancy: TenantPolicy | None) -> str | None:
         """The configured default, else the first model of the first worker; in each case one that `tenancy`
@@ -49,6 +88,10 @@ class DefaultModelResolver:
                 yield from (
                     model for model in worker.models if tenancy is None or tenancy.allows_model(model)
                 )
+
+
+def _is_pattern(alias: str) -> bool:
+    return any(sign in alias for sign in "*?[")
 
 
 @dataclass(frozen=True, slots=True)

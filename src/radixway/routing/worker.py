@@ -60,7 +60,21 @@ class KvEventsStatus:
     last_batch: int | None = None
     blocks: int = 0
     """Blocks of the engine's own size that it holds."""
+    block_tokens: int | None = None
+    """That size, once an event has told it."""
     orphans: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCard:
+    """A model as its worker lists it."""
+
+    root: str | None = None
+    """What it was loaded from."""
+    max_model_len: int | None = None
+    """Tokens of prompt and answer together."""
+    fields: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    """All that its entry has. Workers make times and ids of permissions anew with each call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +83,16 @@ class ServerInfo:
 
     models: tuple[str, ...] | None = None
     kv_tokens: int | None = None
+    block_tokens: int | None = None
+    """Tokens in a block of its KV cache."""
     max_batch_size: int | None = None
     kv_events: KvEventsConfig | None = None
     kv_events_problem: str | None = None
     """Why what it tells of its publisher is of no use here."""
     adapters: Mapping[str, str] = field(default_factory=dict)
     """LoRA adapters among the models, and the model that each belongs to."""
+    cards: Mapping[str, ModelCard] = field(default_factory=dict)
+    """By model."""
     tokenizer_path: str | None = None
     """Path of its tokenizer on its machine."""
     tokenizes: bool = False
@@ -118,6 +136,8 @@ class Worker(SharedObject):
     """How many updates it has taken through this gateway."""
     report: EngineMetrics | None = None
     """Its own metrics as last read."""
+    surfaces: frozenset[str] | None = None
+    """Paths that it offers, by its `/openapi.json`; None: not known, or it does not say."""
     name: str = field(init=False)
     """`host:port` (and path), unique, ASCII: what journals, metrics and headers show."""
 
@@ -172,6 +192,11 @@ class Worker(SharedObject):
         return self.config.kv_tokens or self.info.kv_tokens
 
     @property
+    def block_tokens(self) -> int:
+        """Tokens in a block of its KV cache, by what it reports and publishes; 1 where it does neither."""
+        return max(self.info.block_tokens or 1, self.kv_events.block_tokens or 1)
+
+    @property
     def max_batch_size(self) -> int | None:
         """Requests it runs at a time."""
         return self.config.max_batch_size or self.info.max_batch_size
@@ -180,6 +205,10 @@ class Worker(SharedObject):
     def api_key(self) -> str | None:
         """Sent to it as a bearer token."""
         return self.config.api_key.get_secret_value() if self.config.api_key else None
+
+    def may_offer(self, path: str) -> bool:
+        """Return whether it offers `path`, whose query does not matter, or does not say what it offers."""
+        return self.surfaces is None or path.partition("?")[0] in self.surfaces
 
     def update_config(self, section: WorkerSettings) -> None:
         """Apply the operator's new `section`; what it leaves open stays as it was."""
@@ -198,6 +227,7 @@ class Worker(SharedObject):
             "role": self.role,
             "disaggregation": self.dialect,
             "kv_tokens": self.kv_tokens,
+            "block_tokens": self.block_tokens,
             "max_batch_size": self.max_batch_size,
             "max_in_flight": self.config.max_in_flight,
             "in_flight": self.load.requests,

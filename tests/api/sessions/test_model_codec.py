@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from radixway.api.protocols import NormalizedRequest
 from radixway.api.sessions.errors import WorkerRefusedError
 from radixway.api.sessions.model_codec import GenerateResponseReader, ModelCodec
 from radixway.core.parsers import AnswerFormat
+from radixway.core.protocols import NormalizedRequest
 from support.conversations import tokenizer
 
 

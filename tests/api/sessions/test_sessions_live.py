@@ -15,6 +15,17 @@ from support.running_gateway import RunningGateway, running_gateway
 
 MODEL = "radixway-guide"
 QUESTION = {"role": "user", "content": "What is a radix tree?"}
+WEATHER: dict[str, Any] = {
+    "type": "function",
+    "function": {
+        "name": "weather",
+        "parameters": {
+            "type": "object",
+            "properties": {"city": {"enum": ["Bern", "Rome"]}, "days": {"type": "integer"}},
+            "required": ["city"],
+        },
+    },
+}
 NEXT = {"role": "user", "content": "And what is it for?"}
 GREEDY = {"model": MODEL, "temperature": 0, "max_tokens": 40}
 CLAUDE = {"model": MODEL, "max_tokens": 40, "extra_body": {"temperature": 0}}
@@ -244,6 +255,45 @@ async def test_an_answer_cut_short_is_gone_on_with_token_by_token(gateway: Runni
     assert sample["messages"][-1]["content"] == whole.content[0].text
 
 
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "weather"}}])
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_forced_call_comes_back_with_arguments_of_its_schema(
+    gateway: RunningGateway, stream: bool, choice: Any
+) -> None:
+    session = f"forced-{stream}-{isinstance(choice, str)}"
+    agent = openai_sdk(gateway, session)
+    asked = {"tools": [WEATHER], "tool_choice": choice, "parallel_tool_calls": False, "max_tokens": 200}
+    if stream:
+        async with agent.chat.completions.stream(messages=[QUESTION], **GREEDY | asked) as events:
+            reply = await events.get_final_completion()
+    else:
+        reply = await ask(agent, QUESTION, **asked)
+    (choice,) = reply.choices
+    (call,) = choice.message.tool_calls
+    assert (choice.finish_reason, choice.message.content or None, call.function.name) == (
+        "tool_calls",
+        None,
+        "weather",
+    )
+    arguments = json.loads(call.function.arguments)
+    assert set(arguments) <= {"city", "days"} and arguments["city"] in ("Bern", "Rome")
+
+    turn = {"role": "assistant", "tool_calls": [call.to_dict()]}
+    result = {"role": "tool", "tool_call_id": call.id, "content": "20 °C"}
+    await ask(agent, QUESTION, turn, result, tools=[WEATHER], max_tokens=5)
+    (sample,) = await samples_of(gateway, session)
+    assert len(sample["calls"]) == 2 and sample["exact"]
+
+
+async def test_an_agent_of_anthropics_forces_a_call(gateway: RunningGateway) -> None:
+    tool: Any = {"name": "weather", "input_schema": WEATHER["function"]["parameters"]}
+    message = await anthropic_sdk(gateway, "forced-claude").messages.create(
+        messages=[QUESTION], tools=[tool], tool_choice={"type": "any"}, **CLAUDE | {"max_tokens": 200}
+    )
+    assert message.stop_reason == "tool_use"
+    assert all(block.input["city"] in ("Bern", "Rome") for block in message.content)
+
+
 async def test_mistakes_get_an_error_in_the_words_of_the_protocol(gateway: RunningGateway) -> None:
     agent, claude = openai_sdk(gateway, "wrong"), anthropic_sdk(gateway, "wrong")
     with pytest.raises(openai.BadRequestError, match="content") as openais:
@@ -255,9 +305,14 @@ async def test_mistakes_get_an_error_in_the_words_of_the_protocol(gateway: Runni
         await ask(agent, QUESTION, model="other")
     with pytest.raises(openai.BadRequestError, match="context"):
         await ask(agent, {"role": "user", "content": "word " * 5000})
+    with pytest.raises(openai.BadRequestError, match="regex"):
+        more = {"tool_choice": "required", "extra_body": {"regex": "a"}}
+        await ask(agent, QUESTION, tools=[WEATHER], **more)
     with pytest.raises(openai.BadRequestError, match="tool_choice"):
-        tool = {"type": "function", "function": {"name": "f"}}
-        await ask(agent, QUESTION, tools=[tool], tool_choice="required")
+        await ask(agent, QUESTION, tool_choice="required")
+    with pytest.raises(anthropic.BadRequestError, match=r"messages\[0\].content\[0\]"):
+        image: Any = {"role": "user", "content": [{"type": "image"}]}
+        await claude.messages.create(model=MODEL, messages=[image], max_tokens=5)
     assert await samples_of(gateway, "wrong") == []
     status, _ = await gateway.get("/sessions/unknown/samples")
     assert status == 404

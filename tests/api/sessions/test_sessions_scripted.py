@@ -129,6 +129,32 @@ async def test_a_tools_result_goes_on_from_the_call_as_the_model_wrote_it(model:
         )
 
 
+async def test_what_an_agent_leaves_out_is_as_the_models_authors_recommend(
+    model: Path, tmp_path: Path
+) -> None:
+    directory = tmp_path / "m"
+    shutil.copytree(model, directory)
+    recommended = {"temperature": 0.6, "top_p": 0.95, "top_k": 20, "max_new_tokens": 9, "eos_token_id": STOP}
+    (directory / "generation_config.json").write_text(json.dumps(recommended))
+    async with agents(directory) as (gateway, scripted, _):
+        scripted.answers = [says("Yes."), says("No.")]
+        await chat(gateway, QUESTION)
+        await chat(gateway, QUESTION, temperature=0, max_tokens=5)
+        first, second = (body["sampling_params"] for body in scripted.bodies)
+    assert first == {"max_new_tokens": None, "temperature": 0.6, "top_p": 0.95, "top_k": 20}
+    assert second == {"max_new_tokens": 5, "temperature": 0, "top_p": 0.95, "top_k": 20}
+
+
+async def test_a_forced_call_is_a_grammar_at_the_worker_and_outdoes_a_schema(model: Path) -> None:
+    async with agents(model) as (gateway, scripted, _):
+        scripted.answers = [says(CALLING.partition("\n")[2])]
+        form = {"type": "json_object"}
+        asked = await chat(gateway, QUESTION, tools=TOOLS, tool_choice="required", response_format=form)
+        (body,) = scripted.bodies
+    assert asked["tool_calls"][0]["function"]["name"] == "weather" and asked["content"] is None
+    assert "weather" in body["sampling_params"]["ebnf"] and "json_schema" not in body["sampling_params"]
+
+
 @pytest.mark.parametrize("stream", [False, True])
 async def test_an_answer_that_a_worker_aborts_is_resumed_before_the_agent_sees_it(
     model: Path, stream: bool

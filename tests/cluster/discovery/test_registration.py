@@ -14,11 +14,11 @@ A, B = "http://10.0.0.1:8000", "http://10.0.0.2:8000"
 
 
 class House:
-    def __init__(self):
+    def __init__(self, ttl_s=30):
         self.now = 0.0
         self.registry = WorkerRegistry()
         self.members = FleetMembership(self.registry)
-        section = RegistrationConfig(ttl_s=30)
+        section = RegistrationConfig(ttl_s=ttl_s)
         self.registrations = WorkerRegistrations(section, self.members, lambda: self.now)
 
     def register(self, url, ttl_s=None, **fields):
@@ -49,6 +49,20 @@ def test_a_worker_is_there_as_long_as_it_says_so(house):
     house.now = 35
     assert house.registrations.expire_leases() is None
     assert (house.states(), house.registrations.lease_left_s(A)) == ({}, None)
+
+
+def test_where_nobody_says_how_long_a_worker_stays_until_it_leaves():
+    house = House(ttl_s=None)
+    assert house.register(A) is None
+    assert house.register(B, ttl_s=5) == 5
+    house.now = 4
+    assert house.register(B) == 5, "its lease is renewed as it was"
+    house.now = 1e6
+    assert house.registrations.expire_leases() is None
+    assert (house.states(), house.registrations.lease_left_s(A)) == ({A: "joining"}, None)
+    house.registrations.deregister_worker(house.registry.get_worker(A))
+    assert house.states() == {}
+    house.members.check()
 
 
 def test_one_that_is_silent_with_requests_in_hand_drains_and_comes_back_when_it_is_heard(house):
@@ -135,6 +149,16 @@ async def test_a_worker_that_registers_serves_at_once_and_leaves_without_losing_
         await gateway.until_gone(worker.url)
         async with gateway.client.delete(gateway.url + "/workers", params={"url": worker.url}) as answer:
             assert answer.status == 404
+
+
+async def test_a_worker_that_names_no_time_has_no_lease():
+    async with scripted_worker() as worker, running_gateway() as gateway:
+        status, told, _ = await gateway.post("/workers", {"url": worker.url, "worker_type": "regular"})
+        assert (status, told["state"], told["ttl_s"], told["heartbeat_s"]) == (200, "ready", None, 0)
+        _, listed = await gateway.get("/workers")
+        assert listed["workers"][0]["sources"] == ["registered"]
+        assert listed["workers"][0]["lease_left_s"] is None
+        assert (await gateway.chat())[0] == 200
 
 
 async def test_who_left_after_an_administrator_removed_it_may_come_again():

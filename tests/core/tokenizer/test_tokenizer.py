@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
-from radixway.core.tokenizer import TemplateError, Tokenizer, TokenizerError
+from radixway.core.tokenizer import TemplateError, Tokenizer, TokenizerError, read_sampling_defaults
 from support.small_tokenizers import MIXED_TEXT, byte_level_bpe, save
 
 FAMILIES = ["qwen", "llama3", "llama2"]
@@ -74,6 +74,19 @@ def test_sizes_and_special_ids_equal_transformers(pairs: Any, family: str) -> No
 def test_eos_ids_come_from_tokenizer_and_generation_config(pairs: Any) -> None:
     ours, theirs = pairs["qwen"]
     assert ours.eos_token_ids == {1, theirs.eos_token_id, theirs.convert_tokens_to_ids("<|endoftext|>")}
+
+
+def test_recommended_sampling_is_what_an_engine_would_take(tmp_path: Path) -> None:
+    path = tmp_path / "generation_config.json"
+    assert read_sampling_defaults(tmp_path) == {}
+    given = {"temperature": 0.6, "top_k": 20, "top_p": 1.5, "min_p": True, "repetition_penalty": "1"}
+    path.write_text(json.dumps(given | {"max_new_tokens": 5}))
+    assert read_sampling_defaults(tmp_path) == {"temperature": 0.6, "top_k": 20, "max_new_tokens": 5}
+    path.write_text(json.dumps({"top_k": 2.5, "max_new_tokens": 0}))
+    assert read_sampling_defaults(tmp_path) == {}
+    for broken in ("[]", "no JSON"):
+        path.write_text(broken)
+        assert read_sampling_defaults(tmp_path) == {}
 
 
 @pytest.mark.parametrize("family", FAMILIES)

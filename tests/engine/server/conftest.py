@@ -2,8 +2,10 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest_asyncio
+from tokenizers import AddedToken
 
 from radixway.core.config.engine import EngineConfig
 from radixway.core.tokenizer import Tokenizer
@@ -27,6 +29,50 @@ async def served(scripted_server: Served) -> AsyncIterator[Served]:
     scripted_server.engine.reset()
     yield scripted_server
     assert not scripted_server.engine.running
+
+
+THINKING_TEMPLATE = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n"
+    "{% if enable_thinking is defined and not enable_thinking %}<think>\n\n</think>\n\n{% endif %}{% endif %}"
+)
+
+
+class Says(ScriptedEngine):
+    """Answers with whatever `say` was told, in a context of 1024 tokens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.model_info = replace(self.model_info, context_length=1024)
+
+    def say(self, text: str) -> None:
+        self.reset()
+        self.script = self.tokenizer.encode(text, add_special_tokens=False)
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def says() -> AsyncIterator[Served]:
+    """A scripted engine whose template calls tools as Qwen's and does not think."""
+    engine = Says()
+    async with serving(build_app(engine, engine.tokenizer, engine.config)) as served:
+        yield served
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def thinks() -> AsyncIterator[Served]:
+    """A scripted engine whose template thinks; `<think>` and `</think>` are special tokens of it."""
+    engine = Says()
+    known = engine.tokenizer
+    known.backend.add_special_tokens([AddedToken(t, special=True) for t in ("<think>", "</think>")])
+    engine.tokenizer = Tokenizer(
+        known.backend,
+        special_tokens=known.special_tokens,
+        eos_token_ids=known.eos_token_ids,
+        chat_templates={"default": THINKING_TEMPLATE},
+    )
+    engine.model_info = replace(engine.model_info, vocab_size=engine.tokenizer.size)
+    async with serving(build_app(engine, engine.tokenizer, EngineConfig(tool_parser="hermes"))) as served:
+        yield served
 
 
 @asynccontextmanager

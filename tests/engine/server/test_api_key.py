@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 
+import anthropic
 import pytest
 import pytest_asyncio
 
@@ -32,7 +33,12 @@ async def test_everything_but_what_probes_and_scrapers_ask_needs_it(locked):
             if answer.status_code != 401:
                 open_paths.append(path)
             else:
-                assert method == "HEAD" or answer.json()["error"]["code"] == "invalid_api_key"
+                if path == "/generate_stream":
+                    assert answer.json()["error_type"] == "validation"
+                elif path.startswith("/v1/messages"):
+                    assert answer.json()["error"]["type"] == "authentication_error"
+                else:
+                    assert method == "HEAD" or answer.json()["error"]["code"] == "invalid_api_key"
     assert set(open_paths) == {"/health", "/ready", "/metrics"}
 
 
@@ -42,6 +48,14 @@ async def test_everything_but_what_probes_and_scrapers_ask_needs_it(locked):
 async def test_no_other_key_will_do(locked, given):
     headers = {"authorization": given.encode()}
     assert (await locked.http.get("/server_info", headers=headers)).status_code == 401
+
+
+async def test_anthropics_clients_give_it_as_they_do(locked):
+    async with anthropic.AsyncAnthropic(base_url=locked.url, api_key="hush", max_retries=0) as client:
+        asked = {"model": "radixway-guide", "messages": [{"role": "user", "content": "hi"}]}
+        assert (await client.messages.count_tokens(**asked)).input_tokens > 0
+        with pytest.raises(anthropic.AuthenticationError):
+            await client.with_options(api_key="wrong").messages.count_tokens(**asked)
 
 
 async def test_with_it_the_engine_answers_under_any_name(locked):

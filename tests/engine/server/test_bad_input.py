@@ -47,8 +47,12 @@ async def refused(
 )
 async def test_a_body_that_is_not_json_is_refused(cramped_guide: Served, raw: bytes) -> None:
     await refused(cramped_guide, raw)
-    for path in ("/v1/completions", "/generate", "/tokenize", "/detokenize", "/abort_request"):
+    paths = ("/v1/completions", "/v1/responses", "/generate", "/tokenize", "/detokenize", "/abort_request")
+    for path in paths:
         await refused(cramped_guide, raw, path=path)
+    for path in ("/v1/messages", "/v1/messages/count_tokens", "/generate_stream"):
+        answer = await cramped_guide.http.post(path, content=raw)
+        assert answer.status_code == 400 and answer.json()["error"]
 
 
 @pytest.mark.parametrize(
@@ -313,6 +317,43 @@ bodies = st.one_of(
             },
         ),
     ),
+    st.tuples(
+        st.just("/v1/messages"),
+        st.fixed_dictionaries(
+            {"messages": messages | st.just(HI), "max_tokens": st.integers(-1, 5)},
+            optional=sampling_fields
+            | dict.fromkeys(
+                ["system", "tools", "tool_choice", "thinking", "output_config", "stop_sequences"], anything
+            ),
+        ),
+    ),
+    st.tuples(
+        st.just("/v1/responses"),
+        st.fixed_dictionaries(
+            {"input": st.text() | messages | anything, "max_output_tokens": st.integers(-1, 5)},
+            optional=sampling_fields
+            | dict.fromkeys(
+                ["instructions", "tools", "tool_choice", "text", "reasoning", "include", "store"], anything
+            ),
+        ),
+    ),
+    st.tuples(
+        st.just("/generate_stream"),
+        st.fixed_dictionaries(
+            {"inputs": st.text() | anything},
+            optional={
+                "parameters": st.fixed_dictionaries(
+                    {"max_new_tokens": st.integers(-1, 5)},
+                    optional=dict.fromkeys(
+                        ["temperature", "top_k", "top_p", "seed", "stop", "truncate", "top_n_tokens"],
+                        st.integers(-2, 5) | anything,
+                    )
+                    | {"grammar": st.fixed_dictionaries({"type": st.just("json"), "value": anything})},
+                )
+                | anything
+            },
+        ),
+    ),
     st.tuples(st.just("/tokenize"), st.fixed_dictionaries({"prompt": st.text() | anything})),
     st.tuples(st.just("/detokenize"), st.fixed_dictionaries({"tokens": ids | anything})),
     st.tuples(
@@ -341,7 +382,10 @@ bodies = st.one_of(
             ),
         ),
     ),
-    st.tuples(st.sampled_from([CHAT, "/generate", "/tokenize", "/prefetch"]), anything),
+    st.tuples(
+        st.sampled_from([CHAT, "/v1/messages", "/v1/responses", "/generate", "/tokenize", "/prefetch"]),
+        anything,
+    ),
 )
 
 
@@ -350,7 +394,8 @@ async def survives(served: Served, path: str, fields: Any) -> None:
     response = await served.http.post(path, content=json.dumps(fields).encode("utf-8", "surrogatepass"))
     assert response.status_code < 500, response.text
     if response.status_code >= 400:
-        assert response.json()["error"]["message"]
+        error = response.json()["error"]
+        assert error if path == "/generate_stream" else error["message"]
     assert (await served.http.get("/health")).status_code == 200
 
 

@@ -141,7 +141,7 @@ async def test_chat_prompts_are_scored_in_vllms_form(guide: Served) -> None:
         assert 2 <= len(entries) <= 3
         ranks = {entry["rank"]: entry["logprob"] for entry in entries.values()}
         assert {1, 2} <= ranks.keys() and ranks[1] >= ranks[2]
-    assert "prompt_logprobs" not in (await guide.chat(max_tokens=2)).json()
+    assert (await guide.chat(max_tokens=2)).json()["prompt_logprobs"] is None
 
 
 async def test_completions_carry_their_prompts_scores_choice_by_choice(guide: Served) -> None:
@@ -162,7 +162,7 @@ async def test_an_echo_with_logprobs_scores_the_prompt_like_the_answer(guide: Se
     scores = (await generate(guide, input_ids=ids, logprob_start_len=0))["meta_info"]["input_token_logprobs"]
     for choice in choices:
         logprobs = choice["logprobs"]
-        assert choice["text"].startswith(TEXT) and "prompt_logprobs" not in choice
+        assert choice["text"].startswith(TEXT) and choice["prompt_logprobs"] is None
         assert "".join(logprobs["tokens"]) == choice["text"]
         assert logprobs["token_logprobs"][0] is None and logprobs["top_logprobs"][0] is None
         assert len(logprobs["tokens"]) == len(ids) + 4 == len(logprobs["top_logprobs"])

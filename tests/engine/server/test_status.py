@@ -26,6 +26,28 @@ async def test_health_and_readiness(served: Served) -> None:
         served.app.service.draining = False
 
 
+async def test_probes_of_vllm_and_sglang_are_answered(served: Served) -> None:
+    assert (
+        (await served.http.get("/ping")).status_code == (await served.http.post("/ping")).status_code == 200
+    )
+    assert (await served.http.get("/version")).json() == {"version": radixway.__version__}
+    assert (await served.http.get("/is_sleeping")).json() == {"is_sleeping": False}
+    assert (await served.http.post("/reset_prefix_cache")).status_code == 200
+    assert served.engine.flushes == 1
+
+
+async def test_load_counts_what_runs_in_both_engines_forms(served: Served) -> None:
+    served.engine.hold_after = 1
+    asking = asyncio.create_task(served.post("/generate", {"text": ["hello", "there"]}))
+    await served.engine.holding.wait()
+    assert (await served.http.get("/load")).json() == {"server_load": 2}
+    (load,) = (await served.http.get("/get_load")).json()
+    assert load == {"dp_rank": 0, "num_reqs": 2, "num_waiting_reqs": 0, "num_tokens": 200}
+    await served.post("/abort_request", {"abort_all": True})
+    await asking
+    assert (await served.http.get("/load")).json() == {"server_load": 0}
+
+
 async def test_models_say_name_and_context(served: Served) -> None:
     page = await served.openai.models.list()
     assert [card.id for card in page.data] == ["radixway-guide"]
@@ -237,3 +259,14 @@ async def test_what_cannot_be_asked_names_its_field(served: Served, query: str) 
 
 def _json_text(text: str) -> bytes:
     return b'{"prompt": "' + text.encode() + b'"}'
+
+
+async def test_version_and_load_are_told_as_vllm_does(served: Served) -> None:
+    assert (await served.http.get("/version")).json() == {"version": radixway.__version__}
+    assert (await served.http.get("/load")).json() == {"server_load": 0}
+    served.engine.hold_after = 1
+    asking = asyncio.create_task(served.post("/generate", {"text": "hello", "rid": "r"}))
+    await served.engine.holding.wait()
+    assert (await served.http.get("/load")).json() == {"server_load": 1}
+    await served.post("/abort_request", {"rid": "r"})
+    await asking

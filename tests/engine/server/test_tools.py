@@ -1,19 +1,11 @@
 """Tool calls and thinking in chat completions, as the `openai` SDK sees them."""
 
 import json
-from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
-import pytest_asyncio
-from tokenizers import AddedToken
 
-from radixway.core.config.engine import EngineConfig
-from radixway.core.tokenizer import Tokenizer
-from radixway.engine.server import build_app
-from support.scripted_engine import ScriptedEngine
-from support.server_served import Served, serving
+from support.server_served import Served
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -42,48 +34,6 @@ CALLS = (
     '<tool_call>\n{"name": "get_weather", "arguments": {"city": "北京", "days": 2}}\n</tool_call>\n'
     '<tool_call>\n{"name": "get_time", "arguments": {}}\n</tool_call>'
 )
-THINKING_TEMPLATE = (
-    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n"
-    "{% if enable_thinking is defined and not enable_thinking %}<think>\n\n</think>\n\n{% endif %}{% endif %}"
-)
-
-
-class Says(ScriptedEngine):
-    """Answers with whatever `say` was told, in a context of 1024 tokens."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.model_info = replace(self.model_info, context_length=1024)
-
-    def say(self, text: str) -> None:
-        self.reset()
-        self.script = self.tokenizer.encode(text, add_special_tokens=False)
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def says() -> AsyncIterator[Served]:
-    """A scripted engine whose template calls tools as Qwen's and does not think."""
-    engine = Says()
-    async with serving(build_app(engine, engine.tokenizer, engine.config)) as served:
-        yield served
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def thinks() -> AsyncIterator[Served]:
-    """A scripted engine whose template thinks; `<think>` and `</think>` are special tokens of it."""
-    engine = Says()
-    known = engine.tokenizer
-    known.backend.add_special_tokens([AddedToken(t, special=True) for t in ("<think>", "</think>")])
-    engine.tokenizer = Tokenizer(
-        known.backend,
-        special_tokens=known.special_tokens,
-        eos_token_ids=known.eos_token_ids,
-        chat_templates={"default": THINKING_TEMPLATE},
-    )
-    engine.model_info = replace(engine.model_info, vocab_size=engine.tokenizer.size)
-    async with serving(build_app(engine, engine.tokenizer, EngineConfig(tool_parser="hermes"))) as served:
-        yield served
 
 
 async def streamed(served: Served, **fields: Any) -> tuple[dict[str, Any], list[Any]]:
@@ -184,6 +134,15 @@ async def test_thinking_comes_before_calls(thinks: Served) -> None:
     message, _ = await streamed(thinks, tools=TOOLS)
     assert (message["reasoning"], message["content"]) == ("Hm.", "I will look.")
     assert len(message["calls"]) == 2
+
+
+async def test_thinking_is_left_out_where_that_is_asked_for(thinks: Served) -> None:
+    thinks.engine.say("<think>\nHm.\n</think>\n\nYes.")
+    message, _ = await streamed(thinks, extra_body={"include_reasoning": False})
+    assert (message["reasoning"], message["content"]) == ("", "Yes.")
+    thinks.engine.say("<think>\nHm.\n</think>\n\nYes.")
+    whole = (await thinks.chat(include_reasoning=False)).json()["choices"][0]["message"]
+    assert whole["content"] == "Yes." and "reasoning_content" not in whole
 
 
 async def test_thinking_can_be_switched_off_or_left_in_the_text(thinks: Served) -> None:

@@ -259,3 +259,20 @@ async def test_when_all_die_at_once_requests_wait_until_workers_are_known(gatewa
             except aiohttp.ClientError:  # a connection that one of the killed had accepted
                 continue
     assert set(statuses) == {200}
+
+
+async def test_a_worker_that_is_changed_is_changed_in_every_process(gateway, client):
+    headers = CLOSE | gateway.headers
+
+    async def shown() -> list[dict]:
+        """The worker as different processes list it, each over a connection of its own."""
+        return [(await gateway.get(client, "/list_workers"))["workers"][0] for _ in range(8)]
+
+    worker_id = (await gateway.get(client, "/workers"))["workers"][0]["id"]
+    for kv_tokens in (1000, 2000):
+        path = f"{gateway.url}/workers/{worker_id}"
+        async with client.patch(path, json={"kv_tokens": kv_tokens}, headers=headers) as answer:
+            assert (answer.status, (await answer.json())["worker_id"]) == (202, worker_id)
+        assert {worker["kv_tokens"] for worker in await shown()} == {kv_tokens}
+        assert (await gateway.get(client, f"/workers/{worker_id}"))["kv_tokens"] == kv_tokens
+    assert (await gateway.get(client, "/v1/loads"))["total_workers"] == 1

@@ -9,6 +9,7 @@ from radixway.gateway.processes.reply_merging import (
     RequestPages,
     merge_health,
     merge_usage,
+    merge_worker,
     merge_worker_lists,
 )
 
@@ -97,3 +98,19 @@ def test_a_rows_cursor_goes_on_after_it(children, data):
         if not pages.is_over(slot)
     }
     assert pages.merge_pages(told, 50)["requests"] == whole["requests"][at + 1 :]
+
+
+def test_one_worker_has_in_hand_what_all_children_gave_it():
+    def told(in_flight: int, elsewhere: int, total: int) -> dict:
+        loads = {"in_flight": in_flight, "load": in_flight, "in_flight_elsewhere": elsewhere, "total": total}
+        return {"url": "http://w", "id": "x", **loads}
+
+    merged = merge_worker([told(1, 5, 10), told(2, 4, 20), {"error": {"code": "worker_not_found"}}])
+    assert merged == {
+        "url": "http://w",
+        "id": "x",
+        "in_flight": 3,
+        "load": 3,
+        "in_flight_elsewhere": 3,
+        "total": 30,
+    }

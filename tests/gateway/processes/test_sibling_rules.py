@@ -83,6 +83,21 @@ def test_what_there_is_once_is_the_first_childs(config, path):
     assert rule is not None and rule.first
 
 
+@pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE"])
+def test_one_worker_is_the_first_childs_and_a_change_of_it_is_told_to_all(config, method):
+    rule = build_sibling_rules(config)({"type": "http", "method": method, "path": "/workers/an-id"})
+    assert rule is not None and rule.first
+    assert rule.then == ("ask_others" if method == "GET" else "share_state")
+
+
+@pytest.mark.parametrize("path", ["/v1/files/file-1/content", "/v1/batches/batch_1/cancel"])
+def test_the_first_child_knows_which_worker_has_a_file(config, path):
+    rule = build_sibling_rules(config)({"type": "http", "method": "GET", "path": path})
+    assert rule is not None and rule.first
+    for made in ("/v1/files", "/v1/batches", "/v1/messages", "/v1/audio/transcriptions", "/pooling"):
+        assert build_sibling_rules(config)({"type": "http", "method": "POST", "path": made}) is None
+
+
 def test_chats_are_everybodys_where_valkey_carries_their_tokens(config):
     shared = load_config(None, {"chat": {"redis": "redis://127.0.0.1/0"}})
     assert build_sibling_rules(shared)({"type": "http", "method": "GET", "path": "/chats"}) is None

@@ -140,6 +140,55 @@ def test_a_block_with_two_copies_goes_with_the_second(engine):
     assert not engine.held() and not len(engine.blocks)
 
 
+@pytest.mark.parametrize("count", [2, 8, 700])
+def test_blocks_that_are_told_again_from_the_beginning_are_no_copies(engine, count):
+    tokens = [number % 977 for number in range(4 * count)]
+    hashes = list(range(1, count + 1))
+    for _ in range(3):
+        engine.hear(stored(hashes, tokens))
+    engine.hear(removed(hashes))
+    assert not engine.held() and not len(engine.blocks)
+
+
+def test_a_beginning_that_is_known_in_part_or_in_another_tier_is_not_told_again(engine):
+    engine.hear(stored([1, 2], TOKENS[:8]))
+    engine.hear(stored([1, 2], TOKENS[:8], medium="CPU"))
+    engine.hear(stored([1, 2, 3], TOKENS[:12]), removed([1, 2, 3]))
+    one, two = names(TOKENS[:8])
+    assert engine.held() == {one, two} == engine.held(StorageTier.HOST)
+
+
+def test_copies_of_an_answers_blocks_count_although_a_beginning_told_again_does_not(engine):
+    engine.hear(stored([1, 2], TOKENS[:8]), stored([3], TOKENS[8:12], 2))
+    engine.hear(stored([1, 2], TOKENS[:8]), stored([3], TOKENS[8:12], 2))
+    engine.hear(removed([3, 2, 1]))
+    assert engine.held() == {names(TOKENS[:12])[2]}
+
+
+def test_as_many_copies_count_behind_a_parent_as_there_are(engine):
+    engine.hear(stored([1], TOKENS[:4]))
+    for _ in range(5):
+        engine.hear(stored([2], TOKENS[4:8], 1))
+    for _ in range(4):
+        engine.hear(removed([2]))
+        assert engine.held() == set(names(TOKENS[:8]))
+    engine.hear(removed([2]))
+    assert engine.held() == set(names(TOKENS[:4]))
+
+
+def test_no_more_copies_are_counted_than_the_engines_memory_holds(engine):
+    engine.blocks.kv_tokens = 4 * SIZE
+    engine.hear(stored([1], TOKENS[:4]), stored([1], TOKENS[:4]))
+    engine.hear(stored([2], TOKENS[4:8], 1), stored([1], TOKENS[:4], medium="CPU"))
+    engine.hear(stored([3], TOKENS[8:12], 2))  # with the copy the memory is full
+    engine.hear(removed([1]))
+    assert engine.held() == set(names(TOKENS[:12]))
+    engine.hear(stored([1], TOKENS[:4]), stored([4], TOKENS[12:16], 3))  # so that copy cannot be
+    engine.hear(removed([1, 2, 3, 4]))
+    assert not engine.held()
+    assert engine.held(StorageTier.HOST) == {names(TOKENS[:4])[0]}
+
+
 def test_removing_what_is_not_there_changes_nothing(engine):
     engine.hear(stored([1], TOKENS[:4]), removed([5]), removed([1], "CPU"))
     assert engine.held() == set(names(TOKENS[:4]))

@@ -16,6 +16,7 @@ from radixway.routing.block_hash import hash_token_blocks, pack_tokens
 from radixway.routing.block_index import StorageTier
 from radixway.routing.kv_events import KvEventCounts, KvEventService
 from radixway.routing.kv_events.subscription import SubscriptionTimeouts
+from radixway.routing.worker import ServerInfo
 from support.kv_publishers import END, CachingEngine, batch, sglang_array, stored, vllm_array
 
 SIZE = 4
@@ -105,6 +106,33 @@ async def test_a_late_joiner_learns_what_was_cached_before_it_came(ear, closing)
     await ear.until_exact(worker, engine.cache)
     engine.compute(*range(5000, 5008))
     await ear.until_exact(worker, engine.cache)
+
+
+async def test_the_size_of_an_engines_blocks_is_learnt_from_its_events(ear, closing):
+    engine = Ours("tcp://127.0.0.1:*", "tcp://127.0.0.1:*")
+    engine.cache = CachingEngine(4 * SIZE)
+    closing.callback(engine.publisher.shutdown)
+    engine.compute(*range(8 * SIZE))
+    worker = ear.add(
+        endpoint=engine.publisher.info.endpoint, replay_endpoint=engine.publisher.info.replay_endpoint
+    )
+    assert worker.block_tokens == 1
+    await ear.until(lambda: worker.kv_events.blocks == 2)
+    assert worker.block_tokens == worker.describe()["block_tokens"] == 4 * SIZE
+    names = hash_token_blocks(pack_tokens(range(7 * SIZE)), SIZE)
+    assert ear.index.match_prefix(names, 0.0).device == {worker.slot: 4}
+    ear.registry.update_info(worker, ServerInfo(kv_tokens=1000))
+    assert ear.follower(worker).blocks.kv_tokens == 1000
+    ear.registry.remove_worker(worker.url)
+    assert worker.block_tokens == 1
+
+
+async def test_the_size_of_blocks_that_a_worker_reports_counts_where_it_publishes_nothing(ear):
+    worker = ear.registry.add_worker(WorkerSettings(url="http://w"))
+    ear.index.predict_blocks(worker.slot, range(7), 0.0, tokenized=True)
+    assert ear.index.match_prefix(range(9), 0.0).device == {worker.slot: 7}
+    ear.registry.update_info(worker, ServerInfo(block_tokens=4 * SIZE))
+    assert ear.index.match_prefix(range(9), 0.0).device == {worker.slot: 4}
 
 
 async def test_a_publisher_that_is_restarted_is_followed_anew(ear, closing, tmp_path):

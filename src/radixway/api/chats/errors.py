@@ -27,7 +27,7 @@ from radixway.chat.errors import (
 )
 from radixway.chat.login import LoginError
 from radixway.chat.user_tokens import InvalidTokenError
-from radixway.core.http import ClientDisconnectedError, HttpError, MethodNotAllowedError
+from radixway.core.http import BadBodyError, ClientDisconnectedError, HttpError, MethodNotAllowedError
 
 log = logging.getLogger(__name__)
 
@@ -124,9 +124,12 @@ def not_found_error(what: str, given: str, param: str, *, code: str = "not_found
 
 
 def previous_not_found_error(given: str) -> HttpError:
-    """Build the error (404) of an unknown previous response `given`."""
-    code = "previous_response_not_found"
-    return not_found_error("Previous response", given, "previous_response_id", code=code)
+    """Build the error of an unknown previous response `given`: 400, as OpenAI answers."""
+    return BadBodyError(
+        f"Previous response with id {given[:80]!r} not found.",
+        param="previous_response_id",
+        code="previous_response_not_found",
+    )
 
 
 def as_pydantic1_error(error: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,12 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
-from radixway.api.protocols import (
+from radixway.api.sessions.model_codec import GenerateResponseReader, ModelCodec
+from radixway.api.sessions.session_service import SessionService
+from radixway.core.http import HttpError
+from radixway.core.parsers import ReadPart
+from radixway.core.pipeline import Chunks, GatewayError, StreamBrokenError
+from radixway.core.protocols import (
     AnswerDelta,
     FinishInfo,
     GeneratedAnswer,
@@ -17,11 +22,6 @@ from radixway.api.protocols import (
     ReplyMetadata,
     SampledTokenLogprob,
 )
-from radixway.api.sessions.model_codec import GenerateResponseReader, ModelCodec
-from radixway.api.sessions.session_service import SessionService
-from radixway.core.http import HttpError
-from radixway.core.parsers import ReadPart
-from radixway.core.pipeline import Chunks, GatewayError, StreamBrokenError
 from radixway.trajectories.sessions import AgentSession, PendingCall, SessionPrompt
 from radixway.trajectories.sessions.prompt_builder import merge_messages
 

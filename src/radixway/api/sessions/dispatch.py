@@ -10,17 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from radixway.api.protocols import (
-    AnthropicAdapter,
-    ChatAdapter,
-    CompletionsAdapter,
-    NormalizedRequest,
-    ProtocolAdapter,
-    ReplyMetadata,
-    ResponsesAdapter,
-)
 from radixway.api.request_handler import RequestHandler
 from radixway.api.sessions.agent_call import AgentCall, AnswerEvents, GuardedAnswer
+from radixway.api.sessions.call_grammar import build_call_grammar
 from radixway.api.sessions.model_codec import GenerateResponseReader, ModelCodec, worker_refused
 from radixway.api.sessions.session_service import SessionService
 from radixway.core.config import ConfigError
@@ -35,6 +27,15 @@ from radixway.core.pipeline import (
     ReplyForm,
     Request,
     SubjectErasedError,
+)
+from radixway.core.protocols import (
+    AnthropicAdapter,
+    ChatAdapter,
+    CompletionsAdapter,
+    NormalizedRequest,
+    ProtocolAdapter,
+    ReplyMetadata,
+    ResponsesAdapter,
 )
 from radixway.trajectories.sessions import AgentSession, CallRequest, PendingCall, SessionPrompt
 
@@ -134,9 +135,14 @@ class SessionDispatcher:
     def _worker_request(self, request: Request, call: AgentCall) -> Request:
         """Return the request for `/generate`; it shares the journal and the open streams."""
         ask = call.request
-        sampling = {"max_new_tokens": None, **ask.sampling}
-        if call.codec.hides_markers(call.codec.answer_format(ask, call.prompt)):
+        sampling = {**call.codec.tokenizer.sampling_defaults, "max_new_tokens": None, **ask.sampling}
+        reading = call.codec.answer_format(ask, call.prompt)
+        if call.codec.hides_markers(reading):
             sampling["skip_special_tokens"] = False
+        if forced := ask.forced_tools:
+            several = ask.parallel_tool_calls and ask.tool_choice == "required"
+            sampling.pop("json_schema", None)  # of answers that are no calls
+            sampling["ebnf"] = build_call_grammar(forced, reading, several=several)
         rid = f"{request.id}-{call.metadata.id}"
         body = {name: value for name, value in ask.extra.items() if name not in _OURS}
         body |= {
@@ -189,9 +195,10 @@ def session_id_in_path(path: str) -> str:
 
 def requested_continuation(session: AgentSession, ask: NormalizedRequest, codec: ModelCodec) -> CallRequest:
     """Return what `ask` wants in `session`, its earlier messages included. Raises BadBodyError."""
-    if isinstance(ask.tool_choice, dict) or ask.tool_choice == "required":
-        message = "tool_choice: a call cannot be forced in a session: give auto, or none"
-        raise BadBodyError(message, param="tool_choice", code="unsupported")
+    constraint = next((name for name in ("regex", "ebnf") if name in ask.sampling), None)
+    if ask.forced_tools and constraint is not None:
+        message = f"{constraint}: excludes a tool_choice that forces a call"
+        raise BadBodyError(message, param=constraint)
     if isinstance(ask.prompt, list):
         size = codec.tokenizer.size
         if wrong := next((token for token in ask.prompt if token >= size), None):

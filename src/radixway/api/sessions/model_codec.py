@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from radixway.api.protocols import (
+from radixway.api.sessions.errors import WorkerRefusedError
+from radixway.core.http.server_sent_events import iterate_data
+from radixway.core.parsers import AnswerFormat, ModelFamily, ReadPart
+from radixway.core.pipeline import GatewayError, TokenizerOf
+from radixway.core.protocols import (
     AnswerDelta,
     FinishInfo,
     GeneratedAnswer,
     NormalizedRequest,
     SampledTokenLogprob,
 )
-from radixway.api.sessions.errors import WorkerRefusedError
-from radixway.core.http.server_sent_events import iterate_data
-from radixway.core.parsers import AnswerFormat, ModelFamily, ReadPart
-from radixway.core.pipeline import GatewayError, TokenizerOf
 from radixway.trajectories.generate_replies import (
     SampledTokens,
     SingleAnswerReader,

@@ -13,13 +13,13 @@ from radixway.api.admin_access import AdminAccess
 from radixway.api.authorization import PathAuthorization
 from radixway.api.client_requests import decode_body
 from radixway.api.error_handlers import error_response
-from radixway.api.protocols import AnthropicAdapter
 from radixway.api.sessions.dispatch import begin_turn, requested_continuation
 from radixway.api.sessions.export import ARROW, NDJSON, require_arrow, stream_arrow, stream_json_lines
 from radixway.api.sessions.session_service import SessionService
 from radixway.core.http import HttpError, ReshapedError, decode_query
 from radixway.core.pipeline import BadRequest
 from radixway.core.pipeline.endpoints import ModelName
+from radixway.core.protocols import AnthropicAdapter
 from radixway.trajectories.sessions import AgentSession, SessionCall
 
 Finite = Annotated[float, Meta(ge=-1e308, le=1e308)]

@@ -28,6 +28,8 @@ class _RegistrationLease:
 class WorkerRegistrations:
     """Leases of workers. A heartbeat is the registration once more; who misses it drains, and is gone then.
 
+    Who names no time, as those that know SGLang's gateway, stays without a lease.
+
     Belongs to one event loop. A restarted gateway knows no worker until its next heartbeat.
     """
 
@@ -47,12 +49,17 @@ class WorkerRegistrations:
         self._look_at = math.inf
         self._sooner = asyncio.Event()
 
-    def register_worker(self, section: WorkerSettings, ttl_s: float | None = None) -> float:
+    def register_worker(self, section: WorkerSettings, ttl_s: float | None = None) -> float | None:
         """A worker says that it is there, for the first time or again; returns how long that holds.
 
+        None: until it leaves or is removed, which is so where neither it nor the configuration says how long.
         An administrator's change to it stays, unless the worker registers with other values.
         """
-        ttl_s = self._config.ttl_s if ttl_s is None else ttl_s
+        if ttl_s is None:
+            ttl_s = self._config.ttl_s or self.lease_ttl_s(section.url)
+        if ttl_s is None:
+            self._membership.add_member(self.name, DiscoveredWorker(section))
+            return None
         lease = self._leases[section.url] = _RegistrationLease(section, ttl_s, self._clock() + ttl_s)
         self._membership.add_member(self.name, DiscoveredWorker(section))
         if lease.ends_at < self._look_at:

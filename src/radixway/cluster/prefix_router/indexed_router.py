@@ -10,6 +10,7 @@ import logging
 import time
 import weakref
 from abc import abstractmethod
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -55,8 +56,12 @@ class IndexedRouter(LocalityMixin, MultiplexMixin, RequestRouter):  # type: igno
     their order instead, and gives the oldest request the replica that was chosen for another.
     """
 
-    def initialize_index(self, settings: PrefixSettings) -> None:
-        """Initialize for `initialize_state`: no prefixes, no replicas."""
+    def initialize_index(self, settings: PrefixSettings, *, is_shared: bool = True) -> None:
+        """Initialize for `initialize_state`: no prefixes, no replicas.
+
+        `is_shared`: other routers of the deployment are told through an actor what went where.
+        """
+        self._is_shared = is_shared
         self._fleet = ReplicaFleet(settings, time.monotonic)
         self._policy = self.make_policy()
         self._actor_client: PrefixActorClient | None = None
@@ -76,17 +81,31 @@ class IndexedRouter(LocalityMixin, MultiplexMixin, RequestRouter):  # type: igno
     def hash_blocks(self, data: bytes, seed: int) -> list[int]:
         """Return the names of the blocks of `data`, a prompt; `seed` sets namespaces apart."""
 
+    async def find_preferred(
+        self, replicas: list[RunningReplica], pending_request: PendingRequest | None
+    ) -> Container[ReplicaID]:
+        """Return those of `replicas` that something beside the index prefers for this request; none here."""
+        return ()
+
+    def narrow_candidates(
+        self, free: Mapping[Worker, RunningReplica], preferred: Container[ReplicaID]
+    ) -> list[Worker]:
+        """Return those of `free`, which have capacity, among which the policy chooses; here all."""
+        return list(free)
+
     async def choose_replicas(
         self, candidate_replicas: list[RunningReplica], pending_request: PendingRequest | None = None
     ) -> list[list[RunningReplica]]:
         """Return the chosen one, then all others with capacity, then those that are full."""
         allowed = self._filter_allowed(candidate_replicas, pending_request)
+        preferred = await self.find_preferred(allowed, pending_request)
         await self._ask_queues(allowed)
         free, full = self._split_by_capacity(allowed)
         if not free:
             return [full] if full else []
         routed = self._routed_request(pending_request)
-        choice = self._fleet.choose_replica(routed.request, list(free), self._policy)
+        among = self.narrow_candidates(free, preferred)
+        choice = self._fleet.choose_replica(routed.request, among, self._policy)
         tokens, seen = routed.request.tokens, choice.cached_tokens
         if not routed.uncached:  # else it is tried again, and counted already
             self._counts.record_choice(choice.scores.reason or choice.policy, tokens, seen)
@@ -152,9 +171,9 @@ class IndexedRouter(LocalityMixin, MultiplexMixin, RequestRouter):  # type: igno
             if name not in self._fleet:
                 self._fleet.add_replica(name)
             self._fleet.update_stats(name, replica.routing_stats)
-        if self._actor_client is None:
+        if self._actor_client is None and self._is_shared:
             self._actor_client = self._connect_actor()
-        if gone or new:
+        if self._actor_client is not None and (gone or new):
             self._actor_client.report_replicas(names, new=bool(new))
 
     def _connect_actor(self) -> PrefixActorClient:

@@ -9,7 +9,6 @@ from radixway.cluster.session_ownership.owner_proxy import (
     OwnerUnavailableError,
     build_owner_proxy,
     build_ownership_keys,
-    replay_body,
 )
 from radixway.cluster.session_ownership.ownership_keys import GatewayFleet, OwnershipKeys
 from radixway.cluster.session_ownership.peer_connections import PeerConnections, make_session
@@ -27,5 +26,4 @@ __all__ = [
     "is_signed_hop",
     "make_session",
     "read_hop_header",
-    "replay_body",
 ]

@@ -29,6 +29,7 @@ from radixway.core.http import (
     ServerStoppingError,
     is_server_stopping,
     read_body,
+    replay_body,
     send_error,
 )
 from radixway.core.http.asgi import FORWARDER
@@ -324,16 +325,6 @@ class OwnerProxy(Component):
                 pass
         except aiohttp.ClientError as error:
             raise ConnectionError(str(error)) from None
-
-
-def replay_body(raw: bytes, receive: Receive) -> Receive:
-    """Return a `receive` that replays the body that was read."""
-    rest: list[Message] = [{"type": "http.request", "body": raw, "more_body": False}]
-
-    async def receive_again() -> Message:
-        return rest.pop() if rest else await receive()
-
-    return receive_again
 
 
 def build_owner_proxy(

@@ -22,6 +22,8 @@ class EngineConfig(ConfigSection):
     """Branch, tag or commit of a hub id."""
     served_model_name: str | None = None
     """The name clients ask for; by default the last part of `model`."""
+    generation_config: Literal["auto", "none"] = "auto"
+    """`none`: what OpenAI requests leave out is neutral, not as the model's generation_config.json says."""
     load_format: Literal["auto", "dummy"] = "auto"
     """`dummy`: random weights from config.json alone, for tests and benchmarks."""
     weight_version: str = "default"

@@ -121,8 +121,9 @@ SessionHeader = Annotated[str, AfterValidator(_check_session_header)]
 class SessionConfig(ConfigSection):
     """The mark that requests of one conversation share, for the policy `session`: the first of these."""
 
-    headers: tuple[SessionHeader, ...] = ("x-session-id",)
-    """Headers that name a session, in any spelling; not credentials or headers of trusted hops."""
+    headers: tuple[SessionHeader, ...] = ("x-session-id", "x-smg-routing-key")
+    """Headers that name a session, in any spelling; not credentials or headers of trusted hops. The second is
+    that of SGLang's gateway (SMG)."""
     fields: tuple[str, ...] = ("session_id", "user")
     """Top-level fields of the body."""
 
@@ -155,6 +156,19 @@ class WeightsConfig(ConfigSection):
 Fallbacks = Annotated[dict[str, str], AfterValidator(check_fallbacks)]
 
 
+def check_aliases(aliases: dict[str, str]) -> dict[str, str]:
+    """Return `aliases`. Raises ValueError for an empty name, or one that stands for a pattern."""
+    for alias, model in aliases.items():
+        if not alias or not model:
+            raise ValueError("an alias and the model that it stands for need names")
+        if any(sign in model for sign in "*?["):
+            raise ValueError(f"{alias!r} must stand for one model, not for the pattern {model!r}")
+    return aliases
+
+
+ModelAliases = Annotated[dict[str, str], AfterValidator(check_aliases)]
+
+
 class RoutingConfig(ConfigSection):
     """Choice of a worker."""
 
@@ -162,6 +176,9 @@ class RoutingConfig(ConfigSection):
     """How a worker is chosen: a name, `name:parameter=value`, or a mapping."""
     model_policies: dict[str, PolicyConfig] = Field(default_factory=dict)
     """Another policy for single models."""
+    model_aliases: ModelAliases = Field(default_factory=lambda: {"claude-*": "default"})
+    """Names, or patterns with `*` and `?`, and the model that each stands for where no worker serves one of
+    that name. `default` stands for the default model, as in requests."""
     block_size: int = Field(default=16, ge=1, le=4096)
     """Tokens a block: the grain in which prefixes are known."""
     shortlist: int = Field(default=32, ge=8)

@@ -259,14 +259,15 @@ class KubernetesConfig(ConfigSection):
 class RegistrationConfig(ConfigSection):
     """Workers that say themselves that they are there, by `POST /workers`."""
 
-    ttl_s: float = Field(default=30.0, gt=0)
-    """How long that holds where they do not say; they are to say it again about three times as often."""
+    ttl_s: float | None = Field(default=None, gt=0)
+    """Seconds that it holds where they do not say; null: until they leave or are removed. They are to say it
+    again about three times as often."""
     most_ttl_s: float = Field(default=3600.0, gt=0)
     """The longest that they may ask for."""
 
     @model_validator(mode="after")
     def _check_ttl_order(self) -> Self:
-        if self.ttl_s > self.most_ttl_s:
+        if self.ttl_s is not None and self.ttl_s > self.most_ttl_s:
             raise ValueError("ttl_s must not be longer than most_ttl_s")
         return self
 

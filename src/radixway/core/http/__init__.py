@@ -26,6 +26,7 @@ from radixway.core.http.errors import (
     send_error,
 )
 from radixway.core.http.exchange import SENT, AsgiExchange, ClientWatch, HttpExchange, RequestDeadlines
+from radixway.core.http.form_body import FormBody, parse_form
 from radixway.core.http.head_limit import HeadLimit
 from radixway.core.http.request_body import (
     ClientDisconnectedError,
@@ -35,6 +36,7 @@ from radixway.core.http.request_body import (
     field_error,
     limit_body,
     read_body,
+    replay_body,
 )
 from radixway.core.http.request_origin import LoopDetectedError, LoopGuard, OriginCheck
 from radixway.core.http.serving import (
@@ -59,6 +61,7 @@ __all__ = [
     "CannotListenError",
     "ClientDisconnectedError",
     "ClientWatch",
+    "FormBody",
     "HeadLimit",
     "HttpError",
     "HttpExchange",
@@ -89,8 +92,10 @@ __all__ = [
     "is_loopback_host",
     "is_server_stopping",
     "limit_body",
+    "parse_form",
     "raise_file_limit",
     "read_body",
+    "replay_body",
     "run_until_exit",
     "send_error",
     "uncancel_at_end",

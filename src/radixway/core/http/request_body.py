@@ -141,6 +141,16 @@ def field_error(text: str) -> BadBodyError:
     return BadBodyError(f"{field}: {message}" if field else message, param=field or None)
 
 
+def replay_body(raw: bytes, receive: Receive) -> Receive:
+    """Return a `receive` that replays the body that was read."""
+    rest: list[Message] = [{"type": "http.request", "body": raw, "more_body": False}]
+
+    async def receive_again() -> Message:
+        return rest.pop() if rest else await receive()
+
+    return receive_again
+
+
 _CLOSE = (b"connection", b"close")
 
 

@@ -6,6 +6,7 @@ request's answers.
 The engine reads its own answers with it, the gateway those of workers that answer in tokens.
 """
 
+from radixway.core.parsers.call_forms import CALL_FORMS, forced_call_family
 from radixway.core.parsers.parts import CLOSES, OPENS, TextPart, ThinkingPart, partial_match_start
 from radixway.core.parsers.reader import (
     MARKERS,
@@ -16,10 +17,12 @@ from radixway.core.parsers.reader import (
     ModelFamily,
     ReadPart,
     ToolFamily,
+    count_reasoning_tokens,
     detect_thinking_place,
 )
 
 __all__ = [
+    "CALL_FORMS",
     "CLOSES",
     "MARKERS",
     "OPENS",
@@ -32,6 +35,8 @@ __all__ = [
     "TextPart",
     "ThinkingPart",
     "ToolFamily",
+    "count_reasoning_tokens",
     "detect_thinking_place",
+    "forced_call_family",
     "partial_match_start",
 ]

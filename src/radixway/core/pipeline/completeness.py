@@ -6,6 +6,8 @@ Each protocol shows the end of its answers; what shows none was cut.
 a whole reply          is JSON to its last byte
 events of OpenAI       `data: [DONE]`, or a `finish_reason` for every choice, or an `error`
 events of /generate    `data: [DONE]`, or a `finish_reason` in `meta_info` for every answer, or an `error`
+events of messages     an event `message_stop`, or `error`
+events of responses    `response.completed`, `.incomplete` or `.failed`, or `error`
 events of TGI          an event with `generated_text`, or an `error`
 =====================  ====================================================================================
 
@@ -51,6 +53,10 @@ class _GenerateMarks(msgspec.Struct):
     error: Any = None
 
 
+class _TypedEvent(msgspec.Struct):
+    type: str = ""
+
+
 class _TgiEvent(msgspec.Struct):
     generated_text: str | None = None
     error: Any = None
@@ -61,6 +67,7 @@ Marks = Iterable[tuple[int, bool]] | None
 
 _completion = msgspec.json.Decoder(_CompletionMarks).decode
 _generated = msgspec.json.Decoder(_GenerateMarks).decode
+_typed_event = msgspec.json.Decoder(_TypedEvent).decode
 _tgi_event = msgspec.json.Decoder(_TgiEvent).decode
 
 
@@ -81,7 +88,23 @@ def _read_tgi_event(data: bytes) -> Marks:
     return None if event.error else [(0, event.generated_text is not None)]
 
 
+_LAST_EVENTS = frozenset(
+    {"message_stop", "response.completed", "response.incomplete", "response.failed", "error"}
+)
+
+
+def _read_typed_event(data: bytes) -> Marks:
+    return None if _typed_event(data).type in _LAST_EVENTS else ()
+
+
+def _read_opaque(data: bytes) -> Marks:
+    return None  # any event may be the last: HTTP says where the stream ends
+
+
 _READERS: dict[ReplyForm, Callable[[bytes], Marks]] = {
+    ReplyForm.MESSAGE: _read_typed_event,
+    ReplyForm.RESPONSE: _read_typed_event,
+    ReplyForm.OPAQUE: _read_opaque,
     ReplyForm.GENERATE: _read_generated,
     ReplyForm.TGI: _read_tgi_event,
 }

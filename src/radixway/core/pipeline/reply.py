@@ -112,18 +112,36 @@ class _UsageDetails(msgspec.Struct):
 
 
 class _UsageCounts(msgspec.Struct):
-    """OpenAI's `usage` or SGLang's `meta_info`."""
+    """OpenAI's `usage` or SGLang's `meta_info`; below, what responses and Anthropic's messages call it."""
 
     prompt_tokens: _Count = None
     completion_tokens: _Count = None
     cached_tokens: _Count = None
     prompt_tokens_details: _UsageDetails | None = None
+    input_tokens: _Count = None
+    output_tokens: _Count = None
+    input_tokens_details: _UsageDetails | None = None
+    cache_read_input_tokens: _Count = None
+    """Not among `input_tokens`, like the next."""
+    cache_creation_input_tokens: _Count = None
+
+
+class _UsageHolder(msgspec.Struct):
+    usage: _UsageCounts | None = None
 
 
 class _UsageAnswer(msgspec.Struct):
     usage: _UsageCounts | None = None
     meta_info: _UsageCounts | None = None
     index: int = 0
+    response: _UsageHolder | None = None
+    """In the last event of a streamed response."""
+
+
+class _MessageStart(msgspec.Struct):
+    """The first event of Anthropic's stream, which alone may tell of the prompt."""
+
+    message: _UsageHolder | None = None
 
 
 class _PooledCounts(msgspec.Struct):
@@ -136,11 +154,13 @@ class _Pooled(msgspec.Struct):
 
 
 _read = msgspec.json.Decoder(_UsageAnswer | list[_UsageAnswer]).decode
+_message_start = msgspec.json.Decoder(_MessageStart).decode
 _read_pooled = msgspec.json.Decoder(_Pooled).decode
 
 _LAST_CHUNKS = 3
 """Usage comes in a stream's last event but one, or in every event."""
 _NEEDLE = b'"completion_tokens"'
+_NEEDLES = (_NEEDLE, b'"output_tokens"')
 _TEXT = re.compile(rb'"(?:content|reasoning_content|text|arguments)"\s*:\s*"(?!")')
 """Matches an event with text; streaming engines send one per token."""
 
@@ -186,8 +206,10 @@ def _decode_answers(body: bytes) -> list[_UsageAnswer]:
 
 def _usage_of_answer(answer: _UsageAnswer) -> TokenUsage | None:
     counts = answer.usage or answer.meta_info
+    if counts is None and answer.response is not None:
+        counts = answer.response.usage
     if counts is None or counts.completion_tokens is None:
-        return None
+        return None if counts is None or counts.output_tokens is None else _usage_of_surface(counts)
     details = counts.prompt_tokens_details
     cached = counts.cached_tokens if details is None else details.cached_tokens
     return TokenUsage(
@@ -196,6 +218,26 @@ def _usage_of_answer(answer: _UsageAnswer) -> TokenUsage | None:
         cached or 0,
         tells_cached=cached is not None,
     )
+
+
+def _usage_of_surface(counts: _UsageCounts) -> TokenUsage:
+    """Return the usage in `counts` of a response, or of Anthropic's messages."""
+    details, read = counts.input_tokens_details, counts.cache_read_input_tokens
+    cached = read if details is None else details.cached_tokens
+    prompt = (counts.input_tokens or 0) + (read or 0) + (counts.cache_creation_input_tokens or 0)
+    return TokenUsage(prompt, counts.output_tokens or 0, cached or 0, tells_cached=cached is not None)
+
+
+def _prompt_usage(first: bytes) -> TokenUsage:
+    """Return what the `first` chunk of Anthropic's stream tells of the prompt."""
+    for event in _event_data(first):
+        try:
+            start = _message_start(event).message
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            continue
+        if start is not None and start.usage is not None:
+            return _usage_of_surface(start.usage)
+    return TokenUsage()
 
 
 def _used_by_prompt(body: bytes) -> TokenUsage | None:
@@ -281,6 +323,10 @@ class MeteredChunks(Chunks):
             return sum(reported, TokenUsage())
         for chunk in reversed(self._last):
             if (used := _last_reported_usage(chunk)) is not None:
+                if not used.prompt_tokens and self._first is not None:
+                    start = _prompt_usage(self._first)
+                    start.completion_tokens = used.completion_tokens
+                    return start
                 return used
         looked_at = [*self._last]
         if self._first is not None and self._chunk_count > _LAST_CHUNKS:
@@ -296,7 +342,7 @@ def count_text_deltas(chunk: bytes) -> int:
 
 def _last_reported_usage(chunk: bytes) -> TokenUsage | None:
     for event in reversed(_event_data(chunk)):
-        if _NEEDLE in event and (used := read_usage(event)) is not None:
+        if any(needle in event for needle in _NEEDLES) and (used := read_usage(event)) is not None:
             return used
     return None
 

@@ -6,6 +6,7 @@ from typing import Any, Self, TypeVar
 
 import msgspec
 
+from radixway.core.http import FormBody
 from radixway.core.pipeline.contexts import (
     ANONYMOUS,
     UNCLASSIFIED,
@@ -47,6 +48,9 @@ class Request(msgspec.Struct, eq=False):
     journal: Journal
     raw: bytes = b""
     """The body to send."""
+    content_type: bytes = b"application/json"
+    form: FormBody | None = None
+    """The body's parts, where it is a form."""
     model: str | None = None
     """The model asked for; None where the protocol or the client names none."""
     stream: bool = False
@@ -122,8 +126,16 @@ class Request(msgspec.Struct, eq=False):
     def body(self) -> dict[str, Any]:
         """The decoded body, for reading; change it with `edit`. Raises BadRequest if it cannot be decoded."""
         if self._body is None:
-            self._body = _decode_body(_decode, self.raw)
+            if self.form is None:
+                self._body = _decode_body(_decode, self.raw)
+            else:
+                self._body = self.form.read_fields(self.endpoint.text_fields)
         return self._body
+
+    @property
+    def text_bytes(self) -> int:
+        """Bytes of the body without the files in it."""
+        return len(self.raw) if self.form is None else self.form.text_bytes
 
     @property
     def parsed(self) -> ParsedRequest | None:
@@ -144,6 +156,10 @@ class Request(msgspec.Struct, eq=False):
 
     def edit(self, **fields: Any) -> None:
         """Set top-level fields (`msgspec.UNSET` removes one); others keep their bytes. Raises BadRequest."""
+        if self.form is not None:
+            self.form = self.form.with_fields(fields)
+            self.raw, self._body = self.form.raw, None
+            return
         parts = _decode_body(_split, self.raw)
         for name, value in fields.items():
             if value is msgspec.UNSET:

@@ -8,6 +8,7 @@ from typing import Any
 
 from radixway.core.pipeline import (
     BadRequest,
+    Endpoint,
     MeteredChunks,
     ModelNotServedError,
     Next,
@@ -192,6 +193,10 @@ class CacheSalting:
     """
 
     step_name = "Salting"
+
+    def applies_to(self, endpoint: Endpoint) -> bool:
+        """Return whether engines cache prefixes of its requests."""
+        return bool(endpoint.salt_field)
 
     async def __call__(self, request: Request, call_next: Next) -> Reply:
         """Return the answer of `call_next`. Raises BadRequest for a salt of the client's that is no text."""

@@ -77,9 +77,11 @@ def estimate_request(request: Request) -> tuple[int, int]:
     of the body if that tells."""
     parsed = request.parsed
     if parsed is None or parsed.answers is None or parsed.max_answer_tokens is None:
+        if request.form is not None:
+            return _estimate_prompt_tokens(request.text_bytes), 0
         return estimate_usage(request.raw, generates=request.endpoint.generates)
     answers = (parsed.max_answer_tokens or USUAL_COMPLETION_TOKENS) * parsed.answers
-    prompt = len(request.raw) // BYTES_PER_TOKEN
+    prompt = request.text_bytes // BYTES_PER_TOKEN
     return (
         prompt if prompt < _MAX_PROMPT_TOKENS else _MAX_PROMPT_TOKENS,
         answers if answers < _MAX_TOKENS else _MAX_TOKENS,
@@ -92,7 +94,7 @@ def estimate_usage(raw: bytes, *, generates: bool = True) -> tuple[int, int]:
     `generates`: whether a model writes the reply; else there are no tokens of answers.
     """
     if not generates:
-        return _estimate_prompt_tokens(raw), 0
+        return _estimate_prompt_tokens(len(raw)), 0
     try:
         limits = _read(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -111,7 +113,7 @@ def estimate_usage(raw: bytes, *, generates: bool = True) -> tuple[int, int]:
     if limits.input_ids:
         prompts = max(prompts, bytes(limits.input_ids).count(b"[") - 1)
     answers = min((max_tokens or USUAL_COMPLETION_TOKENS) * copies * prompts, _MAX_TOKENS)
-    return _estimate_prompt_tokens(raw), answers
+    return _estimate_prompt_tokens(len(raw)), answers
 
 
 def estimate_usage_by_size(request: Request, answer_bytes: int) -> TokenUsage:
@@ -124,11 +126,11 @@ def estimate_usage_by_size(request: Request, answer_bytes: int) -> TokenUsage:
 def count_prompt_tokens(request: Request) -> int:
     """Return the tokens of the prompt as routing counted them, or else estimated by the bytes of the body."""
     counted = request.routing.prompt_tokens
-    return _estimate_prompt_tokens(request.raw) if counted is None else counted
+    return _estimate_prompt_tokens(request.text_bytes) if counted is None else counted
 
 
-def _estimate_prompt_tokens(raw: bytes) -> int:
-    return min(len(raw) // BYTES_PER_TOKEN, _MAX_PROMPT_TOKENS)
+def _estimate_prompt_tokens(text_bytes: int) -> int:
+    return min(text_bytes // BYTES_PER_TOKEN, _MAX_PROMPT_TOKENS)
 
 
 def _count_prompts(prompts: Any) -> int:

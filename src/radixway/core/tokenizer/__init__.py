@@ -7,7 +7,7 @@ from radixway.core.tokenizer.chat_template import ChatTemplate, Message, Templat
 from radixway.core.tokenizer.messages import count_common_messages, render_chat
 from radixway.core.tokenizer.piecewise import PartialEncoding, PiecewiseEncoder
 from radixway.core.tokenizer.template_probe import CannotContinueError
-from radixway.core.tokenizer.tokenizer import Tokenizer, TokenizerError
+from radixway.core.tokenizer.tokenizer import Tokenizer, TokenizerError, read_sampling_defaults
 from radixway.core.tokenizer.turn_renderer import TurnRenderer
 from radixway.core.tokenizer.word_encoder import WordEncoder
 
@@ -23,5 +23,6 @@ __all__ = [
     "TurnRenderer",
     "WordEncoder",
     "count_common_messages",
+    "read_sampling_defaults",
     "render_chat",
 ]

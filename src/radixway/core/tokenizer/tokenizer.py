@@ -137,6 +137,34 @@ def _eos_token_ids(
     return frozenset(ids)
 
 
+_SAMPLING_RANGES = {
+    "temperature": (0, 100),
+    "top_p": (1e-6, 1),
+    "top_k": (1, 2**31 - 1),
+    "min_p": (0, 1),
+    "repetition_penalty": (0.01, 100),
+    "max_new_tokens": (1, 2**31 - 1),
+}
+
+
+def read_sampling_defaults(directory: Path) -> dict[str, Any]:
+    """Return the sampling parameters that a model's authors recommend in its generation_config.json.
+
+    What is no number, or one that engines refuse, is left out.
+    """
+    try:
+        config = _read_json(directory / "generation_config.json")
+    except (OSError, TokenizerError):
+        return {}
+    defaults = {}
+    for name, (least, most) in _SAMPLING_RANGES.items():
+        value = config.get(name)
+        types = (int,) if name in ("top_k", "max_new_tokens") else (int, float)
+        if isinstance(value, types) and not isinstance(value, bool) and least <= value <= most:
+            defaults[name] = value
+    return defaults
+
+
 def _chat_templates(directory: Path, config: dict[str, Any]) -> dict[str, str]:
     """The newest way to store one wins: chat_template.jinja, chat_template.json, tokenizer_config.json."""
     templates: dict[str, str] = {}
@@ -168,8 +196,11 @@ class Tokenizer:
         special_tokens: Mapping[str, str] | None = None,
         eos_token_ids: frozenset[int] = frozenset(),
         chat_templates: Mapping[str, str] | None = None,
+        sampling_defaults: Mapping[str, Any] | None = None,
     ) -> None:
         self.backend = backend
+        self.sampling_defaults = dict(sampling_defaults or {})
+        """See `read_sampling_defaults`."""
         self.special_tokens = dict(special_tokens or {})
         self.eos_token_ids = eos_token_ids
         """Ids that end an answer, from the tokenizer, generation_config.json and config.json together."""
@@ -217,6 +248,7 @@ class Tokenizer:
             special_tokens=special_tokens,
             eos_token_ids=_eos_token_ids(directory, backend, special_tokens),
             chat_templates=_chat_templates(directory, config),
+            sampling_defaults=read_sampling_defaults(directory),
         )
 
     def token_id(self, name: str) -> int | None:

@@ -4,6 +4,7 @@ import asyncio
 import hmac
 import logging
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,16 +36,24 @@ from radixway.engine.server.engine_service import EngineService
 from radixway.engine.server.generate import ConcatenateBody, GenerateRequestBody, concatenate, generate
 from radixway.engine.server.http_exchange import HttpExchange, to_http_error, weight_update_error
 from radixway.engine.server.metrics import ServerMetrics
-from radixway.engine.server.prompt_routes import (
-    MAX_TOKENIZE_BYTES,
-    DetokenizeBody,
-    PrefetchBody,
-    TokenizeBody,
-    detokenize,
-    prefetch,
-    tokenize,
+from radixway.engine.server.prefetch import PrefetchBody, prefetch
+from radixway.engine.server.protocol_endpoints import (
+    count_message_tokens,
+    count_response_tokens,
+    messages,
+    responses,
 )
 from radixway.engine.server.sampling import SamplingDefaults
+from radixway.engine.server.tgi_stream import TgiStreamBody, generate_stream
+from radixway.engine.server.tgi_stream import shape_error as shape_tgi_error
+from radixway.engine.server.token_routes import (
+    MAX_TOKENIZE_BYTES,
+    DetokenizeBody,
+    TokenizeBody,
+    detokenize,
+    tokenize,
+    tokenizer_info,
+)
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +71,7 @@ async def openapi(service: EngineService, exchange: HttpExchange, raw: bytes) ->
 
 
 _generate = BodyEndpoint(GenerateRequestBody, generate)
+_generate_stream = BodyEndpoint(TgiStreamBody, generate_stream)
 _tokenize = BodyEndpoint(TokenizeBody, tokenize, max_bytes=MAX_TOKENIZE_BYTES)
 _detokenize = BodyEndpoint(DetokenizeBody, detokenize)
 _weights_by_name = BodyEndpoint(weights.WeightQueryBody, weights.by_name, takes_query=True)
@@ -71,24 +81,36 @@ _ROUTES: dict[str, dict[str, EndpointHandler]] = {
     "/v1/chat/completions": {"POST": BodyEndpoint(ChatCompletionBody, chat_completions)},
     "/v1/completions": {"POST": BodyEndpoint(TextCompletionBody, completions)},
     "/v1/models": {"GET": status.models},
+    "/v1/messages": {"POST": messages},
+    "/v1/messages/count_tokens": {"POST": count_message_tokens},
+    "/v1/responses": {"POST": responses},
+    "/v1/responses/input_tokens": {"POST": count_response_tokens},
     "/generate": {"POST": _generate, "PUT": _generate},
+    "/generate_stream": {"POST": _generate_stream},
     "/prefetch": {"POST": BodyEndpoint(PrefetchBody, prefetch)},
     "/concate_and_append_request": {"POST": BodyEndpoint(ConcatenateBody, concatenate)},
     "/tokenize": {"POST": _tokenize},
     "/v1/tokenize": {"POST": _tokenize},
     "/detokenize": {"POST": _detokenize},
     "/v1/detokenize": {"POST": _detokenize},
+    "/tokenizer_info": {"GET": tokenizer_info},
     "/health": {"GET": status.health, "HEAD": status.health},
     "/ready": {"GET": status.ready, "HEAD": status.ready},
     "/health_generate": {"GET": status.health_generate},
+    "/ping": {"GET": status.health, "POST": status.health},
+    "/version": {"GET": status.version},
     "/metrics": {"GET": status.metrics},
     "/get_model_info": {"GET": status.model_info},
     "/model_info": {"GET": status.model_info},
     "/server_info": {"GET": status.server_info},
     "/get_server_info": {"GET": status.server_info},
     "/v1/loads": {"GET": status.loads},
+    "/get_load": {"GET": status.rank_loads},
+    "/load": {"GET": status.server_load},
+    "/is_sleeping": {"GET": status.is_sleeping},
     "/cached_prefixes": {"GET": status.cached_prefixes},
     "/flush_cache": {"GET": status.flush_cache, "POST": status.flush_cache},
+    "/reset_prefix_cache": {"POST": status.flush_cache},
     "/abort_request": {"POST": BodyEndpoint(status.AbortBody, status.abort_request)},
     "/pause_generation": {
         "POST": BodyEndpoint(weights.PauseBody, weights.pause_generation, is_optional=True)
@@ -102,7 +124,22 @@ _ROUTES: dict[str, dict[str, EndpointHandler]] = {
     "/get_weights_by_name": {"GET": _weights_by_name, "POST": _weights_by_name},
     "/openapi.json": {"GET": openapi},
 }
-_TRACED = frozenset({"/v1/chat/completions", "/v1/completions", "/generate"})
+_ERROR_SHAPES: dict[str, Callable[[HttpError], HttpError]] = {
+    "/v1/messages": messages.shape_error,
+    "/v1/messages/count_tokens": messages.shape_error,
+    "/generate_stream": shape_tgi_error,
+}
+"""The others are OpenAI's."""
+_TRACED = frozenset(
+    {
+        "/v1/chat/completions",
+        "/v1/completions",
+        "/v1/messages",
+        "/v1/responses",
+        "/generate",
+        "/generate_stream",
+    }
+)
 _FOR_PROBES = frozenset({"/health", "/ready"})
 """Probes use all kinds of host names and have no key."""
 _MODEL_ROUTE: dict[str, EndpointHandler] = {"GET": status.model}
@@ -127,7 +164,9 @@ def build_app(
             config=config,
             names=(name,),
             metrics=ServerMetrics(engine.stats),
-            defaults=SamplingDefaults.load_defaults(Path(info.path)),
+            defaults=SamplingDefaults.load_defaults(Path(info.path))
+            if config.generation_config == "auto"
+            else SamplingDefaults(),
             tokenizer_path=info.path,
             max_body_bytes=max_body_bytes,
             started_at=int(time.time()),
@@ -155,6 +194,7 @@ class EngineApp:
         limit = service.body_limit_bytes(scope["path"])
         exchange = HttpExchange(scope, receive, send, max_body_bytes=limit)
         path = "unknown"
+        exchange.shape_error = _ERROR_SHAPES.get(exchange.path)
         try:
             self._check_caller(scope)
             endpoint = _find_endpoint(exchange)
@@ -204,15 +244,18 @@ class EngineApp:
         if self._key is None:
             self._origins.check_host(scope)
         elif path != "/metrics" and not _has_api_key(self._key, scope):
-            if any(name == b"authorization" for name, _ in scope["headers"]):
+            if any(name in (b"authorization", b"x-api-key") for name, _ in scope["headers"]):
                 self._attempts.count_wrong_key(scope)
-            message = "this engine needs its key: `Authorization: Bearer KEY`"
+            message = "this engine needs its key: `Authorization: Bearer KEY` or `x-api-key: KEY`"
             raise HttpError(message, status=401, code="invalid_api_key")
 
 
 def _has_api_key(key: bytes, scope: Scope) -> bool:
-    scheme, _, given = dict(scope["headers"]).get(b"authorization", b"").partition(b" ")
-    return scheme.lower() == b"bearer" and hmac.compare_digest(given.strip(), key)
+    headers = dict(scope["headers"])
+    scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
+    if scheme.lower() == b"bearer" and hmac.compare_digest(given.strip(), key):
+        return True
+    return hmac.compare_digest(headers.get(b"x-api-key", b""), key)  # Anthropic's clients
 
 
 async def _send_error(exchange: HttpExchange, error: HttpError) -> None:

@@ -2,9 +2,10 @@
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-from msgspec import UNSET
+import msgspec
+from msgspec import UNSET, UnsetType
 
 from radixway.core.http import BadBodyError
 from radixway.core.parsers import (
@@ -19,7 +20,12 @@ from radixway.core.tokenizer import Tokenizer, render_chat
 from radixway.engine.engine_request import RequestOutput
 from radixway.engine.server.engine_service import EngineService, GenerationJob
 from radixway.engine.server.http_exchange import HttpExchange
-from radixway.engine.server.openai_fields import SamplingBody, check_choices, find_constraint
+from radixway.engine.server.openai_fields import (
+    SamplingBody,
+    check_choices,
+    check_named_logprobs,
+    find_constraint,
+)
 from radixway.engine.server.openai_replies import (
     ChatChoice,
     ChatMessage,
@@ -27,23 +33,33 @@ from radixway.engine.server.openai_replies import (
     FunctionCall,
     ReplyHead,
     ToolCall,
+    choose_reply_id,
     finish_reason_name,
     make_chat_logprobs,
+    make_logprob_format,
     make_prompt_logprobs,
     make_weight_metadata,
     send_replies,
-    stop_reason_of,
+    set_stop,
     sum_usage,
 )
+from radixway.engine.server.prompt_truncation import parse_truncation
 from radixway.engine.server.sampling import (
+    TokenRules,
     broadcast_values,
     check_logprobs,
     field_names,
     make_sampling_params,
-    unsupported_field_error,
 )
 from radixway.engine.server.tools import ToolUse, compile_tool_grammar, parse_tool_use
+from radixway.engine.server.unsupported_fields import unsupported_field_error
 from radixway.engine.structured_output import ReasonerGrammar, StructuredOutputGrammar
+
+
+class ThinkingField(msgspec.Struct):
+    """`thinking` of a chat request."""
+
+    type: Literal["enabled", "disabled"]
 
 
 class ChatCompletionBody(SamplingBody, kw_only=True):
@@ -62,7 +78,39 @@ class ChatCompletionBody(SamplingBody, kw_only=True):
     continue_final_message: bool | None = None
     chat_template: Any = None
     chat_template_kwargs: dict[str, Any] | None = None
+    add_special_tokens: bool | None = None
+    """Encode the prompt with the tokenizer's own special tokens, besides those of the template."""
+    documents: list[dict[str, Any]] | None = None
+    """Given to the template."""
+    reasoning_effort: str | None = None
+    """Given to the template, which may also think or not by it (`none`)."""
+    thinking: ThinkingField | None = None
+    """SGLang's: whether a template that can do both thinks."""
     separate_reasoning: bool | None = None
+    include_reasoning: bool | None = None
+    """False: leave out the reasoning; vLLM's."""
+    echo: bool | None = None
+    """Begin the answer with the last message, if that is the assistant's; vLLM's."""
+    return_prompt_text: bool | None = None
+    return_prompt_token_ids: bool | None = None
+    """SGLang's: the prompt's tokens in each choice."""
+
+    @property
+    def max_tokens_field(self) -> str:
+        return "max_tokens" if self.max_completion_tokens is None else "max_completion_tokens"
+
+    @property
+    def template_arguments(self) -> dict[str, Any]:
+        """The template's variables."""
+        arguments: dict[str, Any] = {}
+        if self.documents is not None:
+            arguments["documents"] = self.documents
+        if self.reasoning_effort is not None:
+            effort = self.reasoning_effort
+            arguments |= {"reasoning_effort": effort, "enable_thinking": effort != "none"}
+        if self.thinking is not None:
+            arguments["enable_thinking"] = self.thinking.type == "enabled"
+        return arguments | (self.chat_template_kwargs or {})
 
 
 @dataclass(slots=True, frozen=True)
@@ -90,6 +138,7 @@ async def render_chat_prompt(
             raise unsupported_field_error(name, "(deprecated: give tools and tool_choice)")
     tokenizer = service.tokenizer
     parse_tool_use(body.tools, body.tool_choice)
+    truncation = parse_truncation(service, body, getattr(body, body.max_tokens_field))
 
     def render_and_encode() -> ChatPrompt:
         text = render_chat(
@@ -99,11 +148,14 @@ async def render_chat_prompt(
             tool_choice=body.tool_choice,
             add_generation_prompt=body.add_generation_prompt,
             continue_final_message=body.continue_final_message,
-            arguments=body.chat_template_kwargs,
+            arguments=body.template_arguments,
         )
-        if must_fit:
+        if truncation is not None:
+            text = truncation.cut_text(text)
+        elif must_fit:
             service.check_length(text, "messages")
-        return ChatPrompt(text, tokenizer.encode(text, add_special_tokens=False))
+        ids = tokenizer.encode(text, add_special_tokens=bool(body.add_special_tokens))
+        return ChatPrompt(text, ids if truncation is None else truncation.cut_tokens(ids))
 
     prompt = await service.run_off_loop(render_and_encode, characters=body_bytes)
     service.check_token_ids(prompt.ids, "messages")
@@ -122,19 +174,27 @@ class ChatReplies:
         reading: AnswerFormat,
     ) -> None:
         self._tokenizer = service.tokenizer
+        self._logprob_format = make_logprob_format(service.tokenizer, body)
         self._eos_token_ids = service.engine.model_info.eos_token_ids
         self._body = body
         self.head = head
         self._prompt_ids = prompt_ids
         self._reading = reading
         self._readers: dict[int, AnswerTextReader] = {}
+        self._echo = _last_answer_text(body) if body.echo else ""
+        self._prompt_text: str | UnsetType = UNSET
+        if body.return_prompt_text:
+            self._prompt_text = service.tokenizer.decode(prompt_ids, skip_special_tokens=False)
+        self._shows_reasoning = body.include_reasoning is not False
 
     def make_completion(self, answers: list[RequestOutput]) -> CompletionReply:
         """The reply with each of `answers` as a message."""
         choices = [self._make_message(index, answer) for index, answer in enumerate(answers)]
         reply = self.head.make_reply(choices)
         reply.usage = sum_usage(answers, len(answers))
-        reply.prompt_token_ids = self._prompt_ids if self._body.return_token_ids else UNSET
+        reply.prompt_token_ids = self._prompt_ids if self._body.return_token_ids else None
+        reply.prompt_text = self._prompt_text
+        reply.prompt_logprobs = None
         if (num_top := self._body.prompt_logprobs) is not None:
             reply.prompt_logprobs = make_prompt_logprobs(self._tokenizer, answers[0].prompt_logprobs, num_top)
         reply.metadata = make_weight_metadata(answers[0])
@@ -146,16 +206,20 @@ class ChatReplies:
         reader = self._readers.get(index)
         if reader is None:
             reader = self._readers[index] = self._reading.create_reader()
-            role = ChatMessage(role="assistant", content="")
-            chunks.append(self.head.make_reply([ChatChoice(index=index, delta=role, finish_reason=None)]))
+            role = ChatMessage(role="assistant", content=self._echo)
+            begin = ChatChoice(index=index, delta=role, finish_reason=None, token_ids=UNSET)
+            set_stop(begin, None, self._eos_token_ids)
+            chunks.append(self.head.make_reply([begin]))
             chunks[0].prompt_token_ids = self._prompt_ids if self._body.return_token_ids else UNSET
+            chunks[0].prompt_text = self._prompt_text
         delta = reader.read_delta(output.text, last=output.finish is not None)
         has_tokens = output.token_ids and (self._body.return_token_ids or self._body.logprobs)
         if delta or output.finish or has_tokens:
-            choice = self._make_choice(index, output, reader)
+            choice = self._make_choice(index, output, reader, in_stream=True)
+            reasoning = delta.reasoning if self._shows_reasoning else ""
             choice.delta = ChatMessage(
-                content=delta.content or UNSET,
-                reasoning_content=delta.reasoning or UNSET,
+                content=delta.content or ("" if not reasoning and not delta.calls else UNSET),
+                reasoning_content=reasoning or UNSET,
                 tool_calls=[_make_tool_call(call, in_stream=True) for call in delta.calls] or UNSET,
             )
             chunks.append(self.head.make_reply([choice]))
@@ -167,22 +231,35 @@ class ChatReplies:
         choice = self._make_choice(index, answer, reader)
         choice.message = ChatMessage(
             role="assistant",
-            content=None if delta.calls and not delta.content else delta.content,
-            reasoning_content=delta.reasoning or UNSET,
+            content=None if delta.calls and not delta.content else self._echo + delta.content,
+            reasoning_content=(delta.reasoning if self._shows_reasoning else "") or UNSET,
             tool_calls=[_make_tool_call(call) for call in delta.calls] or UNSET,
         )
         return choice
 
-    def _make_choice(self, index: int, part: RequestOutput, reader: AnswerTextReader) -> ChatChoice:
-        logprobs = make_chat_logprobs(self._tokenizer, part.logprobs) if self._body.logprobs else None
+    def _make_choice(
+        self, index: int, part: RequestOutput, reader: AnswerTextReader, *, in_stream: bool = False
+    ) -> ChatChoice:
+        logprobs = make_chat_logprobs(self._logprob_format, part.logprobs) if self._body.logprobs else None
         reason = finish_reason_name(part.finish)
-        return ChatChoice(
+        choice = ChatChoice(
             index=index,
             logprobs=logprobs,
             finish_reason="tool_calls" if reason == "stop" and reader.has_tool_call else reason,
-            stop_reason=stop_reason_of(part.finish, self._eos_token_ids),
-            token_ids=part.token_ids if self._body.return_token_ids else UNSET,
+            token_ids=part.token_ids if self._body.return_token_ids else UNSET if in_stream else None,
         )
+        if self._body.return_prompt_token_ids and not in_stream:
+            choice.prompt_token_ids = self._prompt_ids
+        set_stop(choice, part.finish, self._eos_token_ids)
+        return choice
+
+
+def _last_answer_text(body: ChatCompletionBody) -> str:
+    """The text of the last message, if that is the assistant's."""
+    last = (body.messages or [{}])[-1]
+    content = last.get("content") if last.get("role") == "assistant" else None
+    parts: list[dict[str, Any]] = content if isinstance(content, list) else [{"text": content}]
+    return "".join(part["text"] for part in parts if isinstance(part.get("text"), str))
 
 
 def _make_tool_call(call: CallDelta, *, in_stream: bool = False) -> ToolCall:
@@ -198,32 +275,67 @@ def _make_tool_call(call: CallDelta, *, in_stream: bool = False) -> ToolCall:
 
 async def chat_completions(service: EngineService, exchange: HttpExchange, body: ChatCompletionBody) -> None:
     """Answer a conversation, whole or streamed."""
+    chat = await prepare_chat(service, exchange, body)
+    with field_names(chat.field_names):
+        async with service.start_generations(
+            exchange, chat.jobs, body, extra_key=body.extra_key, client_ids=body.client_ids
+        ) as answers:
+            kind = "chat.completion.chunk" if body.stream else "chat.completion"
+            head = ReplyHead(choose_reply_id("chatcmpl", body, exchange), kind, service.names[0])
+            replies = ChatReplies(service, body, head, chat.prompt.ids, chat.reading)
+            await send_replies(exchange, body, answers, replies, per_prompt=len(chat.jobs))
+
+
+@dataclass(slots=True, frozen=True)
+class PreparedChat:
+    """A checked request: its prompt, the generations to run, and how to read their answers."""
+
+    prompt: ChatPrompt
+    jobs: list[GenerationJob]
+    reading: AnswerFormat
+    field_names: dict[str, str]
+    """Fields of the engine's errors by their names in the body."""
+
+
+async def prepare_chat(
+    service: EngineService, exchange: HttpExchange, body: ChatCompletionBody
+) -> PreparedChat:
+    """Check `body`, render its conversation and compile its grammar.
+
+    Raises HttpError or TemplateError naming the field at fault.
+    """
     service.check_model(body.model)
-    (rid,) = broadcast_values("rid", body.rid, 1, exchange.request_id)
+    (rid,) = broadcast_values("rid", body.rid, 1, body.request_id or exchange.request_id)
     n = check_choices(body)
     wanted = find_constraint(body)
     use = parse_tool_use(body.tools, body.tool_choice, body.parallel_tool_calls)
     check_logprobs("top_logprobs", body.top_logprobs)
     if body.top_logprobs and not body.logprobs:
         raise BadBodyError("top_logprobs needs logprobs: true", param="top_logprobs")
-    max_tokens_field = "max_tokens" if body.max_completion_tokens is None else "max_completion_tokens"
+    check_named_logprobs(body, logprobs=bool(body.logprobs))
+    max_tokens_field = body.max_tokens_field
     max_tokens: int | None = getattr(body, max_tokens_field)
     if max_tokens == 0:
         raise BadBodyError(f"{max_tokens_field} must be at least 1", param=max_tokens_field)
 
-    with field_names({"prompt": "messages", "max_tokens": max_tokens_field}):
+    names = {"prompt": "messages", "max_tokens": max_tokens_field}
+    with field_names(names):
         prompt = await render_chat_prompt(service, body, body_bytes=exchange.body_bytes)
         reading = _make_reading(service, body, use, prompt)
         grammar = await compile_tool_grammar(service, use, wanted, reading.tools)
         grammar = _wrap_reasoner_grammar(service.tokenizer, grammar, reading)
         if body.skip_special_tokens is None and _reads_special_tokens(service.tokenizer, reading):
             body.skip_special_tokens = False
+        default_max_tokens = service.default_max_tokens(prompt.ids)
+        rules = TokenRules.parse_rules(service.tokenizer, body.allowed_token_ids, body.bad_words)
         all_params = [
             make_sampling_params(
                 body,
                 service.defaults,
-                max_tokens=max_tokens,
+                max_tokens=default_max_tokens if max_tokens is None else max_tokens,
                 logprobs=(body.top_logprobs or 0) if body.logprobs else None,
+                logprob_ids=tuple(body.logprob_token_ids or ()),
+                rules=rules,
                 prompt_logprobs=None if choice else body.prompt_logprobs,
                 choice=choice,
                 grammar=grammar,
@@ -231,11 +343,7 @@ async def chat_completions(service: EngineService, exchange: HttpExchange, body:
             for choice in range(n)
         ]
         jobs = [GenerationJob(prompt.ids, params, rid) for params in all_params]
-        async with service.start_generations(exchange, jobs, body) as answers:
-            kind = "chat.completion.chunk" if body.stream else "chat.completion"
-            head = ReplyHead(f"chatcmpl-{exchange.request_id}", kind, service.names[0])
-            replies = ChatReplies(service, body, head, prompt.ids, reading)
-            await send_replies(exchange, body, answers, replies, per_prompt=n)
+        return PreparedChat(prompt, jobs, reading, names)
 
 
 def _make_reading(

@@ -8,27 +8,36 @@ from radixway.core.http import BadBodyError
 from radixway.engine.engine_request import RequestOutput, TokenLogprob
 from radixway.engine.server.engine_service import EngineService, GenerationJob, split_prompts
 from radixway.engine.server.http_exchange import HttpExchange
-from radixway.engine.server.openai_fields import SamplingBody, check_choices, find_constraint
+from radixway.engine.server.openai_fields import (
+    SamplingBody,
+    check_choices,
+    check_named_logprobs,
+    find_constraint,
+)
 from radixway.engine.server.openai_replies import (
     CompletionReply,
     ReplyHead,
     TextChoice,
+    choose_reply_id,
     finish_reason_name,
+    make_logprob_format,
     make_prompt_logprobs,
     make_text_logprobs,
     make_weight_metadata,
     send_replies,
-    stop_reason_of,
+    set_stop,
     sum_usage,
 )
+from radixway.engine.server.prompt_truncation import parse_truncation
 from radixway.engine.server.sampling import (
     MAX_ANSWERS,
+    TokenRules,
     broadcast_values,
     check_logprobs,
     field_names,
     make_sampling_params,
-    unsupported_field_error,
 )
+from radixway.engine.server.unsupported_fields import unsupported_field_error
 from radixway.engine.structured_output import StructuredOutputGrammar
 
 _DEFAULT_MAX_TOKENS = 16  # OpenAI's
@@ -49,6 +58,7 @@ async def completions(service: EngineService, exchange: HttpExchange, body: Text
     service.check_model(body.model)
     n = check_choices(body)
     check_logprobs("logprobs", body.logprobs)
+    check_named_logprobs(body, logprobs=body.logprobs is not None)
     wanted = find_constraint(body)
     if body.suffix:
         raise unsupported_field_error("suffix")
@@ -58,18 +68,28 @@ async def completions(service: EngineService, exchange: HttpExchange, body: Text
         if len(given) * n > MAX_ANSWERS:
             message = f"prompt: {len(given)} prompts times n={n} are more than {MAX_ANSWERS} answers"
             raise BadBodyError(message, param="prompt")
-        rids = broadcast_values("rid", body.rid, len(given), exchange.request_id)
+        default_id = body.request_id or exchange.request_id
+        rids = broadcast_values("rid", body.rid, len(given), default_id)
+        max_tokens = _DEFAULT_MAX_TOKENS if body.max_tokens is None else body.max_tokens
+        truncation = parse_truncation(service, body, max_tokens)
+        if truncation is not None:
+            given = [truncation.cut_text(each) if isinstance(each, str) else each for each in given]
         add_special_tokens = body.add_special_tokens is not False
         prompts = await service.encode_prompts(given, param="prompt", add_special_tokens=add_special_tokens)
+        if truncation is not None:
+            prompts = [truncation.cut_tokens(ids) for ids in prompts]
         echoes = _prompt_echoes(service, body, prompts) if body.echo else [""] * len(prompts)
         grammar = await service.compile_constraint(wanted)
+        rules = TokenRules.parse_rules(service.tokenizer, body.allowed_token_ids, body.bad_words)
         jobs = [
-            _make_job(service, rid, body, prompt, choice, grammar)
+            _make_job(service, rid, body, prompt, choice, grammar, rules)
             for rid, prompt in zip(rids, prompts, strict=True)
             for choice in range(n)
         ]
-        async with service.start_generations(exchange, jobs, body) as answers:
-            head = ReplyHead(f"cmpl-{exchange.request_id}", "text_completion", service.names[0])
+        async with service.start_generations(
+            exchange, jobs, body, extra_key=body.extra_key, client_ids=body.client_ids
+        ) as answers:
+            head = ReplyHead(choose_reply_id("cmpl", body, exchange), "text_completion", service.names[0])
             replies = TextReplies(service, body, head, prompts, echoes, n)
             await send_replies(exchange, body, answers, replies, per_prompt=n)
 
@@ -81,6 +101,7 @@ def _make_job(
     prompt: list[int],
     choice: int,
     grammar: StructuredOutputGrammar | None,
+    rules: TokenRules,
 ) -> GenerationJob:
     params = make_sampling_params(
         body,
@@ -89,6 +110,8 @@ def _make_job(
         if body.max_tokens is None
         else body.max_tokens,
         logprobs=body.logprobs,
+        logprob_ids=tuple(body.logprob_token_ids or ()),
+        rules=rules,
         prompt_logprobs=_prompt_logprob_count(body) if choice == 0 or body.stream else None,
         choice=choice,
         grammar=grammar,
@@ -104,7 +127,7 @@ def _prompt_logprob_count(body: TextCompletionBody) -> int | None:
 
 def _prompt_echoes(service: EngineService, body: TextCompletionBody, prompts: list[list[int]]) -> list[str]:
     texts = [body.prompt] if isinstance(body.prompt, str) else body.prompt
-    if all(isinstance(text, str) for text in texts):
+    if body.truncate_prompt_tokens is None and all(isinstance(text, str) for text in texts):
         return [text for text in texts if isinstance(text, str)]
     return [service.tokenizer.decode(ids, skip_special_tokens=False) for ids in prompts]
 
@@ -123,6 +146,7 @@ class TextReplies:
     ) -> None:
         self.head = head
         self._tokenizer = service.tokenizer
+        self._logprob_format = make_logprob_format(service.tokenizer, body)
         self._eos_token_ids = service.engine.model_info.eos_token_ids
         self._logprobs = body.logprobs
         self._prompt_logprobs = body.prompt_logprobs
@@ -147,26 +171,28 @@ class TextReplies:
         has_tokens = output.token_ids and (self._token_ids or self._logprobs is not None)
         has_echo = index not in self._offsets and self._echoes[index // self._n]
         if output.text or output.finish or has_tokens or has_echo:
-            return [self.head.make_reply([self._make_choice(index, output)])]
+            return [self.head.make_reply([self._make_choice(index, output, in_stream=True)])]
         return []
 
-    def _make_choice(self, index: int, part: RequestOutput) -> TextChoice:
+    def _make_choice(self, index: int, part: RequestOutput, *, in_stream: bool = False) -> TextChoice:
         """The choice for a whole answer, or for the next part of a streamed one."""
         prompt = index // self._n
         first = index not in self._offsets
-        scores: list[dict[str, Any] | None] | UnsetType = UNSET
+        missing = UNSET if in_stream else None
+        scores: list[dict[str, Any] | None] | UnsetType | None = missing
         if self._prompt_logprobs is not None:
             scores = make_prompt_logprobs(self._tokenizer, part.prompt_logprobs, self._prompt_logprobs)
-        return TextChoice(
+        choice = TextChoice(
             index=index,
             text=self._echoes[prompt] + part.text if first else part.text,
             logprobs=self._make_text_logprobs(index, part),
             finish_reason=finish_reason_name(part.finish),
-            stop_reason=stop_reason_of(part.finish, self._eos_token_ids),
-            prompt_token_ids=self._prompts[prompt] if self._token_ids and first else UNSET,
-            token_ids=part.token_ids if self._token_ids else UNSET,
+            prompt_token_ids=self._prompts[prompt] if self._token_ids and first else missing,
+            token_ids=part.token_ids if self._token_ids else missing,
             prompt_logprobs=scores,
         )
+        set_stop(choice, part.finish, self._eos_token_ids)
+        return choice
 
     def _make_text_logprobs(self, index: int, part: RequestOutput) -> dict[str, Any] | None:
         """Return the `logprobs` of a delta; the echoed prompt's come before the first."""
@@ -180,6 +206,6 @@ class TextReplies:
             items = [ids[0], *part.prompt_logprobs, *items]
             token = self._tokenizer.piece(ids[0])
             offset = 0 if echo.startswith(token) else -len(token)  # a begin-of-sequence token is not shown
-        logprobs = make_text_logprobs(self._tokenizer, items, offset, self._logprobs)
-        self._offsets[index] = offset + sum(map(len, logprobs["tokens"]))
-        return logprobs
+        read = [item if isinstance(item, int) else item.token_id for item in items]
+        self._offsets[index] = offset + sum(len(self._tokenizer.piece(token_id)) for token_id in read)
+        return make_text_logprobs(self._logprob_format, items, offset, self._logprobs)

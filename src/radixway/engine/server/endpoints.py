@@ -9,11 +9,14 @@ import msgspec
 
 from radixway._version import __version__
 from radixway.core.http import BadBodyError, decode_json, decode_query
+from radixway.core.protocols.anthropic import MessagesBody
+from radixway.core.protocols.responses import ResponsesBody
 from radixway.engine.server.chat_completions import ChatCompletionBody
 from radixway.engine.server.completions import TextCompletionBody
 from radixway.engine.server.engine_service import EngineService
 from radixway.engine.server.generate import GenerateRequestBody
 from radixway.engine.server.http_exchange import HttpExchange
+from radixway.engine.server.tgi_stream import TgiStreamBody
 from radixway.engine.server.weight_routes import TensorUpdateBody
 
 B = TypeVar("B", bound=msgspec.Struct)
@@ -56,13 +59,20 @@ class BodyEndpoint(Generic[B]):
         await self._handler(service, exchange, body)
 
 
-_QUEUED = (GenerateRequestBody, TextCompletionBody, ChatCompletionBody)
+_QUEUED = (
+    GenerateRequestBody,
+    TgiStreamBody,
+    TextCompletionBody,
+    ChatCompletionBody,
+    MessagesBody,
+    ResponsesBody,
+)
 _TENSOR_UPDATE = "/update_weights_from_tensor"
 _TAGS = (
-    ("answering", ("/v1/chat", "/v1/completions", "/generate")),
+    ("answering", ("/v1/chat", "/v1/completions", "/v1/messages", "/v1/responses", "/generate")),
     ("weights", ("/update_", "/get_weight", "/weight_")),
-    ("tokens", ("/tokenize", "/detokenize", "/v1/tokenize", "/v1/detokenize")),
-    ("operating", ("/pause", "/continue", "/abort", "/flush", "/prefetch", "/concate")),
+    ("tokens", ("/tokenize", "/tokenizer_info", "/detokenize", "/v1/tokenize", "/v1/detokenize")),
+    ("operating", ("/pause", "/continue", "/abort", "/flush", "/reset", "/prefetch", "/concate")),
 )
 
 
@@ -70,7 +80,7 @@ def describe_routes(routes: Mapping[str, Mapping[str, EndpointHandler]]) -> dict
     """The document of these routes, the endpoints of each by method: descriptions are docstrings."""
     endpoints = [endpoint for methods in routes.values() for endpoint in methods.values()]
     bodies = {TensorUpdateBody: None} | {
-        each.body: None for each in endpoints if isinstance(each, BodyEndpoint)
+        body: None for each in endpoints if (body := getattr(each, "body", None)) is not None
     }
     schemas, components = msgspec.json.schema_components(bodies, ref_template="#/components/schemas/{name}")
     schema_of = dict(zip(bodies, schemas, strict=True))
@@ -108,7 +118,7 @@ def _describe_responses(path: str, body: type[msgspec.Struct] | None) -> dict[st
         responses["400"] = {"description": "The body is wrong; `param` names the field."}
         if body in _QUEUED:
             responses["200"]["content"]["text/event-stream"] = {}
-        if issubclass(body, _QUEUED) and "tokenize" not in path:
+        if issubclass(body, _QUEUED) and "token" not in path:
             responses["429"] = {"description": "The queue is full."}
             responses["503"] = {"description": "The engine has stopped, or is shutting down."}
     return responses

@@ -185,6 +185,11 @@ class EngineService:
             all_ids.append(prompt)
         return all_ids
 
+    def default_max_tokens(self, prompt_ids: Sequence[int]) -> int | None:
+        """Most tokens of an answer that its request does not bound; None: as many as fit."""
+        most = self.defaults.max_new_tokens
+        return None if most is None else self.limit_max_tokens(most, prompt_ids)
+
     def limit_max_tokens(self, max_tokens: int, prompt_ids: Sequence[int]) -> int:
         """`max_tokens`, or what is left of the context after the prompt."""
         return min(max_tokens, max(1, self.engine.model_info.context_length - len(prompt_ids)))
@@ -198,14 +203,20 @@ class EngineService:
         *,
         extra_key: str | None = None,
         aliases: Sequence[str] = (),
+        client_ids: Sequence[str] = (),
     ) -> AsyncIterator[GenerationGroup]:
         """Submit every job of `exchange`, with fields of its `body`; what still runs at the end is aborted.
 
-        `abort_request` knows all of them by the exchange's id and by `aliases` as well.
+        `abort_request` knows all of them by the exchange's id and by `aliases` as well. `client_ids` are ids
+        that the client chose, which no other running request may have.
 
         Raises BadBodyError (400) naming the field at fault, InvalidRequestError, EngineQueueFullError or
         EngineStoppedError, and then nothing runs.
         """
+        for name in client_ids:
+            if not name or name in self._running or client_ids.count(name) > 1:
+                message = f"rid must name one running request at most, and {name[:100]!r} does not"
+                raise BadBodyError(message, param="rid", code="duplicate_request_id")
         priority = check_priority(body.priority if body is not None else None)
         namespace = prefix_namespace(body.cache_salt, extra_key) if body is not None else ""
         capacity = self.config.max_running + self.config.max_queued

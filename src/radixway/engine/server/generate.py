@@ -21,20 +21,23 @@ from radixway.engine.server.openai_fields import FieldConstraint, find_sampling_
 from radixway.engine.server.openai_replies import MIN_LOGPROB, make_weight_versions
 from radixway.engine.server.sampling import (
     MAX_ANSWERS,
-    CommonSamplingFields,
     SamplingDefaults,
     broadcast_values,
     check_choice_count,
     field_names,
     make_sampling_params,
-    unsupported_field_error,
+)
+from radixway.engine.server.unsupported_fields import (
+    UnsupportedGenerateFields,
+    UnsupportedSamplingFields,
+    refuse_unsupported,
 )
 from radixway.engine.structured_output import StructuredOutputGrammar
 
 _NEUTRAL_DEFAULTS = SamplingDefaults()  # what SGLang takes, whatever the model's authors recommend
 
 
-class GenerateSampling(CommonSamplingFields, kw_only=True):
+class GenerateSampling(UnsupportedSamplingFields, kw_only=True):
     """`sampling_params`, under SGLang's names."""
 
     max_tokens: int | msgspec.UnsetType | None = msgspec.field(name="max_new_tokens", default=msgspec.UNSET)
@@ -42,11 +45,9 @@ class GenerateSampling(CommonSamplingFields, kw_only=True):
     min_tokens: int | None = msgspec.field(name="min_new_tokens", default=None)
     seed: int | None = msgspec.field(name="sampling_seed", default=None)
     include_stop: bool | None = msgspec.field(name="no_stop_trim", default=None)
-    stop_regex: Any = None
     regex: str | None = None
     json_schema: Any = None
     ebnf: str | None = None
-    structural_tag: Any = None
 
 
 WIRE_NAMES = {
@@ -61,7 +62,7 @@ WIRE_NAMES = {
 """SamplingParams' fields as /generate calls them."""
 
 
-class GenerateRequestBody(msgspec.Struct, kw_only=True):
+class GenerateRequestBody(UnsupportedGenerateFields, kw_only=True):
     """The request."""
 
     text: str | list[str] | None = None
@@ -80,13 +81,6 @@ class GenerateRequestBody(msgspec.Struct, kw_only=True):
     bootstrap_host: str | list[str] | None = None
     bootstrap_port: int | list[int | None] | None = None
     bootstrap_room: int | list[int] | None = None
-    input_embeds: Any = None
-    image_data: Any = None
-    audio_data: Any = None
-    video_data: Any = None
-    lora_path: Any = None
-    session_params: Any = None
-    return_hidden_states: Any = None
 
 
 @dataclass(slots=True, frozen=True)
@@ -144,10 +138,12 @@ def is_batch(body: GenerateRequestBody) -> bool:
 
 def parse_generate_items(body: GenerateRequestBody, request_id: str) -> list[GenerateItem]:
     """Split `body` into prompts with parameters. Raises BadBodyError (400) naming the field at fault."""
-    _refuse_unsupported(body)
+    refuse_unsupported(body, UnsupportedGenerateFields)
     prompts = _split_prompts(body)
     count = len(prompts)
     samplings = broadcast_values("sampling_params", body.sampling_params, count, GenerateSampling())
+    for sampling in samplings:
+        refuse_unsupported(sampling, UnsupportedSamplingFields, "sampling_params.")
     base = body.rid if isinstance(body.rid, str) else request_id
     rids = [base] if count == 1 else [f"{base}_{index}" for index in range(count)]
     if isinstance(body.rid, list):
@@ -201,28 +197,6 @@ def _token_ids_by_prompt(given: list[int | list[int] | None], count: int) -> lis
         message = f"{param} mixes token ids and lists of them"
         raise BadBodyError(message, param=param, code="invalid_type")
     return broadcast_values(param, lists, count, ()) if lists else [ids] * count
-
-
-_UNSUPPORTED = (
-    "input_embeds",
-    "image_data",
-    "audio_data",
-    "video_data",
-    "lora_path",
-    "session_params",
-    "return_hidden_states",
-)
-_UNSUPPORTED_SAMPLING = ("stop_regex", "structural_tag")
-
-
-def _refuse_unsupported(body: GenerateRequestBody) -> None:
-    for name in _UNSUPPORTED:
-        if getattr(body, name):
-            raise unsupported_field_error(name)
-    samplings = body.sampling_params if isinstance(body.sampling_params, list) else [body.sampling_params]
-    for name in _UNSUPPORTED_SAMPLING:
-        if any(getattr(sampling, name, None) for sampling in samplings):
-            raise unsupported_field_error(f"sampling_params.{name}")
 
 
 LogprobEntry = tuple[float | None, int, str | None]
@@ -291,8 +265,9 @@ async def generate(service: EngineService, exchange: HttpExchange, body: Generat
             all_params = item.make_sampling_params(default, grammar)
             jobs += [GenerationJob(ids, params, item.rid) for params in all_params]
         aliases = [body.rid] if isinstance(body.rid, str) else []
+        client_ids = body.rid if isinstance(body.rid, list) else aliases
         async with service.start_generations(
-            exchange, jobs, body, extra_key=body.extra_key, aliases=aliases
+            exchange, jobs, body, extra_key=body.extra_key, aliases=aliases, client_ids=client_ids
         ) as answers:
             replies = _GenerateReplies(service, exchange, body, jobs)
             if body.stream:

@@ -60,17 +60,19 @@ class GenerationGroup:
         exchange: HttpExchange,
         make_events: Callable[[int, RequestOutput], bytes],
         make_last_event: Callable[[], bytes] = lambda: b"",
+        *,
+        end: bytes = DONE_EVENT,
     ) -> None:
         """Send what `make_events` (index, its next output) makes of each output, until all are finished.
 
-        `make_last_event` makes what comes after all of them, before `[DONE]`.
+        `make_last_event` makes what comes after all of them, before `end`.
         """
         unfinished = len(self)
         async for index, output in self:
             unfinished -= output.finish is not None
             events = make_events(index, output)
             if not unfinished:
-                await exchange.end_events(events + make_last_event() + DONE_EVENT)
+                await exchange.end_events(events + make_last_event() + end)
                 return
             if events:
                 await exchange.send_events(events)

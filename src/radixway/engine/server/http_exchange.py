@@ -1,6 +1,6 @@
 """One HTTP request and its answer, over plain ASGI: body in, JSON or server-sent events out."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter, time
 from typing import Any
@@ -51,6 +51,10 @@ class HttpExchange:
         """The client's `x-request-id`, or one of ours."""
         self.traced: TracedRequest | None = None
         """Set if the request is traced."""
+        self.shape_error: Callable[[HttpError], HttpError] | None = None
+        """Gives an error its protocol's form, where that is not OpenAI's."""
+        self.encode_failure: Callable[[HttpError], bytes] | None = None
+        """Makes the last events of a stream that an error breaks off, where they are not OpenAI's."""
         self.arrived_at = 0.0
         """When its body had been read, as `perf_counter` reads."""
         self.body_bytes = 0
@@ -113,8 +117,10 @@ class HttpExchange:
     async def send_error(self, error: HttpError) -> None:
         """Answer with an error; a stream that has begun ends with it as its last event."""
         if self.started:
-            await self.end_events(error.event())
+            failure = error.event() if self.encode_failure is None else self.encode_failure(error)
+            await self.end_events(failure)
         else:
+            error = error if self.shape_error is None else self.shape_error(error)
             await self._send_document(error.status, error.headers(), error.body())
 
     async def _send_document(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:

@@ -4,17 +4,17 @@ Constraints come in OpenAI's, vLLM's (old and new) and SGLang's fields, with one
 """
 
 import json
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
 
 import msgspec
 
 from radixway.core.http import BadBodyError
 from radixway.engine.grammar_compiler import WHITESPACE, OutputConstraint
-from radixway.engine.server.sampling import (
-    CommonSamplingFields,
-    check_choice_count,
-    check_logprobs,
+from radixway.engine.server.sampling import MAX_NAMED_LOGPROBS, check_choice_count, check_logprobs
+from radixway.engine.server.unsupported_fields import (
+    UnsupportedOpenAIFields,
+    refuse_unsupported,
     unsupported_field_error,
 )
 
@@ -32,24 +32,40 @@ class StructuredOutputsParams(msgspec.Struct, kw_only=True):
     structural_tag: Any = None
     disable_any_whitespace: bool | None = None
     whitespace_pattern: str | None = None
+    disable_additional_properties: bool | None = None
 
 
 class StreamOptionFields(msgspec.Struct):
     """`stream_options` of a streamed request."""
 
     include_usage: bool | None = None
+    continuous_usage_stats: bool | None = None
+    """Give the usage so far in every chunk, where `include_usage` is set too."""
 
 
-class SamplingBody(CommonSamplingFields, kw_only=True):
+class SamplingBody(UnsupportedOpenAIFields, kw_only=True):
     """The fields that chat and completions requests have in common."""
 
     model: str | None = None
     rid: str | list[str] | None = None
     """SGLang's id for `/abort_request`, one for all prompts or one for each."""
+    request_id: str | None = None
+    """vLLM's; `rid` comes before it."""
+    extra_key: str | None = None
+    """SGLang's namespace of cached prefixes, beside `cache_salt`."""
     stream: bool | None = None
     stream_options: StreamOptionFields | None = None
     max_tokens: int | None = None
+    allowed_token_ids: list[int] | None = None
+    bad_words: list[str] | None = None
+    no_stop_trim: bool | None = None
+    """SGLang's name of `include_stop_str_in_output`."""
+    truncate_prompt_tokens: int | None = None
+    truncation_side: Literal["left", "right"] | None = None
     return_token_ids: bool | None = None
+    return_tokens_as_token_ids: bool | None = None
+    logprob_token_ids: list[int] | None = None
+    """Tokens whose log-probabilities are given instead of the most likely ones'."""
     cache_salt: str | None = None
     priority: int | None = None
     best_of: int | None = None
@@ -67,14 +83,26 @@ class SamplingBody(CommonSamplingFields, kw_only=True):
     guided_whitespace_pattern: str | None = None
     regex: str | None = None
     ebnf: str | None = None
+    json_schema: Any = None
+
+    @property
+    def client_ids(self) -> Sequence[str]:
+        """The ids that the client gave the request, or each of its prompts."""
+        given = self.request_id if self.rid is None else self.rid
+        return given if isinstance(given, list) else [] if given is None else [given]
 
     @property
     def include_usage(self) -> bool:
         return bool(self.stream_options and self.stream_options.include_usage)
 
+    @property
+    def continuous_usage(self) -> bool:
+        return self.include_usage and bool(self.stream_options and self.stream_options.continuous_usage_stats)
+
 
 def check_choices(body: SamplingBody) -> int:
     """Return `n` of `body`. Raises BadBodyError (400) if it is out of range or a field is not supported."""
+    refuse_unsupported(body, UnsupportedOpenAIFields)
     n = check_choice_count(body)
     if body.best_of is not None and body.best_of != n:
         raise unsupported_field_error("best_of", "other than n")
@@ -84,7 +112,19 @@ def check_choices(body: SamplingBody) -> int:
     check_logprobs("prompt_logprobs", body.prompt_logprobs)
     if body.prompt_logprobs is not None and body.stream:
         raise unsupported_field_error("prompt_logprobs", "in a stream")
+    if body.no_stop_trim and body.include_stop is None:
+        body.include_stop = True
     return n
+
+
+def check_named_logprobs(body: SamplingBody, *, logprobs: bool) -> None:
+    """Raises BadBodyError (400) for too many `logprob_token_ids` in `body`, or any without `logprobs`."""
+    ids = body.logprob_token_ids or []
+    if ids and not logprobs:
+        raise BadBodyError("logprob_token_ids needs logprobs", param="logprob_token_ids")
+    if len(ids) > MAX_NAMED_LOGPROBS:
+        message = f"logprob_token_ids takes at most {MAX_NAMED_LOGPROBS} tokens, not {len(ids)}"
+        raise BadBodyError(message, param="logprob_token_ids")
 
 
 FieldConstraint = tuple[str, OutputConstraint]
@@ -149,6 +189,8 @@ def _from_fields(body: SamplingBody) -> Iterator[FieldConstraint]:
     if body.guided_json is not None:
         whitespace = body.guided_whitespace_pattern
         yield "guided_json", make_json_constraint(body.guided_json, "guided_json", whitespace=whitespace)
+    if body.json_schema is not None:
+        yield "json_schema", make_json_constraint(body.json_schema, "json_schema")
     if body.guided_choice is not None:
         yield "guided_choice", _choice_constraint(body.guided_choice, "guided_choice")
     for name in ("guided_regex", "regex"):
@@ -165,6 +207,8 @@ def _from_structured_outputs(given: StructuredOutputsParams) -> Iterator[FieldCo
     place = "structured_outputs"
     if given.structural_tag is not None:
         raise field_error(f"{place}.structural_tag", "is not supported", code="unsupported")
+    if given.disable_additional_properties:
+        raise field_error(f"{place}.disable_additional_properties", "is not supported", code="unsupported")
     whitespace = "" if given.disable_any_whitespace else given.whitespace_pattern
     if given.json is not None:
         yield f"{place}.json", make_json_constraint(given.json, f"{place}.json", whitespace=whitespace)

@@ -69,8 +69,10 @@ class ChatChoice(msgspec.Struct, kw_only=True):
     delta: ChatMessage | UnsetType = UNSET
     logprobs: dict[str, Any] | None = None
     finish_reason: str | None
-    stop_reason: int | str | UnsetType = UNSET
-    token_ids: list[int] | UnsetType = UNSET
+    stop_reason: int | str | UnsetType | None = None
+    matched_stop: int | str | UnsetType | None = None
+    prompt_token_ids: list[int] | UnsetType = UNSET
+    token_ids: list[int] | UnsetType | None = None
 
 
 class TextChoice(msgspec.Struct, kw_only=True):
@@ -80,10 +82,11 @@ class TextChoice(msgspec.Struct, kw_only=True):
     text: str
     logprobs: dict[str, Any] | None = None
     finish_reason: str | None
-    stop_reason: int | str | UnsetType = UNSET
-    prompt_token_ids: list[int] | UnsetType = UNSET
-    token_ids: list[int] | UnsetType = UNSET
-    prompt_logprobs: list[dict[str, Any] | None] | UnsetType = UNSET
+    stop_reason: int | str | UnsetType | None = None
+    matched_stop: int | str | UnsetType | None = None
+    prompt_token_ids: list[int] | UnsetType | None = None
+    token_ids: list[int] | UnsetType | None = None
+    prompt_logprobs: list[dict[str, Any] | None] | UnsetType | None = None
 
 
 class CompletionReply(msgspec.Struct, kw_only=True):
@@ -95,8 +98,9 @@ class CompletionReply(msgspec.Struct, kw_only=True):
     model: str
     choices: Sequence[ChatChoice | TextChoice]
     usage: CompletionUsage | UnsetType | None = UNSET
-    prompt_token_ids: list[int] | UnsetType = UNSET
-    prompt_logprobs: list[dict[str, Any] | None] | UnsetType = UNSET
+    prompt_token_ids: list[int] | UnsetType | None = UNSET
+    prompt_logprobs: list[dict[str, Any] | None] | UnsetType | None = UNSET
+    prompt_text: str | UnsetType = UNSET
     metadata: dict[str, Any] | UnsetType = UNSET
 
 
@@ -105,11 +109,16 @@ def sum_usage(answers: Sequence[RequestOutput], per_prompt: int) -> CompletionUs
     firsts = answers[::per_prompt]
     prompt_tokens = sum(answer.prompt_tokens for answer in firsts)
     completion_tokens = sum(answer.completion_tokens for answer in answers)
+    return make_usage(prompt_tokens, completion_tokens, sum(answer.cached_tokens for answer in firsts))
+
+
+def make_usage(prompt_tokens: int, completion_tokens: int, cached_tokens: int) -> CompletionUsage:
+    """The usage of these numbers of tokens."""
     return CompletionUsage(
         prompt_tokens=prompt_tokens,
         completion_tokens=completion_tokens,
         total_tokens=prompt_tokens + completion_tokens,
-        prompt_tokens_details=PromptTokensDetails(sum(answer.cached_tokens for answer in firsts)),
+        prompt_tokens_details=PromptTokensDetails(cached_tokens),
     )
 
 
@@ -118,23 +127,55 @@ def finish_reason_name(finish: FinishReason | None) -> str | None:
     return None if finish is None else finish.type
 
 
-def stop_reason_of(finish: FinishReason | None, eos_token_ids: frozenset[int]) -> int | str | UnsetType:
-    """The stop string or token id that `finish` matched, as vLLM reports it; absent for end-of-sequence."""
-    if finish is None or finish.matched is None or finish.matched in eos_token_ids:
-        return UNSET
-    return finish.matched
+def set_stop(
+    choice: ChatChoice | TextChoice, finish: FinishReason | None, eos_token_ids: frozenset[int]
+) -> None:
+    """Write what `finish` matched into `choice`: in SGLang's `matched_stop` a stop string or token id; in
+    vLLM's `stop_reason` that too, but null for end-of-sequence. Neither is in a chunk before the last.
+    """
+    if finish is None:
+        choice.stop_reason = choice.matched_stop = UNSET
+        return
+    choice.matched_stop = finish.matched
+    choice.stop_reason = None if finish.matched in eos_token_ids else finish.matched
 
 
-def make_chat_logprobs(tokenizer: Tokenizer, logprobs: Sequence[TokenLogprob]) -> dict[str, Any]:
+@dataclass(slots=True, frozen=True)
+class LogprobFormat:
+    """How a request wants its log-probabilities written."""
+
+    tokenizer: Tokenizer
+    as_token_ids: bool
+    """Tokens are written `token_id:ID`: vLLM's `return_tokens_as_token_ids`."""
+    by_name: bool
+    """Alternatives are those of `logprob_token_ids`, not the most likely ones."""
+
+    def name_token(self, token_id: int) -> str:
+        """The token as the reply writes it."""
+        return f"token_id:{token_id}" if self.as_token_ids else self.tokenizer.piece(token_id)
+
+    def list_alternatives(self, item: TokenLogprob) -> Sequence[tuple[int, float]]:
+        """The (token id, log-probability) pairs given beside the sampled one's."""
+        return item.named if self.by_name else item.top
+
+
+def make_logprob_format(tokenizer: Tokenizer, body: SamplingBody) -> LogprobFormat:
+    """How `body` wants its log-probabilities written."""
+    return LogprobFormat(tokenizer, bool(body.return_tokens_as_token_ids), bool(body.logprob_token_ids))
+
+
+def make_chat_logprobs(style: LogprobFormat, logprobs: Sequence[TokenLogprob]) -> dict[str, Any]:
     """The `logprobs` field of a chat choice."""
 
     def entry(token_id: int, logprob: float) -> dict[str, Any]:
-        data = tokenizer.token_bytes[token_id]
-        text = data.decode("utf-8", "replace")
-        return {"token": text, "logprob": max(logprob, MIN_LOGPROB), "bytes": list(data)}
+        data = list(style.tokenizer.token_bytes[token_id])
+        return {"token": style.name_token(token_id), "logprob": max(logprob, MIN_LOGPROB), "bytes": data}
 
     content = [
-        {**entry(item.token_id, item.logprob), "top_logprobs": [entry(*top) for top in item.top]}
+        {
+            **entry(item.token_id, item.logprob),
+            "top_logprobs": [entry(*pair) for pair in style.list_alternatives(item)],
+        }
         for item in logprobs
     ]
     return {"content": content, "refusal": None}
@@ -173,7 +214,7 @@ def make_weight_metadata(answer: RequestOutput) -> dict[str, Any]:
 
 
 def make_text_logprobs(
-    tokenizer: Tokenizer, items: Sequence[TokenLogprob | int], offset: int, top: int
+    style: LogprobFormat, items: Sequence[TokenLogprob | int], offset: int, top: int
 ) -> dict[str, Any]:
     """The `logprobs` of a completions choice whose first token starts `offset` characters into the text.
 
@@ -181,16 +222,17 @@ def make_text_logprobs(
     """
 
     def alternatives(item: TokenLogprob) -> dict[str, float]:
-        pairs = ((item.token_id, item.logprob), *item.top[:top])
-        return {tokenizer.piece(token_id): max(logprob, MIN_LOGPROB) for token_id, logprob in pairs}
+        others = item.named if style.by_name else item.top[:top]
+        pairs = ((item.token_id, item.logprob), *others)
+        return {style.name_token(token_id): max(logprob, MIN_LOGPROB) for token_id, logprob in pairs}
 
-    tokens = [tokenizer.piece(item if isinstance(item, int) else item.token_id) for item in items]
+    ids = [item if isinstance(item, int) else item.token_id for item in items]
     offsets = []
-    for token in tokens:
+    for token_id in ids:
         offsets.append(max(0, offset))
-        offset += len(token)
+        offset += len(style.tokenizer.piece(token_id))
     return {
-        "tokens": tokens,
+        "tokens": [style.name_token(token_id) for token_id in ids],
         "token_logprobs": [
             None if isinstance(item, int) else max(item.logprob, MIN_LOGPROB) for item in items
         ],
@@ -200,6 +242,11 @@ def make_text_logprobs(
 
 
 ReplyChoices = Sequence[ChatChoice | TextChoice]
+
+
+def choose_reply_id(prefix: str, body: SamplingBody, exchange: HttpExchange) -> str:
+    """Return the id of a reply: SGLang's `rid` as it is, else `prefix` and vLLM's `request_id` or ours."""
+    return body.rid if isinstance(body.rid, str) else f"{prefix}-{body.request_id or exchange.request_id}"
 
 
 @dataclass(slots=True, frozen=True)
@@ -230,6 +277,11 @@ class ReplyMaker(Protocol):
         """The chunks for one more output of choice `index`; none if it adds nothing."""
 
 
+def _begins_message(chunk: CompletionReply) -> bool:
+    choice = chunk.choices[0]
+    return isinstance(choice, ChatChoice) and choice.delta is not UNSET and choice.delta.role is not UNSET
+
+
 async def send_replies(
     exchange: HttpExchange,
     body: SamplingBody,
@@ -245,10 +297,14 @@ async def send_replies(
     last: dict[int, RequestOutput] = {}
 
     def make_events(index: int, output: RequestOutput) -> bytes:
+        before = output.completion_tokens - len(output.token_ids)
         last[index] = output
         chunks = replies.make_chunks(index, output)
         for chunk in chunks:
             chunk.usage = None if body.include_usage else UNSET
+            if body.continuous_usage:
+                written = before if _begins_message(chunk) else output.completion_tokens
+                chunk.usage = make_usage(output.prompt_tokens, written, output.cached_tokens)
         return b"".join([write_event(encode(chunk)) for chunk in chunks])
 
     def make_usage_event() -> bytes:

@@ -1,6 +1,5 @@
 """Translation of OpenAI's request fields (and vLLM's additions to them) into SamplingParams."""
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -8,8 +7,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
+import re2
 
 from radixway.core.http import BadBodyError
+from radixway.core.tokenizer import Tokenizer, read_sampling_defaults
+from radixway.engine.detokenizer import compile_stop_regex
 from radixway.engine.errors import InvalidRequestError
 from radixway.engine.sampling_params import SamplingParams
 from radixway.engine.server.http_exchange import to_http_error
@@ -20,7 +22,9 @@ T = TypeVar("T")
 MAX_CHOICES = 128  # of one prompt
 MAX_ANSWERS = 1024  # of one request
 MAX_LOGPROBS = 20
+MAX_NAMED_LOGPROBS = 128
 _MAX_STOP_STRINGS = 64
+_MAX_STOP_PATTERNS = 8  # each is looked for in the text with every token
 _MAX_STOP_CHARACTERS = 1_000  # characters
 
 
@@ -41,6 +45,7 @@ class CommonSamplingFields(msgspec.Struct, kw_only=True):
     repetition_penalty: float | None = None
     seed: int | None = None
     stop: str | list[str] | None = None
+    stop_regex: str | list[str] | None = None
     stop_token_ids: list[int] | None = None
     ignore_eos: bool | None = None
     logit_bias: dict[int, float] | None = None
@@ -57,23 +62,36 @@ class SamplingDefaults:
     top_k: int = -1
     min_p: float = 0.0
     repetition_penalty: float = 1.0
+    max_new_tokens: int | None = None
 
     @classmethod
     def load_defaults(cls, model_directory: Path) -> "SamplingDefaults":
         """Read generation_config.json in `model_directory`; neutral values for what it leaves out."""
-        try:
-            config = json.loads((model_directory / "generation_config.json").read_bytes())
-        except (OSError, ValueError):
-            return cls()
-        if not isinstance(config, dict):
-            return cls()
-        names = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
-        given = {name: config[name] for name in names if isinstance(config.get(name), int | float)}
-        try:
-            SamplingParams(**given)
-        except InvalidRequestError:
-            return cls()
-        return cls(**given)
+        return cls(**read_sampling_defaults(model_directory))
+
+
+@dataclass(slots=True, frozen=True)
+class TokenRules:
+    """Which tokens an answer may have: `allowed_token_ids` and `bad_words`, as SamplingParams takes them."""
+
+    allowed: frozenset[int] | None
+    bad_words: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def parse_rules(
+        cls, tokenizer: Tokenizer, allowed: list[int] | None, words: list[str] | None
+    ) -> "TokenRules":
+        """Encode each of `words`, at the beginning of a text and after a space, as vLLM does.
+
+        Raises BadBodyError (400) for an empty word, or for too many or too long ones.
+        """
+        encoded: set[tuple[int, ...]] = set()
+        for word in _parse_stop_strings(words, "bad_words"):
+            if not word.strip():
+                raise BadBodyError("bad_words must be made of words that are not empty", param="bad_words")
+            for text in (word, f" {word.lstrip()}"):
+                encoded.add(tuple(tokenizer.encode(text, add_special_tokens=False)))
+        return cls(None if allowed is None else frozenset(allowed), tuple(sorted(encoded)))
 
 
 def broadcast_values(param: str, given: T | list[T] | None, count: int, default: T) -> list[T]:
@@ -98,6 +116,7 @@ def make_sampling_params(
     logprob_ids: tuple[int, ...] = (),
     prompt_logprobs: int | None = None,
     prompt_logprobs_start: int = 0,
+    rules: TokenRules | None = None,
     choice: int = 0,
     grammar: StructuredOutputGrammar | None = None,
     place: str = "",
@@ -118,9 +137,12 @@ def make_sampling_params(
         repetition_penalty=_or_default(fields.repetition_penalty, defaults.repetition_penalty),
         seed=_choice_seed(fields.seed, choice),
         stop=_parse_stop_strings(fields.stop, f"{place}stop"),
+        stop_regex=_parse_stop_patterns(fields.stop_regex, f"{place}stop_regex"),
         stop_token_ids=frozenset(fields.stop_token_ids or ()),
         ignore_eos=bool(fields.ignore_eos),
         logit_bias=fields.logit_bias or {},
+        allowed_token_ids=rules.allowed if rules else None,
+        bad_words=rules.bad_words if rules else (),
         logprobs=logprobs,
         logprob_ids=logprob_ids,
         prompt_logprobs=prompt_logprobs,
@@ -152,18 +174,28 @@ def check_logprobs(name: str, count: int | None) -> None:
         raise BadBodyError(f"{name} must be between 0 and {MAX_LOGPROBS}, not {count}", param=name)
 
 
-def _parse_stop_strings(stop: str | list[str] | None, param: str) -> tuple[str, ...]:
+def _parse_stop_patterns(patterns: str | list[str] | None, param: str) -> tuple[str, ...]:
+    parsed = _parse_stop_strings(patterns, param, _MAX_STOP_PATTERNS)
+    for pattern in parsed:
+        if not pattern:
+            raise BadBodyError(f"{param} must be made of patterns that are not empty", param=param)
+        try:
+            compile_stop_regex(pattern)
+        except re2.error as error:
+            why = error.args[0] if error.args else ""
+            detail = why.decode("utf-8", "replace") if isinstance(why, bytes) else str(why)
+            raise BadBodyError(f"{param} is no regular expression of RE2: {detail}", param=param) from None
+    return parsed
+
+
+def _parse_stop_strings(
+    stop: str | list[str] | None, param: str, most: int = _MAX_STOP_STRINGS
+) -> tuple[str, ...]:
     stops = (stop,) if isinstance(stop, str) else tuple(stop or ())
-    if len(stops) > _MAX_STOP_STRINGS or any(len(text) > _MAX_STOP_CHARACTERS for text in stops):
-        limits = f"{_MAX_STOP_STRINGS} strings of at most {_MAX_STOP_CHARACTERS} characters"
+    if len(stops) > most or any(len(text) > _MAX_STOP_CHARACTERS for text in stops):
+        limits = f"{most} strings of at most {_MAX_STOP_CHARACTERS} characters"
         raise BadBodyError(f"{param} takes at most {limits}", param=param)
     return stops
-
-
-def unsupported_field_error(param: str, what: str = "") -> BadBodyError:
-    """An error for field `param`, which this engine knows but cannot serve."""
-    message = f"{param} {what} is not supported".replace("  ", " ")
-    return BadBodyError(message, param=param, code="unsupported")
 
 
 @contextmanager

@@ -35,6 +35,11 @@ async def ready(service: EngineService, exchange: HttpExchange, raw: bytes) -> N
     await exchange.send_json({"status": "ready"})
 
 
+async def is_sleeping(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
+    """vLLM's question whether weights have left the device: this engine never sleeps."""
+    await exchange.send_json({"is_sleeping": False})
+
+
 async def health_generate(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
     """The model really answers: one token is generated, unless generation is paused."""
     if service.engine.stats().paused:
@@ -70,6 +75,17 @@ def _model_card(service: EngineService, name: str) -> dict[str, Any]:
         "parent": None,
         "max_model_len": info.context_length,
     }
+
+
+async def version(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
+    """The version of this server."""
+    await exchange.send_json({"version": __version__})
+
+
+async def server_load(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
+    """How many answers are being made or waited for, as vLLM counts them."""
+    stats = service.engine.stats()
+    await exchange.send_json({"server_load": stats.running + stats.waiting + stats.loading})
 
 
 async def model_info(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
@@ -161,6 +177,19 @@ async def abort_request(service: EngineService, exchange: HttpExchange, body: Ab
         raise BadBodyError("give rid, or abort_all: true", param="rid", code="missing_field")
     aborted = service.abort_all_requests() if body.abort_all else service.abort_request(body.rid or "")
     await exchange.send_json({"success": True, "aborted": aborted})
+
+
+async def rank_loads(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
+    """SGLang's older form of /v1/loads: a list with an entry for each rank."""
+    stats = service.engine.stats()
+    waiting = stats.waiting + stats.loading
+    load = {
+        "dp_rank": 0,
+        "num_reqs": stats.running + waiting,
+        "num_waiting_reqs": waiting,
+        "num_tokens": stats.kv_used,
+    }
+    await exchange.send_json([load])
 
 
 class LoadsQuery(msgspec.Struct):

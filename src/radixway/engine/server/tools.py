@@ -3,9 +3,9 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from radixway.core.parsers import MARKERS, ToolFamily
+from radixway.core.parsers import CALL_FORMS, MARKERS, ToolFamily, forced_call_family
 from radixway.core.tokenizer import Tokenizer
 from radixway.engine.errors import InvalidGrammarError
 from radixway.engine.grammar_compiler import WHITESPACE, OutputConstraint
@@ -17,24 +17,6 @@ if TYPE_CHECKING:
 
 ToolSchema: TypeAlias = dict[str, Any]
 """`{"type": "function", "function": {"name", "parameters", …}}`, checked."""
-
-
-class ToolCallForm(NamedTuple):
-    """The text around calls: `first`, each within `opens` and `closes`, `between` two, `last`."""
-
-    arguments: str
-    first: str = ""
-    opens: str = ""
-    between: str = ""
-    closes: str = ""
-    last: str = ""
-
-
-CALL_FORMS: dict[ToolFamily, ToolCallForm] = {
-    "hermes": ToolCallForm("arguments", opens="<tool_call>\n", between="\n", closes="\n</tool_call>"),
-    "llama3": ToolCallForm("parameters", between="; "),
-    "mistral": ToolCallForm("arguments", first="[TOOL_CALLS][", between=", ", last="]"),
-}
 
 
 def build_calls_grammar(
@@ -109,8 +91,8 @@ class ToolUse:
 
     def call_family(self, known: ToolFamily | None) -> ToolFamily | None:
         """The family whose form calls have: the `known` one, or Hermes for forced calls of none."""
-        if self.forced and known not in CALL_FORMS:
-            return "hermes"
+        if self.forced:
+            return forced_call_family(known)
         return known if self.shown else None
 
 

@@ -15,7 +15,7 @@ from radixway.core.telemetry.tracing.spans import Kind, Value
 from radixway.engine.generation_stream import GenerationStream
 from radixway.engine.server.http_exchange import HttpExchange, TracedRequest
 
-_OPERATIONS = {"/v1/chat/completions": "chat"}
+_OPERATIONS = dict.fromkeys(("/v1/chat/completions", "/v1/messages", "/v1/responses"), "chat")
 
 
 def start_request_trace(tracing: RequestTracer | None, caller: CallerSpan | None) -> TracedRequest | None:

@@ -22,9 +22,17 @@ def merge_worker_lists(replies: Sequence[Any]) -> Any:
         others = by_url.get(worker["url"], [])
         sibling_load = sum(other["in_flight"] for other in others)
         worker["in_flight"] += sibling_load
+        if "load" in worker:
+            worker["load"] = worker["in_flight"]
         worker["in_flight_elsewhere"] = max(0, worker["in_flight_elsewhere"] - sibling_load)
         worker["total"] += sum(other["total"] for other in others)
     return own
+
+
+def merge_worker(replies: Sequence[Any]) -> Any:
+    """Merge `/workers/{worker_id}`; a child that does not know the worker has given it nothing."""
+    known = [reply for reply in replies if "url" in reply]
+    return merge_worker_lists([{"workers": [reply]} for reply in known])["workers"][0]
 
 
 def merge_loads(replies: Sequence[Any]) -> Any:

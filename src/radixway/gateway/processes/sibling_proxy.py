@@ -18,7 +18,6 @@ from radixway.cluster.session_ownership import (
     HopSigner,
     OwnerProxy,
     build_ownership_keys,
-    replay_body,
 )
 from radixway.cluster.session_ownership.signed_hop import HEADER, read_hop_header
 from radixway.core.component import CannotErase, Component, Subject
@@ -33,6 +32,7 @@ from radixway.core.http import (
     Scope,
     Send,
     read_body,
+    replay_body,
     send_error,
 )
 from radixway.core.http.asgi import FORWARDER

@@ -18,6 +18,7 @@ from radixway.gateway.processes.reply_merging import (
     merge_retrievals,
     merge_sessions,
     merge_usage,
+    merge_worker,
     merge_worker_lists,
 )
 
@@ -47,8 +48,12 @@ class SiblingRule:
     """Makes one of JSON answers; None: this child's own is given."""
 
 
+_ONE_WORKER = "/workers/"
+_KEPT_BY_WORKERS = ("/v1/files/", "/v1/batches/", "/v1/tokenize", "/v1/detokenize")
+"""Calls for one worker: the first child remembers which has a file."""
 _ONCE = SiblingRule(first=True)
 _WORKERS_CHANGE = SiblingRule(first=True, then="share_state")
+_WORKER_SHOWN = SiblingRule(first=True, then="ask_others", merge=merge_worker)
 _FIND = SiblingRule(then="find")
 _NEWEST = SiblingRule(then="ask_newest")
 _REPEAT = SiblingRule(then="repeat", merge=merge_removed)
@@ -111,6 +116,10 @@ def build_sibling_rules(config: Config) -> Callable[[Scope], SiblingRule | None]
             return _ONCE
         if chats_once and is_chat_path(path):
             return _ONCE
+        if path.startswith(_KEPT_BY_WORKERS):
+            return _ONCE
+        if path.startswith(_ONE_WORKER):
+            return _WORKER_SHOWN if scope.get("method") == "GET" else _WORKERS_CHANGE
         if path.startswith("/explain/"):
             return _NEWEST
         return rules.get((scope.get("method", ""), path))

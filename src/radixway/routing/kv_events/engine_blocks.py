@@ -5,6 +5,12 @@ collected along the parents, and an index block belongs to the engine block that
 
     engine, 24 tokens   |-----------a-----------|-----------b-----------|
     index, 16 tokens    |-------1-------|-------2-------|-------3-------|     a: 1   b: 2, 3
+
+An engine may hold a block twice, and tells of each copy when it comes and when it goes. It may also tell
+again of what it holds (vLLM's `kv_cache_report_mode: full`). Both look alike, but copies are of what a
+request computes anew: the block with its last token, answers. So a beginning of several blocks that are all
+known is taken to be told again, of a single one there are two copies at most, and never more copies are
+counted than the engine's memory holds.
 """
 
 from __future__ import annotations
@@ -35,8 +41,11 @@ MAX_ORPHANS = 16_384
 _SLICE_BLOCKS = 1024
 _TOKEN_BYTES = 4
 _PLAIN_SEED = namespace_seed()
+_COPY_BITS = 16
+"""Copies of a block are counted in so many bits per tier, the device's lowest."""
+_MAX_COPIES = (1 << _COPY_BITS) - 1
 _ONE_ON_DEVICE = 1
-"""Two bits per tier count copies up to two; the commonest count is not stored."""
+"""The commonest count, which is not stored."""
 
 
 class _UnalignedBlock(NamedTuple):
@@ -96,7 +105,12 @@ class EngineBlockTracker:
         self._block_size = block_size
         self._counts = counts
         self._group: int | None = None
-        self._engine_block_size: int | None = None
+        self.block_tokens: int | None = None
+        """Tokens in a block of the engine."""
+        self.kv_tokens: int | None = None
+        """Tokens that the device memory of the engine holds; None: not known."""
+        self._is_told_again = False
+        """Whether the latest event told again of known blocks."""
         self._reset()
 
     def _reset(self) -> None:
@@ -105,6 +119,9 @@ class EngineBlockTracker:
         """Seeds of blocks in namespaces."""
         self._copies: dict[int, int] = {}
         """Copies of blocks that are not exactly once on the device."""
+        self._device_copies = 0
+        """Copies in device memory, and the blocks that have several there."""
+        self._copied: set[int] = set()
         self._orphans: dict[int, list[_OrphanedBlocks]] = {}
         """By parent."""
         self._orphaned: dict[tuple[int, StorageTier], _OrphanedBlocks] = {}
@@ -166,6 +183,9 @@ class EngineBlockTracker:
         assert self._seeds.keys() <= self._names.keys(), "a seed of a block that is not held"
         assert self._copies.keys() <= self._names.keys(), "copies of a block that is not held"
         assert all(self._copies.values()), "a block without a copy is held"
+        counts = {name: self._count_copies(name, StorageTier.DEVICE) for name in self._names}
+        assert self._device_copies == sum(counts.values()), "copies on the device are miscounted"
+        assert self._copied == {name for name, count in counts.items() if count > 1}, "a copy is not noted"
         assert len(self._orphaned) <= MAX_ORPHANS, "too many orphans"
         waiting = [orphan for orphans in self._orphans.values() for orphan in orphans]
         assert all(orphan in waiting for orphan in self._orphaned.values()), "an orphan waits for no parent"
@@ -182,7 +202,11 @@ class EngineBlockTracker:
         if not event.tokens:
             self._add_copies(event)
             return
-        self._engine_block_size = event.block_size
+        if self.block_tokens is None or event.tier is StorageTier.DEVICE:
+            self.block_tokens = event.block_size
+        self._is_told_again = self._tells_again(event)
+        if self._is_told_again:
+            return
         ready, gone = [event], []
         while ready:  # an orphan that finds its parent may be the parent of others
             one = ready.pop()
@@ -198,9 +222,14 @@ class EngineBlockTracker:
         for name, tier in gone:
             self._remove_blocks([name], tier)
 
+    def _tells_again(self, event: BlocksStored) -> bool:
+        """Return whether the event, or the one it continues, begins a sequence with known blocks alone."""
+        may_be = self._is_told_again if event.is_continued else event.parent is None and len(event.hashes) > 1
+        return may_be and all(self._count_copies(name, event.tier) for name in event.hashes)
+
     def _add_copies(self, event: BlocksStored) -> None:
         """Count known blocks in one more tier; unknown ones have no tokens to name them by."""
-        if event.block_size not in (0, self._engine_block_size):  # chunks of several blocks under one hash
+        if event.block_size not in (0, self.block_tokens):  # chunks of several blocks under one hash
             self._counts.ignored += not event.is_continued
             return
         added = [name for name in event.hashes if name in self._names and self._add_copy(name, event.tier)]
@@ -218,15 +247,18 @@ class EngineBlockTracker:
         new: list[int] = []
         for name, names, own_seed in self._name_blocks(event, seed, before, rest):
             if name in self._names:
-                if self._add_copy(name, event.tier):
+                if self._add_copy(name, event.tier, 2 if event.parent is None else _MAX_COPIES):
                     new.append(name)
                 continue
             self._names[name] = names
             if own_seed != _PLAIN_SEED:
                 self._seeds[name] = own_seed
-            if event.tier is not StorageTier.DEVICE:
-                self._copies[name] = 1 << 2 * event.tier
+            if event.tier is StorageTier.DEVICE:
+                self._device_copies += 1
+            else:
+                self._copies[name] = 1 << _COPY_BITS * event.tier
             new.append(name)
+        self._drop_impossible_copies()
         self._index_blocks(new, event.tier)
         return True
 
@@ -273,26 +305,50 @@ class EngineBlockTracker:
 
     # Copies.
 
-    def _add_copy(self, name: int, tier: StorageTier) -> bool:
-        """Count a copy; return True for the first in that tier."""
-        copies = self._copies.get(name, _ONE_ON_DEVICE)
-        there = copies >> 2 * tier & 3
-        if there < 2:
-            self._copies[name] = copies + (1 << 2 * tier)
+    def _count_copies(self, name: int, tier: StorageTier) -> int:
+        if name not in self._names:
+            return 0
+        return self._copies.get(name, _ONE_ON_DEVICE) >> _COPY_BITS * tier & _MAX_COPIES
+
+    def _add_copy(self, name: int, tier: StorageTier, most: int = _MAX_COPIES) -> bool:
+        """Count a copy, unless there are `most`; return True for the first in that tier."""
+        there = self._count_copies(name, tier)
+        if there < most:
+            self._copies[name] = self._copies.get(name, _ONE_ON_DEVICE) + (1 << _COPY_BITS * tier)
+            if tier is StorageTier.DEVICE:
+                self._device_copies += 1
+                if there:
+                    self._copied.add(name)
         return not there
 
     def _drop_copy(self, name: int, tier: StorageTier) -> bool:
         """Drop a copy; return True for the last in that tier. A block without copies is forgotten."""
         copies = self._copies.pop(name, _ONE_ON_DEVICE)
-        there = copies >> 2 * tier & 3
+        there = copies >> _COPY_BITS * tier & _MAX_COPIES
         if there:
-            copies -= 1 << 2 * tier
+            copies -= 1 << _COPY_BITS * tier
+            if tier is StorageTier.DEVICE:
+                self._device_copies -= 1
+                if there == 2:
+                    self._copied.discard(name)
         if not copies:
             del self._names[name]
             self._seeds.pop(name, None)
         elif copies != _ONE_ON_DEVICE:
             self._copies[name] = copies
         return there == 1
+
+    def _drop_impossible_copies(self) -> None:
+        """Count each block once if the engine has no memory for all the copies."""
+        tokens = self._device_copies * (self.block_tokens or 0)
+        if not self._copied or self.kv_tokens is None or tokens <= self.kv_tokens:
+            return
+        for name in self._copied:
+            extra = self._count_copies(name, StorageTier.DEVICE) - 1
+            self._device_copies -= extra
+            if (copies := self._copies.pop(name) - extra) != _ONE_ON_DEVICE:
+                self._copies[name] = copies
+        self._copied.clear()
 
     # Orphans.
 
@@ -334,7 +390,8 @@ def _iter_index_blocks(
 ) -> Iterator[tuple[StorageTier, list[int]]]:
     for hashes in split_items(by_hash, _SLICE_BLOCKS):
         for tier in StorageTier if copies else (StorageTier.DEVICE,):
-            held = (name for name in hashes if copies.get(name, _ONE_ON_DEVICE) >> 2 * tier & 3)
+            shift = _COPY_BITS * tier
+            held = (name for name in hashes if copies.get(name, _ONE_ON_DEVICE) >> shift & _MAX_COPIES)
             yield tier, list(chain.from_iterable(_index_names(by_hash[name]) for name in held))
 
 

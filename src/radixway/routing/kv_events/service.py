@@ -84,6 +84,7 @@ class WorkerKvFeed:
             last_batch=worst.last if worst.last >= 0 else None,
             blocks=sum(len(follower.blocks) for follower in self.sequencers),
             orphans=sum(follower.blocks.orphans for follower in self.sequencers),
+            block_tokens=max(follower.blocks.block_tokens or 0 for follower in self.sequencers) or None,
         )
 
     def stop_feed(self) -> None:
@@ -152,6 +153,7 @@ class KvEventService:
             self._context.destroy(linger=0)
 
     def _update_subscription(self, worker: Worker) -> None:
+        self._update_cache_size(worker)
         given = worker.config.kv_events
         section = worker.info.kv_events if given == "auto" else None if given == "off" else given
         feed = self._feeds.get(worker)
@@ -189,16 +191,25 @@ class KvEventService:
             for subscriber in subscribers
         ]
         self._feeds[worker] = _WorkerSubscriptions(section, following, subscribers, tasks)
+        self._update_cache_size(worker)
         self._set_status(worker, following.status())
 
     def _set_status(self, worker: Worker, status: KvEventsStatus) -> None:
         before, worker.kv_events = worker.kv_events, status
+        if before.block_tokens != status.block_tokens:
+            self._update_cache_size(worker)
         if (before.state, before.reason) != (status.state, status.reason):
             level = logging.WARNING if status.state is KvEventsState.DEGRADED else logging.INFO
             because = f": {status.reason}" if status.reason else ""
             log.log(level, "KV events of worker %s: %s%s", worker.name, status.state.value, because)
         for tell in tuple(self.on_change):
             tell(worker)
+
+    def _update_cache_size(self, worker: Worker) -> None:
+        self._index.set_engine_block_size(worker.slot, worker.block_tokens, self._block_size)
+        if (feed := self._feeds.get(worker)) is not None:
+            for follower in feed.worker_feed.sequencers:
+                follower.blocks.kv_tokens = worker.kv_tokens
 
     def _verify_position(self, worker: Worker) -> None:
         """Verify the position of a returning worker: it may be another process, and an idle one sends

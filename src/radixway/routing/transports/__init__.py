@@ -8,6 +8,7 @@ from radixway.routing.transports.http_transport import HttpTransport
 from radixway.routing.transports.traffic_feed import TrafficFeed, TrafficFollower, TrafficTap
 from radixway.routing.transports.worker_client import WorkerClient, make_tokenize_call
 from radixway.routing.transports.worker_responses import filter_reply_headers
+from radixway.routing.transports.worker_surfaces import SurfaceSelection, WorkerSurfaceReader
 
 __all__ = [
     "CHUNKS_PER_BLOCK",
@@ -19,10 +20,12 @@ __all__ = [
     "HttpTransport",
     "RequestDispatcher",
     "RequestForwarder",
+    "SurfaceSelection",
     "TrafficFeed",
     "TrafficFollower",
     "TrafficTap",
     "WorkerClient",
+    "WorkerSurfaceReader",
     "filter_reply_headers",
     "make_tokenize_call",
 ]

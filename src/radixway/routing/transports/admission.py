@@ -168,12 +168,13 @@ class AdmissionController:
         return self._prompts.read_prompt(request, reads, candidates, alone=alone)
 
     def _ready_workers(self, request: Request) -> Sequence[Worker]:
-        usable = self._pairing.filter_usable(
-            request.model, self._candidates(request), tenancy=request.caller.policy
-        )
+        found = self._candidates(request)
+        usable = self._pairing.filter_usable(request.model, found, tenancy=request.caller.policy)
         ready = self._weights.filter_fresh(request, usable)
         if request.pinned is not None:
             return tuple(worker for worker in ready if request.pinned in (worker.name, worker.url))
+        if request.endpoint.by_surface:
+            ready = tuple(worker for worker in ready if worker.may_offer(request.path)) or ready
         if failed := request.routing.failed_workers:
             ready = tuple(worker for worker in ready if worker.name not in failed) or ready
         return self._breakers.filter_admitted(ready)

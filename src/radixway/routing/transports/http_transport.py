@@ -12,14 +12,17 @@ from yarl import URL
 from radixway.core.config import WorkerLimitsConfig
 from radixway.core.http import LoopGuard
 from radixway.core.pipeline import (
+    Endpoint,
     FailureReason,
     IncompleteReplyError,
     Reply,
+    ReplyForm,
     Request,
     StreamEndDetector,
     TokenUsage,
     WorkerFailedError,
     read_complete_reply,
+    read_usage,
 )
 from radixway.routing import Worker, WorkerLease
 from radixway.routing.transports.event_stream import WorkerEventStream
@@ -127,7 +130,7 @@ class HttpTransport:
                     if prefill_only:
                         lease.mark_prefill_done()  # what it says is read for its KV alone, however it comes
                     else:
-                        reply.used = _read_complete(reply.body, generates=request.endpoint.generates)
+                        reply.used = _read_complete(request.endpoint, reply.body)
                 lease.release()
             return reply
         except BaseException as error:
@@ -243,10 +246,12 @@ def _make_session(via: bytes, limits: WorkerLimitsConfig, *, is_rare: bool) -> a
     )
 
 
-def _read_complete(body: bytes, *, generates: bool) -> TokenUsage | None:
-    """Return the usage in a reply. Raises TruncatedResponseError if it is incomplete."""
+def _read_complete(endpoint: Endpoint, body: bytes) -> TokenUsage | None:
+    """Return the usage in a reply of `endpoint`. Raises TruncatedResponseError if it is incomplete."""
+    if endpoint.reply_form is ReplyForm.OPAQUE:
+        return read_usage(body, generates=False)  # it ends where HTTP says so
     try:
-        return read_complete_reply(body, generates=generates)
+        return read_complete_reply(body, generates=endpoint.generates)
     except IncompleteReplyError as error:
         raise TruncatedResponseError(str(error)) from None
 
@@ -260,12 +265,13 @@ def _build_head(request: Request, worker: Worker, target: _WorkerTarget, via: by
     if worker.api_key:
         headers += b"authorization: Bearer %b\r\n" % worker.api_key.encode()
     return (
-        b"POST %b%b HTTP/1.1\r\nhost: %b\r\ncontent-type: application/json\r\nx-request-id: %b\r\n"
+        b"POST %b%b HTTP/1.1\r\nhost: %b\r\ncontent-type: %b\r\nx-request-id: %b\r\n"
         b"accept-encoding: identity\r\nvia: %b\r\ncontent-length: %d\r\n%b\r\n"
     ) % (
         target.base_path,
         request.path.encode("latin-1"),
         target.authority,
+        request.content_type,
         request.id.encode("ascii"),
         via,
         len(request.raw),

@@ -67,6 +67,29 @@ async def test_responses_are_added_one_after_another(client: AsyncOpenAI, worker
     assert await client.conversations.items.retrieve(items[3].id, conversation_id=conversation.id) == items[3]
 
 
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_response_that_is_not_kept_knows_its_conversation_and_adds_nothing(
+    client: AsyncOpenAI, stream: bool
+) -> None:
+    conversation = await client.conversations.create(items=[{"role": "user", "content": "One"}])
+    await client.responses.create(model="m", input="Two", conversation=conversation.id)
+    asked: Any = {"model": "m", "input": "Aside", "conversation": conversation.id, "store": False}
+    if stream:
+        events = [event async for event in await client.responses.create(**asked, stream=True)]
+        aside = events[-1].response
+    else:
+        aside = await client.responses.create(**asked)
+    assert aside.output_text == "of 4", "it was asked with what was said before"
+    assert aside.conversation.id == conversation.id
+    items = [item async for item in client.conversations.items.list(conversation.id, order="asc")]
+    assert said(items) == ["One", "Two", "of 2"]
+    empty = await client.conversations.create()
+    assert (await client.responses.create(**asked | {"conversation": empty.id})).output_text == "of 1"
+    with pytest.raises(openai.NotFoundError) as missing:
+        await client.responses.create(**asked | {"conversation": "conv_" + "0" * 32})
+    assert missing.value.param == "conversation"
+
+
 async def test_a_conversation_is_labelled_emptied_and_deleted(client: AsyncOpenAI) -> None:
     begun: Any = [{"role": "user", "content": "One"}, {"role": "user", "content": "Two"}]
     conversation = await client.conversations.create(items=begun, metadata={"a": "1"})

@@ -230,6 +230,7 @@ async def test_a_cancelled_response_keeps_its_words_and_frees_its_worker(
         if event.type == "response.output_text.delta" and cancelled is None:
             cancelled = await client.responses.cancel(response_id)
     assert cancelled is not None and cancelled.status == "cancelled"
+    assert cancelled.completed_at is not None and cancelled.completed_at >= cancelled.created_at
     assert event.type == "response.incomplete" and event.response.status == "cancelled"
     assert event.response.output_text.startswith("A radix")
     async with asyncio.timeout(10):
@@ -239,8 +240,9 @@ async def test_a_cancelled_response_keeps_its_words_and_frees_its_worker(
 
 async def test_what_is_whole_cannot_be_cancelled(client: AsyncOpenAI) -> None:
     response = await client.responses.create(model="m", input="?")
-    with pytest.raises(openai.BadRequestError, match="completed"):
+    with pytest.raises(openai.BadRequestError, match="completed") as refused:
         await client.responses.cancel(response.id)
+    assert refused.value.code == "response_already_completed"
 
 
 async def test_tools_are_called_and_their_results_go_on(client: AsyncOpenAI, engine: Engine) -> None:
@@ -352,6 +354,9 @@ NONSENSE: list[tuple[dict[str, Any], str]] = [
     ({"metadata": {"a": 1}}, "metadata.a"),
     ({"background": True, "store": False}, "background"),
     ({"conversation": "conv_1", "previous_response_id": "resp_1"}, "conversation"),
+    ({"previous_response_id": "resp_1"}, "previous_response_id"),
+    ({"previous_response_id": "resp_1", "store": False}, "previous_response_id"),
+    ({"reasoning": {"effort": "extreme"}}, "reasoning.effort"),
 ]
 
 
@@ -371,7 +376,7 @@ async def test_what_is_another_users_is_not_found(gateway: RunningGateway, clien
         for call in (eve.responses.retrieve, eve.responses.cancel, eve.responses.delete):
             with pytest.raises(openai.NotFoundError):
                 await call(response.id)
-        with pytest.raises(openai.NotFoundError) as missing:
+        with pytest.raises(openai.BadRequestError) as missing:
             await eve.responses.create(model="m", input="?", previous_response_id=response.id)
         assert missing.value.code == "previous_response_not_found"
     async with client_of(gateway, "a.b.c.d.e") as nobody:

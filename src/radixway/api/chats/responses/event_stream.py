@@ -10,13 +10,10 @@ from fastapi.responses import StreamingResponse
 from radixway.api.chats.responses.completions import decode_part
 from radixway.api.chats.responses.service import ResponseService
 from radixway.api.chats.responses.shapes import (
-    build_finish_info,
     stored_answer,
     stored_failure,
     stored_response_object,
 )
-from radixway.api.protocols.answer import AnswerDelta, GeneratedAnswer
-from radixway.api.protocols.responses_reply import ResponsesEventWriter
 from radixway.chat import published_shapes
 from radixway.chat.database_outages import retry_through_outages
 from radixway.chat.records import MessageState
@@ -25,6 +22,9 @@ from radixway.chat.token_log import ATTEMPT, LAST, TokenLogEntry
 from radixway.core.http import ServerStoppingError
 from radixway.core.http.server_sent_events import write_comment
 from radixway.core.parsers import CallDelta, ReadPart, TextPart, ThinkingPart
+from radixway.core.protocols.answer import AnswerDelta, GeneratedAnswer
+from radixway.core.protocols.completion_parser import build_finish_info
+from radixway.core.protocols.responses_reply import ResponsesEventWriter
 
 _HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}
 

@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 
 from radixway.api.chats.responses.shapes import build_items
-from radixway.api.protocols import NormalizedRequest
-from radixway.api.protocols.request import SamplingFields, field_error, shorten_value
-from radixway.api.protocols.responses import ResponsesAdapter
 from radixway.chat.ids import digest_request
 from radixway.chat.stored_responses import ResponseItems
+from radixway.core.protocols import NormalizedRequest
+from radixway.core.protocols.request import SamplingFields, field_error, shorten_value
+from radixway.core.protocols.responses import ResponsesAdapter
 
 _wire = ResponsesAdapter(stateful=True)
 
@@ -25,6 +25,7 @@ _SUPPORTED_VALUES: dict[str, tuple[Any, ...]] = {
     "truncation": ("disabled",),
 }
 """Fields of which only these values, and null, are supported."""
+_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 _DELIVERY_FIELDS = frozenset({"stream", "stream_options"})
 _INCLUDABLE = frozenset(
     {
@@ -143,14 +144,15 @@ def _check_literal_fields(body: Mapping[str, Any]) -> None:
         given = body["conversation"]
         if not isinstance(given["id"] if isinstance(given, dict) and "id" in given else given, str):
             raise field_error("conversation", "must be a conversation's id")
-        if body.get("store") is False:
-            raise field_error("store", "a conversation keeps what is said in it", code="unsupported")
     for index, name in enumerate(body.get("include") or ()):
         if name not in _INCLUDABLE:
             raise field_error(
                 f"include[{index}]", f"{shorten_value(name)} is not supported", code="unsupported"
             )
     reasoning, text = body.get("reasoning") or {}, body.get("text") or {}
+    if reasoning.get("effort") not in (None, *_EFFORTS):
+        given = shorten_value(reasoning["effort"])
+        raise field_error("reasoning.effort", f"must be one of {', '.join(_EFFORTS)}, not {given}")
     for name in ("summary", "generate_summary"):
         if reasoning.get(name) not in (None, "auto"):
             raise field_error(f"reasoning.{name}", "reasoning is not summarized", code="unsupported")

@@ -27,13 +27,13 @@ from radixway.api.chats.responses.stateless_handler import StatelessResponseHand
 from radixway.api.chats.responses.stored_handler import StoredResponseHandler
 from radixway.api.client_requests import decode_body
 from radixway.api.openapi import request_body
-from radixway.api.protocols.request import field_error
-from radixway.api.protocols.responses import ResponsesBody, convert_response_items
 from radixway.chat import stored_responses as store
 from radixway.chat.errors import ChatNotFoundError
 from radixway.chat.records import Role
 from radixway.chat.stored_responses import ConversationRecord, ConversationStore, ResponseItems
 from radixway.core.http import decode_query
+from radixway.core.protocols.request import field_error
+from radixway.core.protocols.responses import ResponsesBody, convert_response_items
 
 _Item = Annotated[Any, Meta(extra_json_schema={"type": "object"})]
 _Items = Annotated[list[_Item], Meta(max_length=20)]
@@ -109,7 +109,8 @@ def response_routes(service: ResponseService, owners: ResponseOwners) -> APIRout
         await service.chats.answers.cancel_answer(owner.user_id, stored.message.id)
         response = render_response(await find(owner, response_id))
         if response["status"] != "cancelled":
-            raise field_error("response_id", f"the response is {response['status']} and cannot be cancelled")
+            reason = f"the response is {response['status']} and cannot be cancelled"
+            raise field_error("response_id", reason, code="response_already_completed")
         return JSONResponse(response)
 
     @router.delete("/{response_id}")

@@ -16,8 +16,6 @@ from radixway.api.chats.responses.completions import (
     send_worker_request,
 )
 from radixway.api.chats.responses.shapes import answer_to_blocks, failure_fields
-from radixway.api.protocols.answer import GeneratedAnswer
-from radixway.api.protocols.request import field_error
 from radixway.chat.answer_attempt import AnswerAttempt
 from radixway.chat.api_keys import PREFIX
 from radixway.chat.background_tasks import run_concurrently
@@ -32,6 +30,8 @@ from radixway.core.config import DEFAULT_TENANT
 from radixway.core.http import HttpError
 from radixway.core.parsers import ReadPart, TextPart
 from radixway.core.pipeline import UnauthorizedError
+from radixway.core.protocols.answer import GeneratedAnswer
+from radixway.core.protocols.request import field_error
 from radixway.routing import WorkerRegistry
 
 _LOCAL = "local"

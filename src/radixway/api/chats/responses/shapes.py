@@ -8,14 +8,19 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from radixway.api.protocols import NormalizedRequest
-from radixway.api.protocols.answer import ContentBlock, FinishInfo, GeneratedAnswer, ReplyMetadata, StopReason
-from radixway.api.protocols.request import field_error
-from radixway.api.protocols.responses_reply import ResponseObject
 from radixway.chat.errors import ChatNotFoundError
 from radixway.chat.records import MessageState
 from radixway.chat.stored_responses import ResponseItems, StoredResponse
 from radixway.core.http import HttpError, decode_query
+from radixway.core.protocols import NormalizedRequest
+from radixway.core.protocols.answer import (
+    ContentBlock,
+    GeneratedAnswer,
+    ReplyMetadata,
+)
+from radixway.core.protocols.completion_parser import build_finish_info
+from radixway.core.protocols.request import field_error
+from radixway.core.protocols.responses_reply import ResponseObject
 
 RESPONSE, CONVERSATION = "resp", "conv"
 
@@ -119,6 +124,8 @@ _DEFAULTS: dict[str, Any] = {
     "top_logprobs": 0,
 }
 """Published fields that sessions' responses do not have."""
+_ENDED = frozenset({MessageState.COMPLETE, MessageState.CANCELLED})
+"""States of a response that is over without an error."""
 _FAILURE_MESSAGES = {
     MessageState.TIMEOUT: "no worker was free in time",
     MessageState.ABORTED_BY_WORKER: "the worker broke off",
@@ -136,7 +143,7 @@ def stored_response_object(stored: StoredResponse) -> ResponseObject:
         stored.request,
         background=stored.background,
         conversation=conversation,
-        completed_at=message.work_end_at if message.state is MessageState.COMPLETE else None,
+        completed_at=message.work_end_at if message.state in _ENDED else None,
     )
 
 
@@ -194,30 +201,6 @@ def answer_to_blocks(answer: GeneratedAnswer) -> ResponseItems:
         | ({"call_id": block.call_id, "name": block.name} if block.kind == "call" else {})
         for block in answer.blocks
     ]
-
-
-_STOP_REASONS: dict[str, StopReason] = {
-    "length": "length",
-    "content_filter": "content_filter",
-    "abort": "abort",
-}
-
-
-def build_finish_info(finish_reason: str | None, usage: dict[str, Any] | None) -> FinishInfo:
-    """Build it from a worker's `finish_reason` and `usage`; what was not counted is 0."""
-    counts = usage or {}
-
-    def count(counters: Any, name: str) -> int:
-        value = counters.get(name) if isinstance(counters, dict) else None
-        return value if isinstance(value, int) else 0
-
-    return FinishInfo(
-        _STOP_REASONS.get(finish_reason or "", "stop"),
-        count(counts, "prompt_tokens"),
-        count(counts, "completion_tokens"),
-        count(counts.get("prompt_tokens_details"), "cached_tokens"),
-        count(counts.get("completion_tokens_details"), "reasoning_tokens"),
-    )
 
 
 def stored_failure(stored: StoredResponse) -> HttpError:

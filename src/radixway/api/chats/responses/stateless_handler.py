@@ -10,9 +10,8 @@ from typing import Any
 from fastapi import Request, Response
 from fastapi.responses import JSONResponse
 
-from radixway.api.chats.errors import previous_not_found_error
+from radixway.api.chats.errors import not_found_error, previous_not_found_error
 from radixway.api.chats.responses.completions import (
-    CompletionParser,
     build_worker_request,
     conversation_messages,
     question_messages,
@@ -22,15 +21,13 @@ from radixway.api.chats.responses.event_stream import sse_response
 from radixway.api.chats.responses.request_schema import ResponseCreateParams
 from radixway.api.chats.responses.service import ResponseOwner, ResponseService
 from radixway.api.chats.responses.shapes import (
+    CONVERSATION,
     RESPONSE,
-    build_finish_info,
     build_response_object,
     internal_id,
     items_text,
 )
 from radixway.api.client_requests import run_while_connected
-from radixway.api.protocols.answer import AnswerDelta, GeneratedAnswer
-from radixway.api.protocols.responses_reply import ResponseObject, ResponsesEventWriter
 from radixway.chat.errors import ChatNotFoundError
 from radixway.chat.ids import new_id
 from radixway.chat.records import Message, Role
@@ -39,6 +36,9 @@ from radixway.chat.safety.shown_threads import drop_withheld, to_shown_thread
 from radixway.core import pipeline
 from radixway.core.http import HttpError, ServerStoppingError, is_server_stopping
 from radixway.core.parsers import ReadPart
+from radixway.core.protocols.answer import AnswerDelta, GeneratedAnswer
+from radixway.core.protocols.completion_parser import CompletionParser, build_finish_info
+from radixway.core.protocols.responses_reply import ResponseObject, ResponsesEventWriter
 
 _MAX_PARTS_AHEAD = 64
 """Parts that a worker may be ahead of its reader."""
@@ -61,7 +61,12 @@ class StatelessResponseHandler:
             await self._service.chats.messages.count_answer(owner.user_id)
         to_worker = await self._build_request(owner, params)
         made = build_response_object(
-            to_worker.id, to_worker.model or "", time.time(), params.request, background=False
+            to_worker.id,
+            to_worker.model or "",
+            time.time(),
+            params.request,
+            background=False,
+            conversation=None if params.conversation_id is None else {"id": params.conversation_id},
         )
         outcomes = self._run_request(to_worker, owner)
         if not params.ask.stream:
@@ -73,7 +78,7 @@ class StatelessResponseHandler:
 
     async def _build_request(self, owner: ResponseOwner, params: ResponseCreateParams) -> pipeline.Request:
         model = self._service.resolve_model(params.ask.model)
-        thread = await self._previous_thread(owner, params.ask.previous_response_id)
+        thread = await self._earlier_turns(owner, params)
         turns = [message.content or "" for message in thread if message.role is Role.PROMPTER]
         opening = await self._screen_turns([*turns, items_text(params.items)], model)
         questions, answers = await self._service.store.load_items([message.id for message in thread])
@@ -81,16 +86,30 @@ class StatelessResponseHandler:
         messages = [*before, *question_messages(params.items, opening)]
         return build_worker_request(new_id(), owner.user_id, model, params.request, messages)
 
-    async def _previous_thread(self, owner: ResponseOwner, previous: str | None) -> list[Message]:
-        if previous is None:
+    async def _earlier_turns(self, owner: ResponseOwner, params: ResponseCreateParams) -> list[Message]:
+        """Return what was said in the conversation, or up to the previous response, that `params` names."""
+        last = await self._last_turn(owner, params.ask.previous_response_id, params.conversation_id)
+        if last is None:
             return []
-        try:
-            before = await self._service.store.find_response(owner.user_id, internal_id(RESPONSE, previous))
-        except ChatNotFoundError:
-            raise previous_not_found_error(previous) from None
-        thread = await self._service.chats.messages.load_thread(before.message.id)
-        to_be = replace(before.message, id="")  # the pending answer is not stored
+        thread = await self._service.chats.messages.load_thread(last)
+        to_be = replace(thread[-1], id="")  # the pending answer is not stored
         return list(drop_withheld([*thread, to_be])[:-1])
+
+    async def _last_turn(
+        self, owner: ResponseOwner, previous: str | None, conversation: str | None
+    ) -> str | None:
+        store = self._service.store
+        try:
+            if conversation is not None:
+                return await store.find_last_turn(owner.user_id, internal_id(CONVERSATION, conversation))
+            if previous is not None:
+                found = await store.find_response(owner.user_id, internal_id(RESPONSE, previous))
+                return found.message.id
+        except ChatNotFoundError:
+            if conversation is not None:
+                raise not_found_error("Conversation", conversation, "conversation") from None
+            raise previous_not_found_error(previous or "") from None
+        return None
 
     async def _screen_turns(self, turns: list[str], model: str) -> str:
         """The words that make the last of `turns` safe, if any."""

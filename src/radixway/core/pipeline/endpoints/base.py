@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Meta
 
 from radixway.core.config import ConfigError
-from radixway.core.http import decode_json
+from radixway.core.http import FormBody, decode_json, decode_query
 from radixway.core.pipeline.endpoints.large_bodies import LARGE_BODY_BYTES
 from radixway.core.work_slices import WorkSlices
 
@@ -30,6 +30,10 @@ Version = Annotated[str, Meta(min_length=1, max_length=256)] | int | None
 
 Rids = str | list[str] | None
 """SGLang's `rid`: one for all prompts of a body, or one for each."""
+
+_WITHHELD_XARGS = frozenset({"kv_cache_report_mode"})
+"""vLLM's extra arguments that clients may not set: with this one it publishes blocks again that it has
+published, to every gateway that follows its KV events."""
 
 _MAX_USER_CHARS = 256
 _SESSION = "/sessions/{session_id}"
@@ -48,8 +52,13 @@ class ReplyForm(Enum):
     MESSAGE = "message"
     POOLING = "pooling"
     """Vectors or scores: nothing is generated, and `usage` counts the prompt alone."""
+    OPAQUE = "opaque"
+    """Audio, transcripts, pictures, files: passed on whatever they are, and read for no text."""
     TGI = "tgi"
     """TGI's stream to our pull workers; no endpoint replies so."""
+
+
+_NOT_GENERATED = frozenset({ReplyForm.POOLING, ReplyForm.OPAQUE})
 
 
 class ParsedRequest(msgspec.Struct, gc=False):
@@ -69,6 +78,8 @@ class ParsedRequest(msgspec.Struct, gc=False):
     max_answer_tokens: int | None = None
     """Tokens that each of its `answers` may have, 0 if the body sets no limit; None: the body must be read
     to know how much is generated for it."""
+    vllm_xargs: dict[str, Any] | None = None
+    """The body's without those that are not for clients to set; None: there were none of these."""
 
 
 class RequestBody(msgspec.Struct, kw_only=True):
@@ -77,10 +88,18 @@ class RequestBody(msgspec.Struct, kw_only=True):
     model: ModelName | None = None
     priority: Priority = None
     ttft_slo_ms: Milliseconds = None
+    vllm_xargs: Any = None
 
     def parse(self) -> ParsedRequest:
         """Return what the gateway must know of the body. Raises BadBodyError, naming the field."""
         return ParsedRequest(self.model, False, self.priority, self.ttft_slo_ms)
+
+    def check_xargs(self, parsed: ParsedRequest) -> ParsedRequest:
+        """Return `parsed` with the `vllm_xargs` that workers get where they are not the body's."""
+        given = self.vllm_xargs
+        if isinstance(given, dict) and not _WITHHELD_XARGS.isdisjoint(given):
+            parsed.vllm_xargs = {name: given[name] for name in given if name not in _WITHHELD_XARGS}
+        return parsed
 
 
 class LargeBody(RequestBody, kw_only=True):
@@ -130,9 +149,13 @@ class Endpoint:
     takes_tools: bool = False
     """Bodies may list tools beside messages."""
     salt_field: str = "cache_salt"
-    """The field by which engines keep prefix caches apart."""
+    """The field by which engines keep prefix caches apart; empty: nothing of it is cached."""
     operation: str = "chat"
     """OpenTelemetry's `gen_ai.operation.name`."""
+    by_surface: bool = False
+    """Not every worker has it: those that do, by their `/openapi.json`, are asked before others."""
+    takes_forms: bool = False
+    """Bodies are `multipart/form-data`; a file among `text_fields` is read line by line."""
     _decoder: msgspec.json.Decoder[RequestBody] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -162,8 +185,8 @@ class Endpoint:
 
     @property
     def generates(self) -> bool:
-        """True if a model writes the reply."""
-        return self.reply_form is not ReplyForm.POOLING
+        """True if a model writes the reply as text."""
+        return self.reply_form not in _NOT_GENERATED
 
     @property
     def streams(self) -> bool:
@@ -187,7 +210,12 @@ class Endpoint:
 
     def read(self, raw: bytes) -> ParsedRequest:
         """Return what the gateway must know of the body `raw`. Raises BadBodyError, naming the field."""
-        return decode_json(self._decoder, raw).parse()
+        body = decode_json(self._decoder, raw)
+        return body.check_xargs(body.parse())
+
+    def read_form(self, form: FormBody) -> ParsedRequest:
+        """Return what the gateway must know of `form`. Raises BadBodyError, naming the field."""
+        return decode_query(form.read_fields(), self.body).parse()
 
     def read_in_slices(self, raw: bytes) -> WorkSlices[ParsedRequest]:
         """Like `read`, in slices where the body is large."""
@@ -195,7 +223,10 @@ class Endpoint:
             return self.read(raw)
         body = decode_json(msgspec.json.Decoder(self.large_body), raw)
         yield
-        return (yield from body.parse_in_slices()) or self.read(raw)
+        parsed = yield from body.parse_in_slices()
+        if parsed is None:
+            return self.read(raw)
+        return body.check_xargs(parsed)
 
 
 class EndpointRegistry:

@@ -1,4 +1,4 @@
-"""Vectors and scores of texts: embeddings, rerank and score, in the shapes of vLLM and Jina."""
+"""Vectors, classes and scores of texts, in the shapes of vLLM, SGLang and Jina."""
 
 from typing import Annotated, Any, Literal
 
@@ -9,6 +9,9 @@ from radixway.core.pipeline.endpoints.base import Endpoint, ParsedRequest, Reply
 
 _Content = str | dict[str, Any]
 """Text, or an object around it: Jina's `{"text": …}`, vLLM's `{"content": [parts]}`."""
+_Pooled = str | Annotated[list[str | int | list[int] | dict[str, Any]], Meta(min_length=1)]
+"""Texts, objects around them, or the token ids of one or of several."""
+_TokenIds = Annotated[list[int | list[int]], Meta(min_length=1)]
 _Contents = _Content | Annotated[list[_Content], Meta(min_length=1)]
 
 
@@ -26,8 +29,7 @@ class PoolingBody(RequestBody, kw_only=True):
 class EmbeddingBody(PoolingBody, kw_only=True):
     """The fields that the gateway reads of embeddings: `input`, or vLLM's `messages`."""
 
-    input: str | Annotated[list[str | int | list[int] | dict[str, Any]], Meta(min_length=1)] | None = None
-    """Texts, Jina's objects around them, or the token ids of one or of several."""
+    input: _Pooled | None = None
     messages: Annotated[list[dict[str, Any]], Meta(min_length=1)] | None = None
     encoding_format: Literal["float", "base64"] | None = None
     dimensions: Annotated[int, Meta(ge=1)] | None = None
@@ -35,6 +37,24 @@ class EmbeddingBody(PoolingBody, kw_only=True):
     def parse(self) -> ParsedRequest:
         if self.input is None and self.messages is None:
             raise BadBodyError("one of input and messages is needed", code="missing_field", param="input")
+        return PoolingBody.parse(self)
+
+
+class PoolBody(PoolingBody, kw_only=True):
+    """What the gateway reads of pooling and classification: vLLM's `input`, `messages` or a plug-in's `data`,
+    SGLang's `text` or `input_ids`."""
+
+    input: _Pooled | None = None
+    messages: Annotated[list[dict[str, Any]], Meta(min_length=1)] | None = None
+    text: str | Annotated[list[str], Meta(min_length=1)] | None = None
+    input_ids: _TokenIds | None = None
+    data: Any = None
+
+    def parse(self) -> ParsedRequest:
+        given = (self.input, self.messages, self.text, self.input_ids, self.data)
+        if all(field is None for field in given):
+            message = "one of input, messages, text, input_ids and data is needed"
+            raise BadBodyError(message, code="missing_field", param="input")
         return PoolingBody.parse(self)
 
 
@@ -103,4 +123,36 @@ SCORE = Endpoint(
     text_fields=("text_1", "text_2", "data_1", "data_2", "queries", "documents", "query", "items"),
     reply_form=ReplyForm.POOLING,
     operation="score",
+)
+_POOLED_FIELDS = ("input", "messages", "text", "input_ids", "data")
+POOLING = Endpoint(
+    path="/pooling",
+    name="pooling",
+    description="What a pooling model makes of texts, as vLLM has it.",
+    body=PoolBody,
+    text_fields=_POOLED_FIELDS,
+    reply_form=ReplyForm.POOLING,
+    operation="embeddings",
+    by_surface=True,
+)
+CLASSIFY = Endpoint(
+    path="/classify",
+    aliases=("/v1/classify",),
+    name="classify",
+    description="The classes of texts, or their rewards, as vLLM and SGLang have it.",
+    body=PoolBody,
+    text_fields=_POOLED_FIELDS,
+    reply_form=ReplyForm.POOLING,
+    operation="classify",
+    by_surface=True,
+)
+ENCODE = Endpoint(
+    path="/encode",
+    name="encode",
+    description="The vectors of texts or token ids, as SGLang has it.",
+    body=PoolBody,
+    text_fields=_POOLED_FIELDS,
+    reply_form=ReplyForm.POOLING,
+    operation="embeddings",
+    by_surface=True,
 )

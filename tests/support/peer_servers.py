@@ -1,0 +1,37 @@
+"""An engine with the tutored model and a gateway in front of it, as processes, for other projects' suites."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from support.engine_process import engine_process
+from support.free_ports import find_port
+from support.gateway_process import gateway_process
+from support.tutored_model import MODEL, tutored_model
+
+SETTINGS = {"served_model_name": MODEL, "context_length": 8192, "kv_tokens": 131_072, "seed": 1}
+
+
+@contextmanager
+def tutored_engine(directory: Path, *, thinking: bool = False, **settings: Any) -> Iterator[str]:
+    """The URL of an engine with `settings` in its configuration, which is written to `directory`.
+
+    With `thinking` its chat template has the model think first.
+    """
+    model = {"model": str(tutored_model(thinking=thinking))}
+    path = directory / "radixway.yaml"
+    path.write_text(json.dumps({"engine": model | SETTINGS | settings}), encoding="utf-8")
+    with engine_process("--config", str(path)) as (url, _):
+        yield url
+
+
+@contextmanager
+def default_gateway(directory: Path, engine: str) -> Iterator[str]:
+    """The URL of a gateway with its defaults, its data in `directory`, in front of `engine`."""
+    tree = {"gateway": {"port": find_port()}, "workers": [{"url": engine}]}
+    with gateway_process(directory, tree, home=directory / "home") as (url, _):
+        yield url
