@@ -17,7 +17,7 @@ def fleet(count: int) -> tuple[PrefillRateRegistry, list[WorkerLoad]]:
 def observe(rates: PrefillRateRegistry, load: WorkerLoad, times: int, slowness: float = 1.0) -> None:
     for _ in range(times):
         tokens = 100 + 50 * (rates.fleet.observed % 9)
-        rates.observe_prefills(load, 1, tokens, slowness * (0.01 + tokens * 1e-4))
+        rates.observe_prefill(load, tokens, slowness * (0.01 + tokens * 1e-4))
 
 
 def test_workers_that_are_alike_share_the_fleets_rate_however_much_each_has_shown():
@@ -78,6 +78,6 @@ def test_a_worker_that_has_gone_is_looked_at_no_more():
 def test_every_rate_that_is_believed_can_be_divided_by(observations):
     rates, loads = fleet(3)
     for index, tokens, seconds in observations:
-        rates.observe_prefills(loads[index], 1, tokens, seconds)
+        rates.observe_prefill(loads[index], tokens, seconds)
         assert all(load.rate in (load.own_rate, rates.fleet) for load in loads)
         assert all(load.rate.seconds_per_token > 0 for load in loads)

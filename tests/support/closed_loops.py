@@ -12,6 +12,7 @@ from radixway.core.config import parse_policy
 from radixway.routing import RoutingRequest, WorkerLease
 from radixway.routing.simulator.engine_model import EngineConstants, EngineModel, SimulatedRequest
 from radixway.routing.simulator.simulation import SimulatedGateway
+from radixway.routing.worker_load import PrefillRate
 
 BLOCK = 16
 
@@ -86,6 +87,11 @@ class ClosedLoopRun:
         self._asking = deque(chats)
         self._running: dict[SimulatedRequest, tuple[_Chat, WorkerLease]] = {}
         self.ttft_s: list[float] = []
+
+    @property
+    def fleet_rate(self) -> PrefillRate:
+        """What has been learnt of the engines' speed."""
+        return self._gateway.selector.ledger.rates.fleet
 
     def run(self) -> None:
         self._send_requests()

@@ -95,10 +95,11 @@ class WorkerLease:
         load.total += 1
         load.streams += self._stream
         load.prefilling += prefills
-        load.silent += prefills and not self._stream
         load.prefill_tokens += uncached_tokens
         load.sent_tokens += uncached_tokens
         if prefills:
+            if request.stream:
+                load.due_tokens.append(uncached_tokens)
             rate = load.rate
             load.update_queue(now, countdown_s + rate.overhead_s + uncached_tokens * rate.seconds_per_token)
         active = load.active_blocks
@@ -122,7 +123,7 @@ class WorkerLease:
         self._end_prefill(worker, now)
         worker.load.busy_since = now
         if self._tokens and began is not None:
-            self._ledger.rates.observe_first_token(worker.load, self._tokens, began, now)
+            self._ledger.rates.observe_prefill(worker.load, self._tokens, now - began)
         if self._ledger.on_step is not None:
             self._ledger.on_step(worker)
 
@@ -163,7 +164,8 @@ class WorkerLease:
         load = worker.load
         countdown_s = load.countdown_s(now)
         load.prefilling -= 1
-        load.silent -= not self._stream
+        if self._stream:
+            load.due_tokens.remove(self._tokens)
         load.prefill_tokens -= self._tokens
         load.update_queue(now, countdown_s)
 

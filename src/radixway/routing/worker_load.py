@@ -17,19 +17,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from math import inf, log, sqrt
+from math import log, sqrt
 from typing import NamedTuple
 
 _FORGET = 0.98
 """Decay of the prefill-rate estimate per observation."""
 _SECONDS_PER_TOKEN = 1 / 8000
 _OVERHEAD_S = 0.02
-_OVERHEAD_TOKENS = _OVERHEAD_S / _SECONDS_PER_TOKEN
-"""Tokens that take as long as the overhead of a prefill, where prefills do not tell the two apart."""
-_RELATIVE_ERROR = 0.3
-"""Assumed standard error of one prefill's time: it says how far tokens must differ to tell the two apart."""
-_SAME_STEP_S = 0.003
-"""First tokens of one step of an engine come at most so long after one another."""
 STEP_S = 0.15
 """How much later than reckoned a first token may come: engines tell them at the ends of steps, and nothing
 tells how far a step is. Found by simulation; from 0.1 to 0.2 is about as good (decision 0022)."""
@@ -38,11 +32,7 @@ tells how far a step is. Found by simulation; from 0.1 to 0.2 is about as good (
 class PrefillRate:
     """Prefill time as `overhead_s + tokens × seconds_per_token`, by least squares over those seen.
 
-    Older observations fade. It begins with a guess, which one observation outweighs. How much of the time is
-    overhead is told by prefills whose tokens differ: the slope is drawn to the guessed share, with the weight
-    of a normal prior whose standard deviation is that slope itself. The prior goes through the centre of what
-    was seen: a fixed point far from it would hold the slope for hundreds of requests, since the turns of
-    conversations differ by a few tokens.
+    Older observations fade. It begins with a guess that the first observation outweighs.
     """
 
     __slots__ = (
@@ -63,34 +53,33 @@ class PrefillRate:
         self.observed = 0
         self.count = 0.0
         """Observations, each counted for as much as has not faded of it."""
-        self.guess = 1.0
-        """Weight of the initial guess, in observations."""
+        self.guess = 0.2
+        """Weight of the initial guess, in prefills of no tokens, and of a thousand."""
         self._sum_t = self._sum_tt = self._sum_x = self._sum_tx = 0.0
 
     def prefill_s(self, tokens: int) -> float:
         """Seconds for a prefill of so many tokens; the last one of a prompt always needs one."""
         return self.overhead_s + max(1, tokens) * self.seconds_per_token
 
-    def observe_prefills(self, prefills: int, tokens: int, seconds: float) -> None:
-        """So many prefills of one step, with `tokens` together, took so long, once they had the worker."""
-        self.observed += prefills
-        self.decay(prefills)
-        self.count += prefills
+    def observe_prefill(self, tokens: int, seconds: float) -> None:
+        """A prefill of so many tokens took so long, once it had the worker."""
+        self.observed += 1
+        self.decay()
+        self.count += 1
         self._sum_t += tokens
-        self._sum_tt += tokens * tokens / prefills
+        self._sum_tt += tokens * tokens
         self._sum_x += seconds
-        self._sum_tx += tokens * seconds / prefills
+        self._sum_tx += tokens * seconds
         self._fit_line()
 
-    def decay(self, prefills: int = 1) -> None:
-        """Count what was seen for less, as with `prefills` seen. What is believed stays the same."""
-        kept = _FORGET**prefills
-        self.count *= kept
-        self.guess *= kept
-        self._sum_t *= kept
-        self._sum_tt *= kept
-        self._sum_x *= kept
-        self._sum_tx *= kept
+    def decay(self) -> None:
+        """Count what was seen for less, as with each observation. What is believed stays the same."""
+        self.count *= _FORGET
+        self.guess *= _FORGET
+        self._sum_t *= _FORGET
+        self._sum_tt *= _FORGET
+        self._sum_x *= _FORGET
+        self._sum_tx *= _FORGET
 
     def relative_slowness(self, other: PrefillRate) -> float:
         """Return the time of the prefills seen over their time at `other`'s rate; 1 if none were seen."""
@@ -98,21 +87,19 @@ class PrefillRate:
         return self._sum_x / expected_s if expected_s > 0 else 1.0
 
     def _fit_line(self) -> None:
-        count, mean_t = self.count, self._sum_t / self.count
-        guess_s = _OVERHEAD_S + mean_t * _SECONDS_PER_TOKEN
-        mean_x = (self._sum_x + self.guess * guess_s) / (count + self.guess)
-        if mean_x <= 0:
-            return
-        prior = mean_x / (mean_t + _OVERHEAD_TOKENS)
-        weight = (_RELATIVE_ERROR * mean_x / prior) ** 2
-        variation = self._sum_tt - mean_t * self._sum_t
-        covariation = self._sum_tx - mean_t * self._sum_x
-        slope = (covariation + weight * prior) / (variation + weight)
-        if slope <= 0:
-            slope = prior
-        elif slope * mean_t > mean_x:
-            slope = mean_x / mean_t
-        self.seconds_per_token, self.overhead_s = slope, max(0.0, mean_x - slope * mean_t)
+        guess = self.guess
+        count = self.count + 2 * guess
+        sum_t = self._sum_t + guess * 1000
+        sum_tt = self._sum_tt + guess * 1000**2
+        sum_x = self._sum_x + guess * (2 * _OVERHEAD_S + 1000 * _SECONDS_PER_TOKEN)
+        sum_tx = self._sum_tx + guess * 1000 * (_OVERHEAD_S + 1000 * _SECONDS_PER_TOKEN)
+        spread = count * sum_tt - sum_t**2
+        slope = (count * sum_tx - sum_t * sum_x) / spread if spread > 0 else 0.0
+        overhead_s = (sum_x - slope * sum_t) / count
+        if slope > 0 and overhead_s >= 0:
+            self.seconds_per_token, self.overhead_s = slope, overhead_s
+        elif sum_t > 0:  # too little variety to tell them apart
+            self.seconds_per_token, self.overhead_s = sum_x / sum_t, 0.0
 
 
 class LoadShare(NamedTuple):
@@ -141,17 +128,6 @@ NOTHING = LoadShare()
 
 
 @dataclass(slots=True, eq=False)
-class PrefillStep:
-    """Prefills whose first tokens came at the same time, so that one step has computed them together."""
-
-    prefills: int = 0
-    tokens: int = 0
-    seconds: float = 0.0
-    """From when the first of them had the worker."""
-    ended_at: float = -inf
-
-
-@dataclass(slots=True, eq=False)
 class WorkerLoad:
     """Requests in flight at a worker, from before the connect to the last byte.
 
@@ -164,10 +140,10 @@ class WorkerLoad:
     total: int = 0
     prefilling: int = 0
     """Requests whose first token has not come yet."""
-    silent: int = 0
-    """Those among them whose replies are whole and have no first token."""
     prefill_tokens: int = 0
     """Tokens that those had to prefill when they were sent."""
+    due_tokens: list[int] = field(default_factory=list)
+    """The same of each whose first token is due, the oldest first: of all but the silent ones."""
     sent_tokens: int = 0
     active_blocks: dict[int, int] = field(default_factory=dict)
     """Prompt blocks in flight, with the number of requests that use each."""
@@ -184,14 +160,17 @@ class WorkerLoad:
     due_s: float = 0.0
     """Seconds for all prefills whose first tokens are due. What is reckoned to be done of them may not be."""
     min_queue_s: float = 0.0
-    """Seconds for those behind the one under way, believed once the countdown is over: a worker that is
-    slower than its rate says, or stalls, does not look free."""
+    """Seconds for those behind the oldest. The countdown says less of a worker that is slower than its rate,
+    that stalls, or whose slots are taken; none of those looks free."""
     busy_since: float | None = None
     """Estimated start of the present prefill, or None."""
-    step: PrefillStep = field(default_factory=PrefillStep)
-    """The latest step that gave first tokens."""
     elsewhere: LoadShare = NOTHING
     """Load of other gateways; changed by `LoadLedger.set_remote_load` alone."""
+
+    @property
+    def silent(self) -> int:
+        """Return the requests in prefill whose replies are whole and have no first token."""
+        return self.prefilling - len(self.due_tokens)
 
     @property
     def all_requests(self) -> int:
@@ -230,12 +209,10 @@ class WorkerLoad:
     def queue_s(self, now: float) -> float:
         """Seconds until a prefill that comes now would begin.
 
-        The countdown, and while first tokens are due up to `STEP_S` more. `ExpectedTime.score` has the same
-        lines, because it asks for every candidate.
+        The countdown, or more where first tokens are late, and up to `STEP_S` more while any are due.
+        `ExpectedTime.score` has the same lines, because it asks for every candidate.
         """
-        queue_s = self.drained_at - now
-        if queue_s <= 0:
-            queue_s = self.min_queue_s
+        queue_s = max(self.drained_at - now, self.min_queue_s)
         return min(self.due_s, queue_s + STEP_S) if self.due_s > queue_s else queue_s
 
     def countdown_s(self, now: float) -> float:
@@ -247,20 +224,22 @@ class WorkerLoad:
 
         Call it after each change of their number, here or elsewhere.
         """
-        prefilling, silent, tokens = self.prefilling, self.silent, self.prefill_tokens
+        due_tokens = self.due_tokens
+        prefilling, visible, tokens = self.prefilling, len(due_tokens), self.prefill_tokens
         if (elsewhere := self.elsewhere) is not NOTHING:
             prefilling += elsewhere.prefilling
-            silent += elsewhere.silent
+            visible += elsewhere.prefilling - elsewhere.silent
             tokens += elsewhere.prefill_tokens
         if not prefilling:
             self.drained_at, self.due_s, self.min_queue_s = now, 0.0, 0.0
             return
         rate = self.rate
-        pending_s = prefilling * rate.overhead_s + tokens * rate.seconds_per_token
+        overhead_s, per_token_s = rate.overhead_s, rate.seconds_per_token
+        pending_s = prefilling * overhead_s + tokens * per_token_s
         self.drained_at = now + (countdown_s if countdown_s < pending_s else pending_s)
-        visible, mean_s = prefilling - silent, pending_s / prefilling
-        self.due_s = visible * mean_s
-        self.min_queue_s = (visible - 1) * mean_s if visible > 1 else 0.0
+        self.due_s = due_s = visible * pending_s / prefilling
+        oldest_s = overhead_s + due_tokens[0] * per_token_s if due_tokens else pending_s / prefilling
+        self.min_queue_s = due_s - oldest_s if due_s > oldest_s else 0.0
 
     def decoding(self, now: float) -> int:
         """Requests that are past their prefill, here and elsewhere, as far as can be known.
@@ -274,7 +253,7 @@ class WorkerLoad:
     def visible_prefills(self) -> int:
         """Requests in prefill whose first tokens will be seen, here or elsewhere."""
         others = self.elsewhere
-        return self.prefilling - self.silent + others.prefilling - others.silent
+        return len(self.due_tokens) + others.prefilling - others.silent
 
     def to_share(self) -> LoadShare:
         """Return this gateway's own load there, to be sent to others."""
@@ -289,10 +268,8 @@ class WorkerLoad:
         )
 
 
-_COLD_PREFILLS = 5
-"""First prefills of a worker, which say nothing of its own rate: they often meet a cold one."""
 _MIN_OBSERVATIONS = 8
-"""Prefills of a worker, the first ones included, before its rate is used."""
+"""Observations of a worker before its rate is used: first ones often meet a cold worker."""
 _MIN_LOG_RATIO = log(1.1)
 """A smaller difference is not worth an idle worker."""
 _STANDARD_ERRORS = 3
@@ -324,35 +301,14 @@ class PrefillRateRegistry:
         """A worker has gone. Raises ValueError for one that was not added."""
         self._loads.remove(load)
 
-    def observe_first_token(self, load: WorkerLoad, tokens: int, began: float, now: float) -> None:
-        """The first token after a prefill of so many `tokens` has come; it had the worker since `began`.
-
-        An engine prefills several prompts in a step, and then the first of their tokens seems to have taken
-        all the time, and the others none. So a step is learnt from when the next one's first token comes.
-        """
-        step = load.step
-        if began == step.ended_at and now - began <= _SAME_STEP_S:
-            step.prefills += 1
-            step.tokens += tokens
-            step.seconds += now - began
-        else:
-            if step.prefills:
-                self.observe_prefills(load, step.prefills, step.tokens, step.seconds)
-            step.prefills, step.tokens, step.seconds = 1, tokens, now - began
-        step.ended_at = now
-
-    def observe_prefills(self, load: WorkerLoad, prefills: int, tokens: int, seconds: float) -> None:
-        """So many prefills of one step, with `tokens` together, took so long at the worker with this load."""
+    def observe_prefill(self, load: WorkerLoad, tokens: int, seconds: float) -> None:
+        """A prefill of so many tokens took so long at the worker with this load."""
         own = load.own_rate
-        if own.observed > _COLD_PREFILLS:
-            expected_s = prefills * own.overhead_s + tokens * own.seconds_per_token
-            deviation = min(seconds / expected_s - 1, _MAX_DEVIATION)
+        if own.observed:
+            deviation = min(seconds / own.prefill_s(tokens) - 1, _MAX_DEVIATION)
             self._variance += (1 - _NOISE_FORGET) * (deviation**2 - self._variance)
-        self.fleet.observe_prefills(prefills, tokens, seconds)
-        if own.observed < _COLD_PREFILLS:
-            own.observed += prefills
-        else:
-            own.observe_prefills(prefills, tokens, seconds)
+        self.fleet.observe_prefill(tokens, seconds)
+        own.observe_prefill(tokens, seconds)
         load.observed_at = self.fleet.observed
         self._assign_rate(load)
         self._review_next()
