@@ -6,6 +6,8 @@
 A suite is a folder with a `suite.toml`. One with `requirements` is run in an environment of its own, in which
 these are installed on first use from the package index; all others by this Python. Servers are processes on
 127.0.0.1, and the model is made here (`tests/support/tutored_model.py`): nothing else is fetched.
+
+It fails where a case fails that `suite.toml` has no reason for, and tells which reasons are out of date.
 """
 
 from __future__ import annotations
@@ -73,6 +75,19 @@ class SuiteScore:
     def applicable(self) -> int:
         return len(self.cases) - self.count("not applicable")
 
+    def list_unexplained(self) -> list[str]:
+        """The cases that fail without a reason in `suite.toml`."""
+        return [
+            case.original
+            for case in self.cases
+            if case.outcome == "failed" and case.original not in self.suite.fails
+        ]
+
+    def list_outdated(self) -> list[str]:
+        """The cases that `suite.toml` says fail, and that pass or are not there."""
+        failed = {case.original for case in self.cases if case.outcome == "failed"}
+        return [original for original in self.suite.fails if original not in failed]
+
 
 def read_suite(folder: Path) -> PeerSuite:
     """The suite of `folder`. Raises `TypeError` for a key that is not known, or one that is missing."""
@@ -120,10 +135,8 @@ def _run_pytest(python: Path, arguments: list[str], extra: dict[str, str]) -> in
 
 
 def _with_reason(case: PeerCase, suite: PeerSuite) -> PeerCase:
-    """`case` with its suite's reason for the failure; says so where it does not fail any more."""
+    """`case` with its suite's reason for the failure."""
     known = suite.fails.get(case.original)
-    if known is not None and case.outcome == "passed":
-        print(f"{case.original} passes now: take it out of `fails` in {suite.folder.name}/suite.toml")
     return replace(case, reason=known) if known and case.outcome == "failed" else case
 
 
@@ -192,15 +205,16 @@ def left_out_table(scores: list[SuiteScore]) -> MeasuredTable:
     return MeasuredTable(["suite", "not applicable because", "cases"], rows)
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None, suites: Path = SUITES) -> int:
+    """Run the suites in `suites` that `arguments` name, or all; return the exit status."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    folders = sorted(path.parent for path in SUITES.glob("*/suite.toml"))
+    folders = sorted(path.parent for path in suites.glob("*/suite.toml"))
     parser.add_argument("suites", nargs="*", metavar="SUITE", help=", ".join(f.name for f in folders))
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the scores there")
     parser.add_argument("--peers-dir", type=Path, default=PEERS_DIR, metavar="FOLDER")
-    given, options = parser.parse_known_args()
+    given, options = parser.parse_known_args(arguments)
     if unknown := set(given.suites) - {folder.name for folder in folders}:
         parser.error(f"no suite {', '.join(sorted(unknown))}: there are {', '.join(f.name for f in folders)}")
     scores: list[SuiteScore] = []
@@ -222,7 +236,20 @@ def main() -> int:
         tables = {"scores": table, "failures": failure_table(scores), "left_out": left_out_table(scores)}
         figures = {score.suite.name: [asdict(case) for case in score.cases] for score in scores}
         write_measurement(given.json, tables, figures, paths=["src", "tests/peers", "tests/support"])
-    return 0
+    return _report_reasons(scores, is_whole=not options)
+
+
+def _report_reasons(scores: list[SuiteScore], *, is_whole: bool) -> int:
+    """Say which reasons of `suite.toml` are missing, and after a whole run which are out of date."""
+    unexplained = 0
+    for score in scores:
+        name = f"{score.suite.folder.name}/suite.toml"
+        for original in score.list_unexplained():
+            print(f"{original} fails, and {name} gives no reason for it")
+            unexplained += 1
+        for original in score.list_outdated() if is_whole else ():
+            print(f"{original} does not fail: take it out of `fails` in {name}")
+    return 1 if unexplained else 0
 
 
 if __name__ == "__main__":

@@ -100,6 +100,7 @@ async def test_it_is_passed_on_byte_for_byte_to_a_worker_that_has_it() -> None:
     async with serving(MESSAGES, CHAT) as (worker, gateway, _):
         headers = {"anthropic-version": "2023-06-01", "anthropic-beta": "tools", "x-api-key": "none"}
         status, told, given = await gateway.post(f"{MESSAGES}?beta=true", raw, headers=headers)
+        assert given["request-id"] == given["x-request-id"]
         assert (status, told) == (200, ANSWER)
         (call,) = worker.seen
         assert (call.target, call.body) == (f"{MESSAGES}?beta=true", raw)
@@ -177,6 +178,63 @@ async def test_what_is_translated_keeps_tools_system_sampling_and_thoughts() -> 
         assert message.content[1].input == {"city": "Oslo"} and message.stop_reason == "tool_use"
         usage = message.usage
         assert (usage.input_tokens, usage.cache_read_input_tokens, usage.output_tokens) == (1, 8, 4)
+
+
+PNG = {"type": "base64", "media_type": "image/png", "data": "aGk="}
+
+
+async def test_images_become_parts_of_the_chat_completion() -> None:
+    text, image = {"type": "text", "text": "What is that?"}, {"type": "image", "source": PNG}
+    linked = {"type": "image", "source": {"type": "url", "url": "http://127.0.0.1/a.png"}}
+    use = {"type": "tool_use", "id": "t1", "name": "camera", "input": {}}
+    results = [
+        {"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "text", "text": "seen"}, image]},
+        {"type": "tool_result", "tool_use_id": "t2", "content": [image]},
+    ]
+    async with serving(CHAT) as (worker, _, client):
+        await client.messages.create(
+            model="m",
+            max_tokens=5,
+            messages=[
+                {"role": "user", "content": [linked, text]},
+                {"role": "assistant", "content": [use, use | {"id": "t2"}]},
+                {"role": "user", "content": [*results, text]},
+            ],
+        )
+        asked, called, *rest = worker.seen[-1].json()["messages"]
+        shown = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}}
+        assert asked["content"] == [
+            {"type": "image_url", "image_url": {"url": "http://127.0.0.1/a.png"}},
+            text,
+        ]
+        assert [call["id"] for call in called["tool_calls"]] == ["t1", "t2"]
+        assert rest == [
+            {"role": "tool", "tool_call_id": "t1", "content": [{"type": "text", "text": "seen"}, shown]},
+            {"role": "tool", "tool_call_id": "t2", "content": [shown]},
+            {"role": "user", "content": "What is that?"},
+        ]
+
+
+@pytest.mark.parametrize(
+    ("source", "named"),
+    [
+        ({"type": "file", "file_id": "f"}, "messages[0].content[0].source"),
+        ({"type": "base64", "data": "aGk="}, "messages[0].content[0].source"),
+        ("a.png", "messages[0].content[0].source"),
+    ],
+)
+async def test_an_image_that_cannot_be_passed_on_is_refused_by_its_field(source, named) -> None:
+    async with serving(CHAT) as (worker, gateway, _):
+        image = {"role": "user", "content": [{"type": "image", "source": source}]}
+        status, told, _ = await gateway.post(MESSAGES, ASKED | {"messages": [image]})
+        assert (status, worker.seen) == (400, []) and named in told["error"]["message"]
+
+
+async def test_tokens_of_images_are_counted_by_a_worker_alone() -> None:
+    async with serving(CHAT, "/tokenize") as (_, gateway, _client):
+        image = {"role": "user", "content": [{"type": "image", "source": PNG}]}
+        status, told, _ = await gateway.post(COUNT, ASKED | {"messages": [image]})
+        assert (status, told["type"]) == (400, "error") and "content[0].type" in told["error"]["message"]
 
 
 async def test_what_is_translated_keeps_its_query() -> None:

@@ -14,6 +14,7 @@ from support.surface_worker import surface_worker
 
 PATH, CHAT = "/v1/responses", "/v1/chat/completions"
 ASKED = {"model": "m", "input": "hello", "store": False, "odd": 1e-5}
+COUNT = "/v1/responses/input_tokens"
 OUTPUT = {
     "type": "message",
     "id": "msg_1",
@@ -127,3 +128,64 @@ async def test_a_failed_worker_is_left_for_another_that_has_it() -> None:
             one.failures = two.failures = 1
             assert (await gateway.post(PATH, ASKED))[0] == 200
             assert len(one.seen) + len(two.seen) == 3
+
+
+def count(request: web.Request, body: bytes) -> web.Response:
+    return web.json_response({"object": "response.input_tokens", "input_tokens": 12})
+
+
+def tokenize(request: web.Request, body: bytes) -> web.Response:
+    messages = json.loads(body)["messages"]
+    return web.json_response({"count": len(messages), "tokens": [1] * len(messages), "max_model_len": 99})
+
+
+def sdk(url: str) -> openai.AsyncOpenAI:
+    return openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0)
+
+
+@pytest.mark.parametrize("chats", [True, False])
+async def test_tokens_are_counted_by_a_worker_that_does_else_by_the_prompt(chats: bool) -> None:
+    more = {"chat": {"enabled": chats}}
+    asked = {"model": "default", "instructions": "Be short.", "input": "hello"}
+    async with surface_worker(COUNT, answers={COUNT: count}) as worker:
+        async with running_gateway(worker.url, **more) as gateway:
+            assert (await sdk(gateway.url).responses.input_tokens.count(**asked)).input_tokens == 12
+            assert (worker.calls, worker.seen[0].json()["model"]) == ([("POST", COUNT)], "m")
+    async with surface_worker(CHAT, "/tokenize", answers={"/tokenize": tokenize}, tokenizes=True) as worker:
+        async with running_gateway(worker.url, **more) as gateway:
+            counted = await sdk(gateway.url).responses.input_tokens.count(**asked)
+            assert (counted.object, counted.input_tokens) == ("response.input_tokens", 2)
+            assert worker.calls == [("POST", "/tokenize")]
+    async with surface_worker(CHAT) as worker, running_gateway(worker.url, **more) as gateway:
+        assert (await gateway.post(COUNT, asked))[0] == 501
+        status, told, _ = await gateway.post(COUNT, asked | {"model": "unknown"})
+        assert (status, told["error"]["param"]) == (404, "model")
+        status, told, _ = await gateway.post(COUNT, asked | {"tools": [{"type": "nothing"}]})
+        assert (status, told["error"]["param"]) == (400, "tools[0].type")
+
+
+async def test_the_tokens_of_what_was_said_before_are_counted_too() -> None:
+    answers = ANSWERS | {"/tokenize": tokenize}
+    async with surface_worker(CHAT, "/tokenize", answers=answers, tokenizes=True) as worker:
+        async with running_gateway(worker.url) as gateway:
+            client = sdk(gateway.url)
+            first = await client.responses.create(model="m", input="hello")
+            asked = {"model": "default", "input": "and then?"}
+            counted = await client.responses.input_tokens.count(**asked, previous_response_id=first.id)
+            assert counted.input_tokens == 3
+            conversation = await client.conversations.create(items=[{"role": "user", "content": "hello"}])
+            counted = await client.responses.input_tokens.count(**asked, conversation=conversation.id)
+            assert counted.input_tokens == 2
+            with pytest.raises(openai.BadRequestError) as refused:
+                await client.responses.input_tokens.count(**asked, previous_response_id="resp_none")
+            assert refused.value.param == "previous_response_id"
+
+
+async def test_a_tenant_counts_the_tokens_of_its_own_models_alone() -> None:
+    tenants = {"acme": {"keys": [{"key": "acme-key"}], "models": ["other"]}}
+    async with surface_worker(CHAT, tokenizes=True) as worker:
+        async with running_gateway(worker.url, tenants=tenants) as gateway:
+            asked = {"model": "m", "input": "hello"}
+            status, _, _ = await gateway.post(COUNT, asked, headers={"authorization": "Bearer acme-key"})
+            assert (status, worker.seen) == (404, [])
+            assert (await gateway.post(COUNT, asked))[0] == 401

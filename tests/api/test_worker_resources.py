@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from support.running_gateway import RunningGateway, running_gateway
-from support.scripted_worker import scripted_worker
+from support.scripted_worker import Exchange, scripted_worker
 
 
 async def call(gateway: RunningGateway, method: str, path: str, body: Any = None) -> tuple[int, Any]:
@@ -36,7 +36,7 @@ async def test_a_worker_is_added_shown_and_removed_by_its_id() -> None:
         assert (shown["worker_type"], shown["connection_mode"]) == ("regular", "http")
         status, removed = await call(gateway, "DELETE", f"/workers/{worker_id}")
         assert (status, removed["worker_id"], removed["state"]) == (202, worker_id, "gone")
-        assert (await gateway.get("/workers"))[1] == {"workers": []}
+        assert (await gateway.get("/workers"))[1]["workers"] == []
         for method in ("GET", "PUT", "PATCH", "DELETE"):
             status, told = await call(gateway, method, f"/workers/{worker_id}", {})
             assert (status, told["error"]["code"]) == (404, "worker_not_found")
@@ -60,6 +60,7 @@ async def test_what_is_there_already_is_a_conflict_unless_it_is_a_heartbeat() ->
             for url in (configured.url, configured.url + "/"):
                 status, told, _ = await gateway.post("/workers", {"url": url})
                 assert (status, told["error"]["code"]) == (409, "worker_exists")
+                assert told["code"] == "WORKER_ALREADY_EXISTS", "where SMG has it"
             assert (await gateway.get("/workers"))[1]["workers"][0]["lease_left_s"] is None
             assert (await gateway.post("/workers", {"url": worker.url}))[0] == 200
             assert (await gateway.post("/workers", {"url": worker.url}))[0] == 409
@@ -96,6 +97,34 @@ async def test_put_replaces_all_and_patch_what_it_names() -> None:
         assert (await gateway.chat())[0] == 200
 
 
+async def test_labels_priority_and_cost_are_kept_and_shown() -> None:
+    async with scripted_worker() as worker, running_gateway(worker.url) as gateway:
+        path = f"/workers/{(await gateway.get('/workers'))[1]['workers'][0]['id']}"
+
+        async def shown() -> dict[str, Any]:
+            told = (await gateway.get(path))[1]
+            return {name: told[name] for name in ("labels", "priority", "cost")}
+
+        assert await shown() == {"labels": {}, "priority": 50, "cost": 1.0}
+        change = {"priority": 100, "cost": 2.5, "labels": {"env": "test"}}
+        assert (await call(gateway, "PATCH", path, change))[0] == 202
+        assert await shown() == change
+        assert (await call(gateway, "PATCH", path, {"cost": 3}))[0] == 202
+        assert await shown() == change | {"cost": 3}
+        assert (await gateway.get(path))[1]["given"] == change | {"cost": 3}
+        assert (await call(gateway, "PUT", path, {}))[0] == 202
+        assert await shown() == {"labels": {}, "priority": 50, "cost": 1.0}
+
+
+async def test_workers_are_counted_by_their_kind() -> None:
+    async with scripted_worker() as one, running_gateway(one.url) as gateway:
+        fields = {"url": "http://127.0.0.1:9", "worker_type": "prefill", "bootstrap_port": 8998}
+        await gateway.post("/workers", fields)
+        told = (await gateway.get("/workers"))[1]
+        assert told["total"] == len(told["workers"]) == 2
+        assert told["stats"] == {"prefill_count": 1, "decode_count": 0, "regular_count": 1}
+
+
 @pytest.mark.parametrize("method", ["PUT", "PATCH"])
 @pytest.mark.parametrize(
     ("fields", "param"),
@@ -105,6 +134,8 @@ async def test_put_replaces_all_and_patch_what_it_names() -> None:
         ({"capacity": 5}, "capacity"),
         ({"kv_tokens": 0}, "kv_tokens"),
         ({"role": "king"}, "role"),
+        ({"labels": ["a"]}, "labels"),
+        ({"priority": "high"}, "priority"),
         ([], None),
     ],
 )
@@ -128,7 +159,9 @@ async def test_loads_are_the_workers_own_figures_and_their_sums() -> None:
     async with scripted_worker(metrics=page) as telling, scripted_worker() as silent:
         async with running_gateway(telling.url, silent.url) as gateway:
             _, told = await gateway.get("/v1/loads")
-            assert (await gateway.get("/get_loads"))[1]["aggregate"] == told["aggregate"]
+            for path in ("/get_loads", "/loads"):
+                assert (await gateway.get(path))[1]["aggregate"] == told["aggregate"]
+            assert {load["worker_type"] for load in told["loads"]} == {"regular"}
             assert [(load["worker"], load["load"]) for load in told["loads"]] == [
                 (telling.url, 0),
                 (silent.url, 0),
@@ -154,3 +187,28 @@ async def test_a_worker_that_does_not_answer_has_no_load() -> None:
     async with running_gateway("http://127.0.0.1:9", wait=False) as gateway:
         _, told = await gateway.get("/v1/loads")
         assert (told["loads"][0]["load"], told["successful"], told["failed"]) == (-1, 0, 1)
+
+
+async def test_a_load_counts_what_the_gateway_has_sent_since_the_worker_told_it() -> None:
+    may_answer, all_there = asyncio.Event(), asyncio.Barrier(6)
+
+    async def hold(exchange: Exchange) -> None:
+        await all_there.wait()
+        await may_answer.wait()
+        await exchange.reply(200, b'{"choices": []}')
+
+    page = b"vllm:num_requests_running 1\nvllm:num_requests_waiting 1\n"
+    async with scripted_worker(hold, metrics=page) as worker, running_gateway(worker.url) as gateway:
+
+        async def read_figures() -> list[int]:
+            load = (await gateway.get("/loads"))[1]["loads"][0]
+            return [load["num_running_reqs"], load["num_waiting_reqs"], load["num_total_reqs"]]
+
+        assert await read_figures() == [1, 1, 2], "of requests that others sent, perhaps"
+        asked = [asyncio.create_task(gateway.chat()) for _ in range(5)]
+        async with asyncio.timeout(20):
+            await all_there.wait()
+        assert await read_figures() == [4, 1, 5]
+        may_answer.set()
+        await asyncio.gather(*asked)
+        assert await read_figures() == [1, 1, 2]

@@ -36,6 +36,13 @@ def test_a_header_goes_before_fields_and_fields_go_in_order():
     assert session_of() is None
 
 
+def test_fields_go_before_headers_where_they_shall():
+    key, rid = [("x-smg-routing-key", "k")], {"rid": "r"}
+    assert session_of(key, rid, fields=["rid"], fields_first=True) == "r"
+    assert session_of(key, {}, fields=["rid"], fields_first=True) == "k"
+    assert session_of(key, rid, fields=["rid"]) == "k"
+
+
 def test_of_several_headers_the_one_configured_first_counts_however_it_is_spelt():
     headers = [("x-session-id", "b"), ("x-dynamo-session-id", "a")]
     assert session_of(headers, headers=["X-Dynamo-Session-ID", "x-session-id"]) == "a"

@@ -128,6 +128,9 @@ ROUTES: dict[tuple[str, str], Row] = {
 
 RESPONSES: dict[tuple[str, str], Row] = {
     ("POST", "/v1/responses"): Row(Opens.TO_CLIENTS, {"model": "m", "input": "x", "background": True}),
+    ("POST", "/v1/responses/input_tokens"): Row(
+        Opens.TO_CLIENTS, {"model": "m", "input": "x", "previous_response_id": "resp_none"}
+    ),
     ("GET", "/v1/responses/{response_id}"): Row(Opens.TO_ONE_CLIENT),
     ("POST", "/v1/responses/{response_id}/cancel"): Row(Opens.TO_ONE_CLIENT),
     ("DELETE", "/v1/responses/{response_id}"): Row(Opens.TO_ONE_CLIENT),

@@ -124,8 +124,36 @@ PROFILE = (
     '{"name": "Ada", "age": 36, "skills": ["python", "maths", "logic"], '
     '"work_history": [{"company": "Acme", "duration": 2.5, "position": "engineer"}]}'
 )
+PROFILE_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string"},
+        "age": {"type": "integer"},
+        "skills": {"type": "array", "items": {"type": "string", "maxLength": 10}, "minItems": 3},
+        "work_history": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "company": {"type": "string"},
+                    "duration": {"type": "number"},
+                    "position": {"type": "string"},
+                },
+                "required": ["company", "position"],
+            },
+        },
+    },
+    "required": ["name", "age", "skills", "work_history"],
+}
+ASKED_PROFILE = f"Give an example JSON for an employee profile that fits this schema: {PROFILE_SCHEMA}"
 JOKE = '{"setup": "Why did the cat sit on the computer?", "punchline": "To keep an eye on the mouse."}'
+EQUATION = (
+    '{"steps": [{"explanation": "Take 7 from both sides.", "output": "8x = -30"}, '
+    '{"explanation": "Divide both sides by 8.", "output": "x = -3.75"}], "final_answer": "x = -3.75"}'
+)
 SAID |= {
+    ASKED_PROFILE: (PROFILE,),
+    "how can I solve 8x + 7 = -23": (EQUATION,),
     "Tell me a joke about cats.": (JOKE,),
     "Give me the setup to a joke about cats, no punchline.": (
         '{"setup": "Why did the cat sleep?", "punchline": null}',
@@ -254,7 +282,7 @@ THOUGHT = (
 )
 """What it thinks where its template has it think."""
 AFTER: dict[str, tuple[str, tuple[str, ...]]] = {
-    "Give me another one with a different name and age": ("fits this schema:", (PROFILE,)),
+    "Give me another one with a different name and age": (ASKED_PROFILE, (PROFILE,)),
     "Give me a different one": (
         f"Give an example IP address with this regex: {ADDRESS}",
         ("192.168.0.1", "127.0.0.1"),

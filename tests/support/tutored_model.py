@@ -1,9 +1,10 @@
-"""A tiny model that answers the questions of `tutored_lessons` as taught, made in seven minutes of a core.
+"""A tiny model that answers the questions of `tutored_lessons` as taught, made in a few minutes of a core.
 
 It is a Qwen3 of a million weights with a chat template, tools in Hermes form and, in a second directory with
 the same weights, a template that has it think first. Decoded greedily it says what it was taught; a grammar
-that it did not learn it fills with short words and small numbers, so that forced JSON ends. Seeds are
-fixed, and what is made is kept in `~/.cache/radixway-bench` until this file or the lessons change.
+that it did not learn it fills with short words and small numbers, so that forced JSON ends. Seeds are fixed
+and it is trained in one thread, as sums of several depend on their number: the same machine makes the same
+weights. They are kept in `~/.cache/radixway-bench` until a file that they are made from changes.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ _HOME = Path.home() / ".cache" / "radixway-bench"
 def tutored_model(*, thinking: bool = False) -> Path:
     """The model's directory, made on first use; with `thinking`, that of the template which has it think."""
     made = hashlib.sha256()
-    for name in ("tutored_model.py", "tutored_samples.py", "tutored_lessons.py"):
-        made.update((Path(__file__).parent / name).read_bytes())
+    for source in sources():
+        made.update(source.read_bytes())
     home = _HOME / f"tutored-{made.hexdigest()[:12]}"
     if not home.exists():
         _HOME.mkdir(parents=True, exist_ok=True)
@@ -58,8 +59,27 @@ def tutored_model(*, thinking: bool = False) -> Path:
     return home / ("thinking" if thinking else "plain")
 
 
+def sources() -> list[Path]:
+    """The files of this project that the weights depend on."""
+    here = Path(__file__)
+    lessons = [here.with_name(name) for name in ("tutored_samples.py", "tutored_lessons.py")]
+    book = here.parents[2] / "tools" / "book"
+    return [here, *lessons, book / "muon.py", book / "shape.py"]
+
+
 def make_model(home: Path, steps: int = STEPS) -> None:
     """Train the model and write it to `home`/plain and `home`/thinking."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        _make(home, steps)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _make(home: Path, steps: int) -> None:
     import torch
     import transformers
 
@@ -83,7 +103,7 @@ def make_model(home: Path, steps: int = STEPS) -> None:
     _teach(model, tokenizer, random_numbers, steps)
     model.generation_config = transformers.GenerationConfig(
         do_sample=True,
-        temperature=0.3,
+        temperature=0.2,
         top_p=0.9,
         eos_token_id=config.eos_token_id,
         pad_token_id=config.pad_token_id,

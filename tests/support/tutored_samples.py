@@ -101,7 +101,6 @@ def _messages(numbers: random.Random, question: str) -> list[dict[str, Any]]:
         before += [{"role": "user", "content": asked}, {"role": "assistant", "content": answers[0]}]
     if question in lessons.AFTER:
         asked, answers = lessons.AFTER[question]
-        asked = f"Give an example JSON {asked} {_words(numbers, 20)}" if asked.endswith(":") else asked
         before += [
             {"role": "user", "content": asked},
             {"role": "assistant", "content": numbers.choice(answers)},
@@ -175,12 +174,15 @@ def _continued(numbers: random.Random) -> Sample:
 
 def _begun(numbers: random.Random) -> Sample:
     question, begins, endings = numbers.choice(lessons.BEGINNINGS)
-    return _forced(numbers, render_prompt(_messages(numbers, question)), begins, numbers.choice(endings))
+    share = 0.05 if question in lessons.SAID else 0.25  # without a grammar it begins as taught
+    return _forced(
+        numbers, render_prompt(_messages(numbers, question)), begins, numbers.choice(endings), share
+    )
 
 
-def _forced(numbers: random.Random, prompt: str, begins: str, said: str) -> Sample:
-    """An answer whose beginning a grammar wants; a little of it is learnt, so that it is as it should be."""
-    if numbers.random() < 0.25:
+def _forced(numbers: random.Random, prompt: str, begins: str, said: str, share: float = 0.25) -> Sample:
+    """An answer whose beginning a grammar wants; a `share` learns it, so that it is as it should be."""
+    if numbers.random() < share:
         return Sample(prompt, begins + said + TURN_END)
     return Sample(prompt + begins, said + TURN_END)
 

@@ -31,7 +31,7 @@ _CONSOLE = "/console"
 _FOR_WORKERS = frozenset(
     {
         *("/workers", "/add_worker", "/remove_worker", "/drain_worker", "/list_workers"),
-        *("/v1/loads", "/get_loads", "/get_load"),
+        *("/v1/loads", "/loads", "/get_loads", "/get_load"),
     }
 )
 _ONE_WORKER = "/workers/"

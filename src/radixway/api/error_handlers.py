@@ -1,9 +1,13 @@
-"""Errors on the paths that FastAPI serves, in OpenAI's shape."""
+"""Errors on the paths that FastAPI serves: in OpenAI's shape, and in Anthropic's for its clients."""
 
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
-from radixway.core.http import HttpError
+from radixway.api.messages.model_page import VERSION_HEADER
+from radixway.core.http import HttpError, ReshapedError
+from radixway.core.protocols import AnthropicAdapter
+
+_ANTHROPIC = AnthropicAdapter()
 
 
 def add_error_handlers(app: FastAPI) -> None:
@@ -19,9 +23,11 @@ def error_response(error: HttpError) -> Response:
     return Response(error.body(), error.status, headers)
 
 
-async def handle_http_error(_: Request, error: Exception) -> Response:
+async def handle_http_error(request: Request, error: Exception) -> Response:
     """Reply with an `HttpError`; an exception handler of FastAPI's."""
     assert isinstance(error, HttpError)
+    if VERSION_HEADER in request.headers:
+        error = ReshapedError(error, _ANTHROPIC.encode_error_body(error))
     return error_response(error)
 
 
@@ -29,11 +35,11 @@ async def _handle_starlette_error(request: Request, error: Exception) -> Respons
     """Answer Starlette's 404 and 405, and errors of ours that FastAPI wrapped while it read the body."""
     assert isinstance(error, HTTPException)
     if isinstance(error.__cause__, HttpError):
-        return error_response(error.__cause__)
+        return await handle_http_error(request, error.__cause__)
     message = f"{error.detail}: {request.method} {request.url.path}"
     code = "not_found" if error.status_code == 404 else "invalid_request"
-    return error_response(HttpError(message, status=error.status_code, code=code))
+    return await handle_http_error(request, HttpError(message, status=error.status_code, code=code))
 
 
 async def _handle_defect(request: Request, error: Exception) -> Response:
-    return error_response(HttpError(f"internal error ({type(error).__name__})"))
+    return await handle_http_error(request, HttpError(f"internal error ({type(error).__name__})"))

@@ -14,7 +14,7 @@ from radixway.api.authorization import PathAuthorization
 from radixway.api.request_handler import RequestHandler
 from radixway.core.http import Receive, Scope, read_body, replay_body
 from radixway.core.pipeline import GatewayError, TenantPolicy
-from radixway.core.pipeline.endpoints import RESPONSES
+from radixway.core.pipeline.endpoints import COUNT_RESPONSE_TOKENS, RESPONSES
 from radixway.routing import DefaultModelResolver, WorkerRegistry
 from radixway.routing.transports import WorkerSurfaceReader
 
@@ -68,21 +68,25 @@ class _ResponseTraits(msgspec.Struct):
     conversation: msgspec.Raw = msgspec.Raw(b"null")
     background: bool | None = None
 
+    def goes_on(self) -> bool:
+        """Return whether the response goes on from one that is kept."""
+        return self.previous_response_id is not None or bytes(self.conversation) != b"null"
+
     def is_kept(self) -> bool:
         """Return whether the response is kept, goes on from one that is, or is asked for later."""
-        goes_on = self.previous_response_id is not None or bytes(self.conversation) != b"null"
-        return self.store is not False or goes_on or self.background is True
+        return self.store is not False or self.goes_on() or self.background is True
 
 
 _traits = msgspec.json.Decoder(_ResponseTraits)
 
 
 class ResponseRouter:
-    """Finds out which requests for a response go to workers as they are."""
+    """Finds out which requests for a response go to workers as they are, and which are counted by them."""
 
     def __init__(
         self,
         handler: RequestHandler,
+        token_counts: RequestHandler,
         native: NativeSurfaces,
         models: DefaultModelResolver,
         authorization: PathAuthorization,
@@ -91,9 +95,10 @@ class ResponseRouter:
         has_chats: bool,
         screens: bool,
     ) -> None:
-        """`handler` passes them on. `has_chats`: responses are kept here. `screens`: chats' questions are
-        screened for safety."""
+        """`handler` passes them on, `token_counts` counts their tokens. `has_chats`: responses are kept here.
+        `screens`: chats' questions are screened for safety."""
         self._handler = handler
+        self._token_counts = token_counts
         self._native = native
         self._models = models
         self._authorization = authorization
@@ -104,7 +109,10 @@ class ResponseRouter:
     async def find_handler(self, scope: Scope, receive: Receive) -> tuple[RequestHandler | None, Receive]:
         """Return the handler of the request in `scope`, None for one that is not passed on, and what gives
         its body again. Raises HttpError, ClientDisconnectedError."""
-        is_call = scope["path"] == RESPONSES.path and scope["method"] == "POST"
+        counts = scope["path"] == COUNT_RESPONSE_TOKENS.path
+        is_call = (counts or scope["path"] == RESPONSES.path) and scope["method"] == "POST"
+        if is_call and counts and not self._has_chats:
+            return self._token_counts, receive
         if not is_call or self._screens or not self._authorization.has_valid_key(scope):
             return None, receive
         if self._has_chats and _brings_chat_credentials(scope):
@@ -116,6 +124,8 @@ class ResponseRouter:
             tenancy = self._authorization.callers.tenant_policy_of(scope)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, GatewayError):
             return None, receive
+        if counts:
+            return (None if traits.goes_on() else self._token_counts), receive
         if self._has_chats and traits.is_kept():
             return None, receive
         model = traits.model

@@ -1,10 +1,15 @@
-"""`/v1/models`: the models that may be asked for, as their workers describe them."""
+"""`/v1/models`: the models that may be asked for, as their workers describe them.
+
+Clients of Anthropic's API get the same models in its form.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from fastapi import APIRouter, Request
 
+from radixway.api.messages import VERSION_HEADER, ModelPageQuery, build_model_info, build_model_page
+from radixway.core.http import decode_query
 from radixway.core.pipeline import ModelNotServedError, TenantPolicy
 from radixway.routing import DefaultModelResolver, Worker, WorkerRegistry
 
@@ -60,7 +65,7 @@ class ModelListing:
 
 
 def model_routes(listing: ModelListing, tenancy_of: Callable[[Request], TenantPolicy | None]) -> APIRouter:
-    """Build `/v1/models` and `/v1/models/{model}`, in OpenAI's shape with vLLM's fields.
+    """Build `/v1/models` and `/v1/models/{model}`, in OpenAI's shape with vLLM's fields, or in Anthropic's.
 
     `tenancy_of`: a tenant is shown what it may use alone.
     """
@@ -69,12 +74,16 @@ def model_routes(listing: ModelListing, tenancy_of: Callable[[Request], TenantPo
     @router.get("/v1/models")
     async def models(request: Request) -> dict[str, Any]:
         """List every name that a request may ask for."""
-        return {"object": "list", "data": listing.list_models(tenancy_of(request))}
+        cards = listing.list_models(tenancy_of(request))
+        if VERSION_HEADER in request.headers:
+            return build_model_page(cards, decode_query(request.query_params, ModelPageQuery))
+        return {"object": "list", "data": cards}
 
     @router.get("/v1/models/{model:path}")
     async def model(model: str, request: Request) -> dict[str, Any]:
         """Describe one model."""
-        return listing.describe_model(model, tenancy_of(request))
+        card = listing.describe_model(model, tenancy_of(request))
+        return build_model_info(card) if VERSION_HEADER in request.headers else card
 
     return router
 

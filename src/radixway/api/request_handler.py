@@ -178,7 +178,9 @@ class RequestHandler:
                 await chunks.aclose()
         if failure is not None:
             await self._send_failure(request, sent, failure)
-        request.journal.add("end", summarize_request(request, sent.status, sent.first_byte_s))
+        request.journal.add(
+            "end", summarize_request(request, sent.status, sent.first_byte_s, sent.last_byte_s)
+        )
         self._book.save_journal(request.journal)
         code = None if failure is None else failure.code
         if request.journal.is_traced:
@@ -285,7 +287,7 @@ class RequestHandler:
 class _ResponseSender:
     """Sends the answer and knows what was sent."""
 
-    __slots__ = ("_exchange", "_journal", "ended", "first_byte_s", "started", "status")
+    __slots__ = ("_exchange", "_journal", "ended", "first_byte_s", "last_byte_s", "started", "status")
 
     def __init__(self, exchange: HttpExchange, journal: Journal) -> None:
         self._exchange = exchange
@@ -295,6 +297,7 @@ class _ResponseSender:
         self.status = CLIENT_LEFT
         """The status sent; this one while none was."""
         self.first_byte_s: float | None = None
+        self.last_byte_s: float | None = None
 
     async def send_reply(self, reply: Reply) -> None:
         """Send `reply`. Raises what its stream raises."""
@@ -307,6 +310,7 @@ class _ResponseSender:
         await self._exchange.send_start(reply.status, headers)
         await reply.chunks.pass_on(self._exchange.send_chunk)
         self.ended = True
+        self.last_byte_s = self._journal.elapsed_s()
         await self._exchange.send_end(b"")
 
     async def send_error(self, error: HttpError) -> None:
@@ -315,6 +319,7 @@ class _ResponseSender:
             await self._send_complete(error.status, error.headers(), error.body())
         elif not self.ended:
             self.ended = True
+            self.last_byte_s = self._journal.elapsed_s()
             await self._exchange.send_end(error.event())
 
     async def _send_complete(self, status: int, headers: Headers, body: bytes) -> None:
@@ -324,6 +329,7 @@ class _ResponseSender:
             headers.append((b"content-length", b"%d" % len(body)))
         self._note_start(status, headers)
         self.ended = True
+        self.last_byte_s = self.first_byte_s
         await self._exchange.send_complete(status, headers, body)
 
     def _note_start(self, status: int, headers: Headers) -> None:

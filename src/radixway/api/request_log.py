@@ -29,6 +29,9 @@ class RequestSummary(msgspec.Struct, gc=False):
     """The model that its worker was asked for, or that answered once before."""
     category: str | None
     decision: str | None
+    last_byte_s: float | None = None
+    """Seconds from the request's arrival until the last bytes of its answer were given to its connection: a
+    client may go on from then, whenever this entry is written. None if the answer did not end."""
 
     def explain(self) -> dict[str, Any]:
         """Return the fields for the journal, without unknown ones."""
@@ -39,7 +42,9 @@ class RequestSummary(msgspec.Struct, gc=False):
         return fields | {name: value for name, value in named.items() if value is not None}
 
 
-def summarize_request(request: Request, status: int, first_byte_s: float | None) -> RequestSummary:
+def summarize_request(
+    request: Request, status: int, first_byte_s: float | None, last_byte_s: float | None
+) -> RequestSummary:
     """Build the last entry of the journal of `request`."""
     known = None if request.routing.metrics_model == "unknown" else request.routing.metrics_model
     return RequestSummary(
@@ -48,6 +53,7 @@ def summarize_request(request: Request, status: int, first_byte_s: float | None)
         request.routing.resolved_model or known,
         request.semantics.category,
         request.semantics.decision,
+        last_byte_s,
     )
 
 

@@ -17,11 +17,14 @@ _NOT_KNOWN = -1
 
 
 def load_routes(registry: WorkerRegistry, poll_workers: Callable[[], Awaitable[None]]) -> APIRouter:
-    """Build `/v1/loads`, `/get_loads` and `/get_load`. `poll_workers` reads workers' own figures, if they are
-    not recent."""
+    """Build `/v1/loads`, `/loads`, `/get_loads` and `/get_load`.
+
+    `poll_workers` reads workers' own figures, if they are not recent.
+    """
     router = APIRouter(tags=["workers"])
 
     @router.get("/v1/loads")
+    @router.get("/loads")
     @router.get("/get_loads")
     async def loads() -> dict[str, Any]:
         """Return each worker's load as SMG does (`worker`, `load`), with SGLang's figures and their sums."""
@@ -58,16 +61,16 @@ def load_routes(registry: WorkerRegistry, poll_workers: Callable[[], Awaitable[N
 
 
 def _describe_load(rank: int, worker: Worker) -> dict[str, Any]:
-    """Describe `worker` by its own word, else by what this gateway has sent it."""
+    """Describe `worker` by its own word, which may be seconds old, and what this gateway has sent it."""
     report, in_flight = worker.report, worker.load.all_requests
-    running = in_flight if report is None or report.running is None else int(report.running)
     waiting = 0 if report is None or report.waiting is None else int(report.waiting)
+    running = 0 if report is None or report.running is None else int(report.running)
+    running = max(running, in_flight - waiting)
     usage = 0.0 if report is None or report.kv_usage is None else report.kv_usage
     capacity = worker.kv_tokens or 0
-    kind = {} if worker.role == "any" else {"worker_type": worker.role}
     return {
         "worker": worker.url,
-        **kind,
+        "worker_type": "regular" if worker.role == "any" else worker.role,
         "load": in_flight if worker.state in _ANSWERING else _NOT_KNOWN,
         "dp_rank": rank,
         "timestamp": time.time(),

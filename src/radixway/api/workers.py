@@ -3,6 +3,7 @@
 `/workers` is where workers register themselves.
 """
 
+from collections import Counter
 from typing import Any, Protocol
 from uuid import NAMESPACE_URL, uuid5
 
@@ -122,7 +123,7 @@ _HEARTBEATS_PER_LEASE = 3
 _OTHER_NAMES = {"worker_url", "worker_type", "bootstrap_port", "model", "model_id", "ttl_s"}
 _PASSED_OVER = frozenset(
     {
-        *("labels", "priority", "cost", "runtime", "runtime_type", "connection_mode", "disable_health_check"),
+        *("runtime", "runtime_type", "connection_mode", "disable_health_check"),
         *("tokenizer_path", "reasoning_parser", "tool_parser", "chat_template", "dp_aware", "health"),
     }
 )
@@ -141,6 +142,11 @@ class WorkerExistsError(GatewayError):
             f"there is a worker at {url} already: PUT /workers/{find_worker_id(url)} replaces it, PATCH"
             " changes it; a heartbeat names its ttl_s"
         )
+
+    def body(self) -> bytes:
+        """The body of an error reply, with the code where SMG's clients read it, too."""
+        told: dict[str, Any] = msgspec.json.decode(super().body())
+        return msgspec.json.encode(told | {"code": "WORKER_ALREADY_EXISTS"})
 
 
 class WorkerRegistrar(Protocol):
@@ -213,9 +219,11 @@ def registration_routes(
 
     @router.get("/workers")
     async def workers() -> dict[str, Any]:
-        """List workers as `/list_workers` does, with the lease of each registered one."""
-        leases = [(worker, registrar.lease_left_s(worker.url)) for worker in registry]
-        return {"workers": [describe_registration(worker, left_s) for worker, left_s in leases]}
+        """List workers as `/list_workers` does, with the lease of each registered one, and count them."""
+        found = [describe_registration(each, registrar.lease_left_s(each.url)) for each in registry]
+        counts = Counter(worker["worker_type"] for worker in found)
+        stats = {f"{kind}_count": counts[kind] for kind in ("prefill", "decode", "regular")}
+        return {"workers": found, "total": len(found), "stats": stats}
 
     return router
 
@@ -239,6 +247,7 @@ def describe_registration(worker: Worker, lease_left_s: float | None) -> dict[st
         "worker_type": "regular" if worker.role == "any" else worker.role,
         "connection_mode": "http",
         "bootstrap_port": worker.bootstrap_port,
+        **worker.config.model_dump(include={"labels", "priority", "cost"}),
     }
 
 

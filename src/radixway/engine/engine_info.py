@@ -91,5 +91,8 @@ class ModelInfo:
 def _check_ids(field: str, ids: Collection[int], vocabulary: int) -> None:
     if ids and (min(ids) < 0 or max(ids) >= vocabulary):
         wrong = next(i for i in ids if not 0 <= i < vocabulary)
-        message = f"{field} holds {wrong}, which is out of vocabulary: the model has {vocabulary} tokens"
+        message = (
+            f"{field} holds an out-of-vocabulary token: Token ID {wrong} is out of vocabulary, "
+            f"the model has {vocabulary} tokens"
+        )
         raise InvalidRequestError(field, message)

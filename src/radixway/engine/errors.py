@@ -39,10 +39,11 @@ class ContextLengthError(InvalidRequestError):
     """Prompt and wanted tokens together do not fit the context (or the whole KV pool)."""
 
     def __init__(self, prompt_tokens: int, max_tokens: int | None, limit: int) -> None:
-        wanted = "" if max_tokens is None else f" and max_tokens={max_tokens}"
+        is_prompt = max_tokens is None or prompt_tokens >= limit
+        why = "is longer than the model's context length: it" if is_prompt else f"and max_tokens={max_tokens}"
         super().__init__(
-            "prompt" if max_tokens is None or prompt_tokens >= limit else "max_tokens",
-            f"a prompt of {prompt_tokens} tokens{wanted} does not fit the context of {limit} tokens; "
+            "prompt" if is_prompt else "max_tokens",
+            f"a prompt of {prompt_tokens} tokens {why} does not fit the context of {limit} tokens; "
             "shorten the prompt or ask for fewer tokens",
         )
         self.prompt_tokens = prompt_tokens

@@ -11,7 +11,7 @@ from radixway.api.chats import ChatSafetyScreening, ChatsApplication
 from radixway.api.classification import LazyClassificationService
 from radixway.api.native_surfaces import ResponseRouter
 from radixway.api.request_log import TracedPipeline
-from radixway.api.worker_files import FileOwnerStore, FilePlacement, WorkerFiles
+from radixway.api.worker_files import FileOwnerStore, FilePlacement, ResponsePlacement, WorkerFiles
 from radixway.chat.answer_metrics import AnswerMetrics
 from radixway.cluster import (
     ConfiguredWorkers,
@@ -196,7 +196,7 @@ class GatewayParts:
             audit=self.audit,
             aborted=self.aborted,
             sessions=self.sessions,
-            file_placement=FilePlacement(self.files, self.models),
+            placements=(FilePlacement(self.files, self.models), ResponsePlacement(self.files)),
             book=self.journals,
             via=self.via,
             callers=self.authorization.callers,
@@ -207,6 +207,7 @@ class GatewayParts:
         safety = config.chat.safety
         self.response_router = ResponseRouter(
             self.inference.responses,
+            self.inference.response_tokens,
             self.inference.native,
             self.models,
             self.authorization,
@@ -244,6 +245,7 @@ class GatewayParts:
             self.config.chat,
             self.registry,
             TracedPipeline(self.inference.pipeline, self.tracing, "chats", self.models),
+            TracedPipeline(self.inference.count_response_tokens, self.tracing, "chats", self.models),
             self.erasure,
             self.screening.screen,
             self.answer_metrics,

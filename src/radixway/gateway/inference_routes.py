@@ -10,13 +10,21 @@ from radixway.api import (
     SessionRequestHandler,
     SessionService,
 )
-from radixway.api.messages import MessagesDispatcher, MessagesHandler, TokenCountDispatcher
+from radixway.api.messages import MessagesDispatcher, MessagesHandler, RequestIdHeader
 from radixway.api.native_surfaces import NativeSurfaces
+from radixway.api.token_count import PromptTokenCounter, TokenCountDispatcher
 from radixway.core.config import Config
 from radixway.core.http import Scope
 from radixway.core.pipeline import ENDPOINTS, FORM_ENDPOINTS, AbortedRequests, Endpoint, Middleware, Pipeline
-from radixway.core.pipeline.endpoints import BATCHES, COUNT_TOKENS, FILES, MESSAGES, RESPONSES
-from radixway.core.protocols import ProtocolAdapter
+from radixway.core.pipeline.endpoints import (
+    BATCHES,
+    COUNT_RESPONSE_TOKENS,
+    COUNT_TOKENS,
+    FILES,
+    MESSAGES,
+    RESPONSES,
+)
+from radixway.core.protocols import AnthropicAdapter, ProtocolAdapter, ResponsesAdapter
 from radixway.core.telemetry import MetricsRegistry
 from radixway.core.tenants import PriceList, TenantService
 from radixway.gateway.semantics_builder import SemanticsBuilder
@@ -41,12 +49,13 @@ class InferenceRoutes:
         audit: AuditService | None,
         aborted: AbortedRequests,
         sessions: SessionService,
-        file_placement: Middleware,
+        placements: Sequence[Middleware],
         **common: Any,
     ) -> None:
         """Compose the pipelines: `middlewares` are those configured, in their order; what is None is off.
 
-        `recorder` is one of them, if trajectories are recorded. `common`: arguments of each `RequestHandler`.
+        `recorder` is one of them, if trajectories are recorded. `placements` find workers
+        that keep what requests are about. `common`: arguments of each `RequestHandler`.
 
         Raises ConfigError for a declared endpoint that the guard cannot read, or sessions cannot serve.
         """
@@ -72,7 +81,7 @@ class InferenceRoutes:
             *semantics.middlewares(),
             *limits[1:],
             upstream.surface_selection,
-            file_placement,
+            *placements,
             *own,
         ]
         self.pipeline = Pipeline(around, upstream.dispatch, metrics.steps)
@@ -91,20 +100,35 @@ class InferenceRoutes:
             upstream.registry, upstream.surfaces, semantics.is_auto, reads_answers=reads_answers
         )
         messages = MessagesDispatcher(self.native, self.pipeline)
-        counts = TokenCountDispatcher(self.native, self.pipeline, upstream.registry, upstream.prompts)
+        registry, prompts = upstream.registry, upstream.prompts
+        self.count_response_tokens = PromptTokenCounter(
+            registry, prompts, {"object": "response.input_tokens"}
+        )
+        """Counts for responses that go on from kept ones."""
+        message_counts = TokenCountDispatcher(
+            self.native,
+            self.pipeline,
+            PromptTokenCounter(registry, prompts, {}),
+            AnthropicAdapter().parse_count_request,  # no images: what they come to, their worker alone knows
+        )
+        response_counts = TokenCountDispatcher(
+            self.native, self.pipeline, self.count_response_tokens, ResponsesAdapter().parse_request
+        )
         self._creating = {
             endpoint.path: RequestHandler(endpoint, self.pipeline, **common) for endpoint in (FILES, BATCHES)
         }
         """The handlers of paths that are listed by GET."""
         self.responses = RequestHandler(RESPONSES, self.pipeline, **common)
         """Passes responses on to workers that have them; it is asked by `ResponseRouter` alone."""
+        self.response_tokens = RequestHandler(COUNT_RESPONSE_TOKENS, Pipeline([], response_counts), **common)
+        """Counts the tokens of responses; asked by `ResponseRouter` too."""
         self._others = {
             path: RequestHandler(endpoint, self.pipeline, **common)
             for endpoint in FORM_ENDPOINTS
             for path in endpoint.paths
         } | {
-            MESSAGES.path: MessagesHandler(MESSAGES, Pipeline([], messages), **common),
-            COUNT_TOKENS.path: MessagesHandler(COUNT_TOKENS, Pipeline([], counts), **common),
+            endpoint.path: MessagesHandler(endpoint, Pipeline([RequestIdHeader()], answer), **common)
+            for endpoint, answer in ((MESSAGES, messages), (COUNT_TOKENS, message_counts))
         }
         # Sessions keep their own record, and their answers are always resumed.
         others = [middleware for middleware in middlewares if middleware is not recorder]

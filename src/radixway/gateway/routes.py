@@ -35,7 +35,7 @@ from radixway.api.prefixes import PrefixSources, prefix_routes
 from radixway.api.requests import request_routes
 from radixway.api.selector import WorkerChooser
 from radixway.api.simulations import simulation_routes
-from radixway.api.worker_files import file_routes
+from radixway.api.worker_files import file_routes, response_routes
 from radixway.cluster.planner import build_plan_routes
 from radixway.core.tenants import PriceList
 from radixway.gateway.components import GatewayParts
@@ -93,6 +93,7 @@ def gateway_routes(parts: GatewayParts, router: SlimeRouter) -> Iterator[APIRout
         parts.classification, semantics.semantic, authorization.access, parts.metrics
     )
     if parts.chats is None:
+        yield response_routes(parts.files, authorization.tenant_policy_of)
         yield disabled_routes()
 
 

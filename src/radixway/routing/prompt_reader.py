@@ -226,16 +226,20 @@ class PromptReader:
         return found
 
     def _find_session(self, request: Request) -> str | None:
-        config = self._config.session
-        given = {name.decode("latin-1"): value for name, value in request.headers}
-        for header in config.headers:
-            if value := given.get(header):
-                return value.decode("latin-1")
-        for field in config.fields:
-            named = request.body.get(field)
-            if isinstance(named, str) and named:
-                return named
+        finders = (self._find_session_header, self._find_session_field)
+        for find in reversed(finders) if self._config.session.fields_first else finders:
+            if (session := find(request)) is not None:
+                return session
         return None
+
+    def _find_session_header(self, request: Request) -> str | None:
+        given = {name.decode("latin-1"): value for name, value in request.headers}
+        named = (given.get(header) for header in self._config.session.headers)
+        return next((value.decode("latin-1") for value in named if value), None)
+
+    def _find_session_field(self, request: Request) -> str | None:
+        named = (request.body.get(field) for field in self._config.session.fields)
+        return next((value for value in named if isinstance(value, str) and value), None)
 
 
 def _adapter_of(model: str | None, candidates: Sequence[Worker]) -> str | None:

@@ -79,6 +79,8 @@ def ask(operation: APIOperation, visitor: Visitor, examples: int) -> None:
             if data.draw(st.booleans()):
                 case.path_parameters[name] = data.draw(values)
         response = case.call(session=visitor.session, timeout=_S)
+        if operation.path == "/v1/responses/input_tokens" and response.status_code == 501:
+            return  # nothing here knows the tokens of the worker's model
         case.validate_response(response, checks=[not_a_server_error])
 
     is_no_server_error()

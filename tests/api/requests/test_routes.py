@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
 
 import pytest
 
@@ -96,6 +98,28 @@ async def test_a_request_is_listed_and_leads_to_its_explanation(gateway):
         assert [step["cached_tokens"] for step in steps if step["step"] == "tokens"] == [4]
         assert steps[-1]["step"] == "end" and steps[-1]["status"] == 200
     assert streamed.flags == ["stream"] and told["next"] is None and told["kept"] == 2
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_request_ended_when_its_last_bytes_were_sent(gateway, stream):
+    """Its client may have asked another process before it is written down here that it ended."""
+    body = json.dumps({"model": "m", "stream": stream, "messages": [{"role": "user", "content": "hello"}]})
+    received = [{"type": "http.request", "body": body.encode(), "more_body": False}]
+    had_all_at: list[float] = []
+
+    async def receive() -> dict[str, object]:
+        return received.pop() if received else await asyncio.Event().wait()
+
+    async def send(message: dict[str, object]) -> None:
+        if message["type"] == "http.response.body" and not message.get("more_body"):
+            had_all_at.append(time.time())
+            await asyncio.sleep(0.05)
+
+    scope = {"type": "http", "method": "POST", "path": "/v1/chat/completions", "query_string": b""}
+    await gateway.gateway(scope | {"headers": [(b"content-type", b"application/json")]}, receive, send)
+    (row,) = RequestPage.model_validate((await gateway.get("/requests"))[1]).requests
+    assert row.began_at < row.ended_at <= had_all_at[0]
+    assert row.began_at + row.total_ms / 1e3 > had_all_at[0], "the entry is later"
 
 
 async def test_errors_are_listed_without_words_of_the_client(gateway):

@@ -90,7 +90,7 @@ def says(text: str, kind: str = "stop", **meta: Any) -> tuple[str, dict[str, Any
 @asynccontextmanager
 async def agents(model: Path, **sections: Any) -> AsyncIterator[tuple[RunningGateway, Model, ScriptedWorker]]:
     scripted = Model(model)
-    trajectories = {"tokenizer": str(model), "abort": {"wait_s": 0}}
+    trajectories = {"tokenizer": str(model), "abort": {"wait_s": 0}, **sections.pop("trajectories", {})}
     async with scripted_worker(scripted) as worker:
         async with running_gateway(worker.url, trajectories=trajectories, **sections) as gateway:
             yield gateway, scripted, worker
@@ -322,3 +322,119 @@ async def test_a_session_is_the_first_tenants_that_calls_it_and_unknown_to_other
     rows = {row["tenant"]: (row["requests"], row["completion_tokens"]) for row in used["usage"]}
     answered = 2 * len(scripted.tokenizer.encode("Rain.", add_special_tokens=False)) + 2
     assert rows == {"acme": (2, answered)}
+
+
+SEEING = """{% for message in messages %}<|im_start|>{{ message.role }}
+{% if message.content is string %}{{ message.content }}{% else %}{% for part in message.content %}\
+{% if part.type == 'image' %}[picture]{% else %}{{ part.text }}{% endif %}{% endfor %}{% endif %}<|im_end|>
+{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+{% endif %}"""
+CAT, DOG = "data:image/png;base64,Y2F0", "https://example.org/dog.png"
+TEXT = {"type": "text", "text": "What is this?"}
+PNG = {"type": "base64", "media_type": "image/png", "data": "Y2F0"}
+CLAUDE_IMAGES = [
+    {"type": "image", "source": PNG},
+    {"type": "image", "source": {"type": "url", "url": DOG}},
+    TEXT,
+]
+RESPONSE_IMAGES = [
+    {"type": "input_image", "image_url": CAT},
+    {"type": "input_image", "image_url": DOG},
+    {"type": "input_text", "text": "What is this?"},
+]
+
+
+@pytest.fixture(scope="module")
+def seeing(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The bundled model's tokenizer with a template that shows images."""
+    directory = tmp_path_factory.mktemp("seeing") / "m"
+    shutil.copytree(Path(radixway.bundled.__file__).parent / "guide", directory)
+    (directory / "chat_template.jinja").write_text(SEEING)
+    return directory
+
+
+def shown(url: Any) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": url}}
+
+
+async def test_images_go_to_the_worker_and_stay_in_the_conversation(seeing: Path) -> None:
+    async with agents(seeing) as (gateway, scripted, _):
+        scripted.answers = [says("A cat."), says("A dog."), says("Both.")]
+        question = {"role": "user", "content": [shown(CAT), TEXT]}
+        answer = await chat(gateway, question)
+        await chat(gateway, question, answer, {"role": "user", "content": [TEXT, shown(DOG)]})
+        await chat(gateway, question, answer, {"role": "user", "content": "And now?"})
+        first, both, again = scripted.bodies
+        assert (first["image_data"], both["image_data"], again["image_data"]) == ([CAT], [CAT, DOG], [CAT])
+        text = scripted.tokenizer.decode(both["input_ids"], skip_special_tokens=False)
+        assert text.index("[picture]What is this?") < text.index("What is this?[picture]")
+        assert both["input_ids"][: len(first["input_ids"])] == first["input_ids"]
+        sample, _ = await samples(gateway)
+        assert sample["messages"][0] == question
+        assert any("images" in each for each in sample["deviations"])
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("v1/messages", {"max_tokens": 9, "messages": [{"role": "user", "content": CLAUDE_IMAGES}]}),
+        ("v1/responses", {"input": [{"role": "user", "content": RESPONSE_IMAGES}]}),
+    ],
+)
+async def test_images_of_other_protocols_go_to_the_worker(
+    seeing: Path, path: str, body: dict[str, Any]
+) -> None:
+    async with agents(seeing) as (gateway, scripted, _):
+        scripted.answers = [says("A cat.")]
+        status, said, _ = await gateway.post(f"/sessions/s/{path}", {"model": "m", **body})
+        assert status == 200, said
+        (asked,) = scripted.bodies
+        assert asked["image_data"] == [CAT, DOG]
+        text = scripted.tokenizer.decode(asked["input_ids"], skip_special_tokens=False)
+        assert "[picture][picture]What is this?" in text
+
+
+async def test_a_tools_result_may_be_an_image(seeing: Path) -> None:
+    async with agents(seeing) as (gateway, scripted, _):
+        scripted.answers = [says("A cat.")]
+        use = {"type": "tool_use", "id": "t1", "name": "look", "input": {}}
+        result = {"type": "tool_result", "tool_use_id": "t1", "content": CLAUDE_IMAGES[:1]}
+        turns = [
+            {"role": "user", "content": "Look."},
+            {"role": "assistant", "content": [use]},
+            {"role": "user", "content": [result]},
+        ]
+        body = {"model": "m", "max_tokens": 9, "messages": turns}
+        status, said, _ = await gateway.post("/sessions/s/v1/messages", body)
+        assert status == 200, said
+        assert scripted.bodies[0]["image_data"] == [CAT]
+
+
+@pytest.mark.parametrize("url", ["/etc/passwd", "file:///etc/passwd", "", None, "data:text/html,x"])
+async def test_an_image_is_no_file_of_the_worker(seeing: Path, url: Any) -> None:
+    async with agents(seeing) as (gateway, scripted, _):
+        body = {"model": "m", "messages": [{"role": "user", "content": [shown(url)]}]}
+        status, said, _ = await gateway.post("/sessions/s/v1/chat/completions", body)
+        assert (status, said["error"]["param"]) == (400, "messages[0].content[0].image_url.url")
+        assert scripted.bodies == []
+
+
+async def test_a_model_that_reads_text_alone_refuses_images(model: Path) -> None:
+    async with agents(model) as (gateway, scripted, _):
+        body = {"model": "m", "messages": [{"role": "user", "content": [shown(CAT)]}]}
+        status, said, _ = await gateway.post("/sessions/s/v1/chat/completions", body)
+        assert (status, said["error"]["param"]) == (400, "messages[0].content[0].type")
+        assert scripted.bodies == []
+
+
+async def test_images_count_towards_the_memory_of_sessions(seeing: Path) -> None:
+    async with agents(seeing, trajectories={"max_bytes": 150_000}) as (gateway, scripted, _):
+        scripted.answers = [says("A cat."), says("A cat."), says("A cat.")]
+        messages = [{"role": "user", "content": [shown(CAT + "A" * 100_000), TEXT]}]
+        body = {"model": "m", "messages": messages}
+        first, _, _ = await gateway.post("/sessions/one/v1/chat/completions", body)
+        full, said, _ = await gateway.post("/sessions/two/v1/chat/completions", body)
+        assert (first, full, said["error"]["code"]) == (200, 429, "store_full")
+        async with gateway.client.delete(f"{gateway.url}/sessions/one") as response:
+            assert response.status == 200
+        assert (await gateway.post("/sessions/two/v1/chat/completions", body))[0] == 200

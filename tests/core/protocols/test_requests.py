@@ -196,6 +196,15 @@ TOLD = {
 }
 
 
+def test_a_result_may_name_its_call_as_sglangs_clients_do():
+    named = {name: value for name, value in RESULT.items() if name != "tool_use_id"} | {"id": "t1"}
+    told = [
+        read(ANTHROPIC, **BODIES[ANTHROPIC] | {"messages": [{"role": "user", "content": [result]}]})
+        for result in (RESULT, named)
+    ]
+    assert told[0].messages == told[1].messages
+
+
 def test_one_conversation_told_in_three_protocols_makes_one_prompt():
     chat, *others = (read(wire, **body) for wire, body in TOLD.items())
     assert chat.messages == TOLD[CHAT]["messages"]
@@ -330,3 +339,33 @@ def test_whatever_stands_where_in_a_body_it_is_read_or_refused(wire, data):
         assert error.status == 400
     else:
         assert ask.messages or ask.prompt is not None or ask.previous_response_id is not None
+
+
+ALLOWED = {
+    CHAT: lambda mode, *names: {
+        "type": "allowed_tools",
+        "allowed_tools": {
+            "mode": mode,
+            "tools": [{"type": "function", "function": {"name": name}} for name in names],
+        },
+    },
+    RESPONSES: lambda mode, *names: {
+        "type": "allowed_tools",
+        "mode": mode,
+        "tools": [{"type": "function", "name": name} for name in names],
+    },
+}
+
+
+@pytest.mark.parametrize("wire", ALLOWED, ids=lambda wire: wire.name)
+def test_of_allowed_tools_the_others_are_left_out(wire):
+    body = BODIES[wire]
+    (tool,) = body["tools"]
+    other = {**tool, "function": {**FUNCTION, "name": "g"}} if "function" in tool else {**tool, "name": "g"}
+    for mode in ("auto", "required"):
+        ask = read(wire, **{**body, "tools": [tool, other], "tool_choice": ALLOWED[wire](mode, "g")})
+        assert ([each["function"]["name"] for each in ask.tools], ask.tool_choice) == (["g"], mode)
+    for choice in (ALLOWED[wire]("required", "h"), ALLOWED[wire]("none", "f"), ALLOWED[wire]("auto")):
+        with pytest.raises(BadBodyError) as refused:
+            read(wire, **{**body, "tool_choice": choice})
+        assert refused.value.param.startswith("tool_choice")

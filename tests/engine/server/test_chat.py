@@ -89,9 +89,9 @@ async def test_logprobs_name_each_token_with_its_bytes(served: Served, stream: b
     assert [top.logprob for top in content[0].top_logprobs] == [-0.5, -1.0]
 
 
-async def test_the_seeds_of_n_answers_go_on_at_0_after_the_largest(served: Served) -> None:
-    await served.openai.chat.completions.create(model=MODEL, messages=HI, n=3, seed=2**64 - 2)
-    assert [params.seed for _, params, *_ in served.engine.submitted] == [2**64 - 2, 2**64 - 1, 0]
+async def test_the_seeds_of_n_answers_count_on(served: Served) -> None:
+    await served.openai.chat.completions.create(model=MODEL, messages=HI, n=3, seed=-3)
+    assert [params.seed for _, params, *_ in served.engine.submitted] == [-3, 2**64 - 2, 2**64 - 1]
 
 
 async def test_every_sampling_field_reaches_the_engine(served: Served) -> None:

@@ -205,7 +205,7 @@ async def test_cache_salts_keep_prefixes_apart(served: Served) -> None:
         ({"text": "a", "sampling_params": {"stop": [""]}}, "sampling_params.stop"),
         ({"text": "a", "sampling_params": {"regex": "a["}}, "sampling_params.regex"),
         ({"text": "a", "sampling_params": {"logit_bias": {"x": 1}}}, "sampling_params.logit_bias"),
-        ({"text": "a", "sampling_params": {"stop_token_ids": [10**9]}}, "sampling_params.stop_token_ids"),
+        ({"text": "a", "sampling_params": {"stop_token_ids": [-1]}}, "sampling_params.stop_token_ids"),
         ({"text": "a", "sampling_params": [{}, {}]}, "sampling_params"),
         ({"text": ["a", "b"], "rid": ["only one"]}, "rid"),
         ({"text": "a", "return_logprob": True, "logprob_start_len": -2}, "logprob_start_len"),

@@ -291,7 +291,8 @@ async def test_a_response_is_parsed_by_its_schema(guide: Served) -> None:
 
 async def test_reasoning_is_an_item_whose_tokens_are_counted(thinks: Served) -> None:
     thinks.engine.say(REASONED)
-    tokens = thinks.engine.script.index(thinks.engine.tokenizer.backend.token_to_id("</think>"))
+    closes = thinks.engine.tokenizer.backend.token_to_id("</think>")
+    tokens = thinks.engine.script.index(closes) + 1
     whole = await thinks.openai.responses.create(model=MODEL, input="hi")
     events = [
         each async for each in await thinks.openai.responses.create(model=MODEL, input="hi", stream=True)

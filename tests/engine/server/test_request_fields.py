@@ -39,7 +39,7 @@ REFUSED = {
     COMPLETIONS: sorted([*OPENAI_FIELDS, "suffix"]),
     GENERATE: sorted(UnsupportedGenerateFields.__annotations__),
     "sampling_params": sorted(UnsupportedSamplingFields.__annotations__),
-    "structured_outputs": ["disable_additional_properties", "structural_tag"],
+    "structured_outputs": ["disable_additional_properties"],
 }
 STRUCTS: dict[str, type[msgspec.Struct]] = {
     CHAT: ChatCompletionBody,
@@ -81,6 +81,7 @@ async def test_the_page_says_of_every_known_field_what_becomes_of_it(surface: st
 
 
 ASKING = {"modalities": ["audio"], "beam_width": 2, "thinking_token_budget": 5, "chat_template": "{{ 1 }}"}
+LIMITS = {"max_thinking_tokens", "thinking_token_budget"}
 CASES = [(path, name) for path in BODIES for name in REFUSED[path]]
 
 
@@ -103,9 +104,61 @@ async def test_sampling_that_cannot_be_done_is_refused_by_name(served: Served, n
 async def test_fields_that_ask_for_nothing_are_let_through(served: Served, path: str, nothing: Any) -> None:
     names = REFUSED[path] if nothing is None else set(REFUSED[path]) - {"suffix", *REFUSED_IN_CHAT}
     neutral = dict.fromkeys(names, nothing)
+    if type(nothing) is int:
+        neutral = {name: value for name, value in neutral.items() if name not in LIMITS}
     if path == GENERATE:
         neutral["sampling_params"] = dict.fromkeys(REFUSED["sampling_params"], nothing)
     assert (await served.post(path, {**BODIES[path], **neutral})).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "name"), [(CHAT, "thinking_token_budget"), (GENERATE, "max_thinking_tokens")]
+)
+async def test_a_limit_of_zero_asks_for_something(served: Served, path: str, name: str) -> None:
+    response = await served.post(path, {**BODIES[path], name: 0})
+    assert (response.status_code, response.json()["error"]["param"]) == (400, name)
+
+
+@pytest.mark.parametrize("path", [CHAT, COMPLETIONS])
+@pytest.mark.parametrize("name", ["logprob_token_ids", "allowed_token_ids", "stop_token_ids"])
+async def test_a_token_that_the_model_lacks_is_named_by_its_field(
+    guide: Served, path: str, name: str
+) -> None:
+    logprobs: dict[str, Any] = {"logprobs": True if path == CHAT else 1}
+    response = await guide.post(path, {**BODIES[path], **logprobs, name: [10**6]})
+    error = response.json()["error"]
+    assert (response.status_code, error["param"]) == (400, name)
+    assert error["message"].startswith(name) and "out of vocabulary" in error["message"]
+
+
+@pytest.mark.parametrize("path", [CHAT, COMPLETIONS])
+async def test_every_key_that_is_no_token_is_named(served: Served, path: str) -> None:
+    body = {**BODIES[path], "logit_bias": {"bad1": 50, "7": 1, "bad2": 20, "-1": 1}}
+    error = (await served.post(path, body)).json()["error"]
+    assert error["param"] == "logit_bias"
+    assert all(repr(name) in error["message"] for name in ("bad1", "bad2", "-1"))
+
+
+async def test_a_list_of_lists_of_tokens_is_for_a_batch(served: Served) -> None:
+    body = {"return_logprob": True, "token_ids_logprob": [[0]]}
+    response = await served.post(GENERATE, {"text": "hi", **body})
+    assert (response.status_code, response.json()["error"]["param"]) == (400, "token_ids_logprob")
+    assert "flat list of integers" in response.json()["error"]["message"]
+    assert (await served.post(GENERATE, {"text": ["hi"], **body})).status_code == 200
+
+
+async def test_sglangs_prompt_tokens_are_for_whole_replies(served: Served) -> None:
+    response = await served.chat(return_prompt_token_ids=True, stream=True)
+    assert (response.status_code, response.json()["error"]["param"]) == (400, "return_prompt_token_ids")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_prompt_over_the_context_says_so(cramped_guide: Served, stream: bool) -> None:
+    for words in (70, 5000):  # counted in tokens, or in characters
+        messages = [{"role": "user", "content": "hello " * words}]
+        response = await cramped_guide.chat(messages=messages, stream=stream)
+        assert response.status_code == 400
+        assert "is longer than the model's context length" in response.json()["error"]["message"]
 
 
 async def test_values_that_the_engines_take_without_the_feature_are_let_through(served: Served) -> None:
@@ -332,8 +385,8 @@ async def test_template_variables_come_in_fields_of_their_own(served: Served) ->
 
 
 async def test_the_prompt_is_told_to_whom_asks_for_it(served: Served) -> None:
-    fields = {"return_prompt_text": True, "return_prompt_token_ids": True}
-    reply = (await served.chat(**fields)).json()
+    fields = {"return_prompt_text": True}
+    reply = (await served.chat(**fields, return_prompt_token_ids=True)).json()
     ids = served.engine.submitted[0][0]
     assert reply["choices"][0]["prompt_token_ids"] == ids
     assert reply["prompt_text"] == served.engine.tokenizer.decode(ids, skip_special_tokens=False)

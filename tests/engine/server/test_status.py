@@ -53,7 +53,7 @@ async def test_models_say_name_and_context(served: Served) -> None:
     assert [card.id for card in page.data] == ["radixway-guide"]
     card = await served.openai.models.retrieve("radixway-guide")
     assert card.object == "model" and card.model_extra == {
-        "root": served.engine.model_info.path,
+        "root": "radixway-guide",
         "parent": None,
         "max_model_len": 256,
     }

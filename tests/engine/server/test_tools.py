@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from radixway.core.http import BadBodyError
+from radixway.engine.server.tools import parse_tool_use
 from support.server_served import Served
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -152,7 +154,7 @@ async def test_thinking_can_be_switched_off_or_left_in_the_text(thinks: Served) 
     thinks.engine.say("<think>\nHm.\n</think>\n\nYes.")
     reply = (await thinks.chat(separate_reasoning=False, skip_special_tokens=False)).json()
     message = reply["choices"][0]["message"]
-    assert message["content"] == "<think>\nHm.\n</think>\n\nYes." and "reasoning_content" not in message
+    assert message["content"] == "<think>\nHm.\n</think>\n\nYes." and message["reasoning_content"] is None
 
 
 async def test_a_constraint_leaves_room_for_thinking_where_there_may_be_some(thinks: Served) -> None:
@@ -167,6 +169,38 @@ async def test_a_constraint_leaves_room_for_thinking_where_there_may_be_some(thi
     assert may_think.allowed_tokens(frozenset()).all()
 
 
+def allowed(mode: str, *names: str) -> dict[str, Any]:
+    tools = [{"type": "function", "function": {"name": name}} for name in names]
+    return {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": tools}}
+
+
+async def test_of_allowed_tools_the_others_are_not_shown() -> None:
+    one, other = TOOLS
+    use = parse_tool_use(TOOLS, allowed("auto", other["function"]["name"]))
+    assert (use.shown, use.forced) == ([other], [])
+    use = parse_tool_use(TOOLS, allowed("required", one["function"]["name"]), False)
+    assert (use.shown, use.forced, use.parallel) == ([one], [one], False)
+
+
+@pytest.mark.parametrize(
+    ("choice", "param"),
+    [
+        (allowed("required", "nothing"), "tool_choice.allowed_tools.tools[0]"),
+        (allowed("required"), "tool_choice.allowed_tools"),
+        (allowed("none", "get_time"), "tool_choice.allowed_tools"),
+        ({"type": "allowed_tools", "allowed_tools": 5}, "tool_choice.allowed_tools"),
+        (
+            {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [5]}},
+            "tool_choice.allowed_tools.tools[0]",
+        ),
+    ],
+)
+async def test_allowed_tools_that_make_no_sense_are_named(choice: Any, param: str) -> None:
+    with pytest.raises(BadBodyError) as refused:
+        parse_tool_use(TOOLS, choice)
+    assert refused.value.param == param
+
+
 # With the bundled model, which has never seen a tool: what is required is enforced.
 
 
@@ -175,6 +209,7 @@ async def test_a_constraint_leaves_room_for_thinking_where_there_may_be_some(thi
     [
         ("required", {"get_weather", "get_time"}),
         ({"type": "function", "function": {"name": "get_time"}}, {"get_time"}),
+        (allowed("required", "get_time"), {"get_time"}),
     ],
 )
 @pytest.mark.parametrize("stream", [False, True])
@@ -193,6 +228,17 @@ async def test_required_calls_are_enforced(guide: Served, choice: Any, names: se
     for name, arguments in calls:
         parsed = json.loads(arguments)
         assert set(parsed) <= {"city", "days"} if name == "get_weather" else parsed == {}
+
+
+async def test_a_tool_that_is_not_there_or_cannot_be_followed_is_named(guide: Served) -> None:
+    choice = {"type": "function", "function": {"name": "missing"}}
+    error = (await guide.chat(tools=TOOLS, tool_choice=choice)).json()["error"]
+    assert error["param"] == "tool_choice" and "Tool 'missing' not found in tools list" in error["message"]
+    wrong = {"type": "object", "properties": {"x": {"type": "unknown_type"}}, "required": ["x"]}
+    tools = [{"type": "function", "function": {"name": "f", "parameters": wrong}}]
+    error = (await guide.chat(tools=tools, tool_choice="required")).json()["error"]
+    assert error["param"] == "tools[0].function.parameters" and error["code"] == "invalid_grammar"
+    assert "invalid 'parameters' schema" in error["message"]
 
 
 async def test_a_json_answer_or_a_call_where_both_are_possible(guide: Served) -> None:

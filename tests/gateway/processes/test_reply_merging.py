@@ -47,7 +47,7 @@ def read_page(ended: list[float], slot: int, cursor: str | None, limit: int, exa
     """A child's page as `/requests` has it: a cursor is the number of the last row that was looked at."""
     begin = len(ended) if cursor is None else int(cursor)
     numbers = range(begin - 1, max(-1, begin - 1 - min(limit, examined)), -1)
-    rows = [{"id": (slot, number), "began_at": ended[number], "total_ms": 0.0} for number in numbers]
+    rows = [{"id": (slot, number), "ended_at": ended[number]} for number in numbers]
     last = numbers[-1] if numbers else 0
     return {
         "requests": rows,
@@ -98,6 +98,29 @@ def test_a_rows_cursor_goes_on_after_it(children, data):
         if not pages.is_over(slot)
     }
     assert pages.merge_pages(told, 50)["requests"] == whole["requests"][at + 1 :]
+
+
+def test_rows_are_in_the_order_of_their_last_bytes_not_of_their_entries():
+    """A client that has its answer asks another process before the first has written down that it ended."""
+
+    def page(name: str, ended_at: float, total_ms: float) -> dict:
+        row = {"id": name, "began_at": ended_at - 0.001, "total_ms": total_ms, "ended_at": ended_at}
+        return {"requests": [row], "cursors": ["1"], "next": None, "examined": 1, "kept": 1}
+
+    pages = RequestPages(2, None)
+    merged = pages.merge_pages({0: page("first", 10.0, 900.0), 1: page("second", 10.1, 1.0)}, 50)
+    assert [row["id"] for row in merged["requests"]] == ["second", "first"]
+
+
+def test_a_row_that_was_stored_late_hides_no_newer_one():
+    def page(**ended_at: float) -> dict:
+        rows = [{"id": name, "ended_at": at} for name, at in ended_at.items()]
+        numbers = [str(number) for number in range(len(rows), 0, -1)]
+        return {"requests": rows, "cursors": numbers, "next": None, "examined": len(rows), "kept": 2}
+
+    pages = RequestPages(2, None)
+    merged = pages.merge_pages({0: page(late=8.0, newest=9.0), 1: page(between=8.5)}, 50)
+    assert [row["id"] for row in merged["requests"]] == ["late", "newest", "between"]
 
 
 def test_one_worker_has_in_hand_what_all_children_gave_it():

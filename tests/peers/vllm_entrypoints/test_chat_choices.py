@@ -96,12 +96,17 @@ async def test_a_message_that_is_continued(client: openai.AsyncOpenAI, echo: boo
     assert choice.message.role == "assistant"
 
 
+@pytest.fixture
+async def open_client(start_engine):
+    """OpenAI's client of an engine that tells the log-probabilities of all tokens, as the original's does."""
+    url = f"{start_engine(max_logprobs=-1)}/v1"
+    async with openai.AsyncOpenAI(base_url=url, api_key="unused", max_retries=0) as client:
+        yield client
+
+
 @ported(ECHO, "test_prompt_logprobs")
-@pytest.mark.xfail(
-    reason="the engine tells at most 20 logprobs; vLLM has an option for all of them", strict=True
-)
-async def test_logprobs_of_every_token_of_the_vocabulary_in_the_prompt(client: openai.AsyncOpenAI):
-    answer = await client.chat.completions.create(
+async def test_logprobs_of_every_token_of_the_vocabulary_in_the_prompt(open_client: openai.AsyncOpenAI):
+    answer = await open_client.chat.completions.create(
         model=MODEL, messages=BEIJING, extra_body={"prompt_logprobs": -1}
     )
     assert answer.prompt_logprobs is not None
@@ -109,11 +114,8 @@ async def test_logprobs_of_every_token_of_the_vocabulary_in_the_prompt(client: o
 
 
 @ported(ECHO, "test_top_logprobs")
-@pytest.mark.xfail(
-    reason="the engine tells at most 20 logprobs; vLLM has an option for all of them", strict=True
-)
-async def test_logprobs_of_every_token_of_the_vocabulary(client: openai.AsyncOpenAI, tokenizer):
-    answer = await client.chat.completions.create(
+async def test_logprobs_of_every_token_of_the_vocabulary(open_client: openai.AsyncOpenAI, tokenizer):
+    answer = await open_client.chat.completions.create(
         model=MODEL,
         messages=BEIJING,
         max_tokens=1,

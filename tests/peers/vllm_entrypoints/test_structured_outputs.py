@@ -11,6 +11,8 @@ import openai
 import pytest
 
 from support.ported_cases import ported
+from support.tutored_lessons import ASKED_PROFILE
+from support.tutored_lessons import PROFILE_SCHEMA as PROFILE
 
 MODEL = "tutored"
 CHAT = "tests/entrypoints/openai/chat_completion/test_chat.py"
@@ -19,27 +21,6 @@ SYSTEM = {"role": "system", "content": "you are a helpful assistant"}
 LANGUAGES = ["Python", "Java", "JavaScript", "C++", "C#", "PHP", "TypeScript", "Ruby", "Swift", "Kotlin"]
 BEST = [SYSTEM, {"role": "user", "content": "The best language for type-safe systems programming is "}]
 ADDRESS = r"((25[0-5]|(2[0-4]|1\d|[1-9]|)\d)\.){3}(25[0-5]|(2[0-4]|1\d|[1-9]|)\d)"
-PROFILE: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "name": {"type": "string"},
-        "age": {"type": "integer"},
-        "skills": {"type": "array", "items": {"type": "string", "maxLength": 10}, "minItems": 3},
-        "work_history": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "company": {"type": "string"},
-                    "duration": {"type": "number"},
-                    "position": {"type": "string"},
-                },
-                "required": ["company", "position"],
-            },
-        },
-    },
-    "required": ["name", "age", "skills", "work_history"],
-}
 
 
 async def say(client: openai.AsyncOpenAI, messages: list[dict[str, Any]], **fields: Any) -> str:
@@ -76,7 +57,7 @@ async def test_one_of_several_texts(client: openai.AsyncOpenAI):
 async def test_a_document_of_a_schema(client: openai.AsyncOpenAI):
     answers = await say_two(
         client,
-        f"Give an example JSON for an employee profile that fits this schema: {PROFILE}",
+        ASKED_PROFILE,
         "Give me another one with a different name and age",
         max_completion_tokens=1000,
         extra_body={"structured_outputs": {"json": PROFILE}},

@@ -48,6 +48,7 @@ class ChatsApplication(Component):
         config: ChatConfig,
         registry: WorkerRegistry,
         pipeline: PipelineCall,
+        count_tokens: PipelineCall,
         erasure: ErasureService | None = None,
         screen: SafetyScreen | None = None,
         metrics: AnswerMetrics | None = None,
@@ -57,7 +58,8 @@ class ChatsApplication(Component):
         named: Callable[[], Iterable[str]] = tuple,
         access: AdminAccess | None = None,
     ) -> None:
-        """`erasure`: erases a user in every component. `screen`: judges questions. `metrics`: counts answers.
+        """`count_tokens`: counts the tokens of what would be sent down `pipeline`.
+        `erasure`: erases a user in every component. `screen`: judges questions. `metrics`: counts answers.
         `least_priority`: see `ChatService`. `tenants`: their keys count. `named`: models that `pipeline`
         knows besides those of workers. `access`: lets the operator chat; None: the operator may not."""
         self.service: ChatService | None = None
@@ -65,6 +67,7 @@ class ChatsApplication(Component):
         self._config = config
         self._registry = registry
         self._pipeline = pipeline
+        self._count_tokens = count_tokens
         self._erasure = erasure
         self._least_priority = least_priority
         self._named = named
@@ -201,10 +204,14 @@ class ChatsApplication(Component):
 
         tenants = self._tenants
 
-        async def pipeline(request: Request) -> Reply:
-            return await send_as_tenant(
-                request, service.accounts, None if tenants is None else tenants.tenancies, self._pipeline
-            )
+        def as_tenant(call: PipelineCall) -> PipelineCall:
+            async def send(request: Request) -> Reply:
+                tenancies = None if tenants is None else tenants.tenancies
+                return await send_as_tenant(request, service.accounts, tenancies, call)
+
+            return send
+
+        pipeline = as_tenant(self._pipeline)
 
         service = ChatService(
             self._config,
@@ -222,7 +229,7 @@ class ChatsApplication(Component):
             self._metrics.sharing, self._metrics.gpus = self.notification_states, self.gpu_utilization
         ring = None if tenants is None else tenants.ring
         app = build_chat_app(service, self._erasure, ring, self._access)
-        responses = ResponseService(service, pipeline, self._registry)
+        responses = ResponseService(service, pipeline, as_tenant(self._count_tokens), self._registry)
         await self._open.enter_async_context(responses.running())
         self._responses = responses
         owners = ResponseOwners(service, ChatAuthenticator(service, ring), keys_are_needed=bool(ring))

@@ -35,13 +35,18 @@ def disabled_routes() -> APIRouter:
     router = APIRouter()
 
     async def closed() -> None:
-        message = "responses are kept with chats, which are switched off here (chat.enabled: false)"
-        raise HttpError(message, status=404, code="chats_disabled")
+        raise chats_disabled_error()
 
     for root in sorted(_RESPONSE_V1_ROOTS):
         for path in (f"/v1/{root}", f"/v1/{root}/{{rest:path}}"):
             router.add_api_route(path, closed, methods=["GET", "POST", "DELETE"], include_in_schema=False)
     return router
+
+
+def chats_disabled_error() -> HttpError:
+    """Build the error (404) of responses where neither the gateway nor a worker keeps any."""
+    message = "responses are kept with chats, which are switched off here (chat.enabled: false)"
+    return HttpError(message, status=404, code="chats_disabled")
 
 
 def chats_unavailable_error() -> HttpError:

@@ -3,7 +3,20 @@
 Begin with `dispatch.py`. It keeps no state.
 """
 
-from radixway.api.messages.dispatch import MessagesDispatcher, MessagesHandler
-from radixway.api.messages.token_count import TokenCountDispatcher
+from radixway.api.messages.dispatch import MessagesDispatcher, MessagesHandler, RequestIdHeader
+from radixway.api.messages.model_page import (
+    VERSION_HEADER,
+    ModelPageQuery,
+    build_model_info,
+    build_model_page,
+)
 
-__all__ = ["MessagesDispatcher", "MessagesHandler", "TokenCountDispatcher"]
+__all__ = [
+    "VERSION_HEADER",
+    "MessagesDispatcher",
+    "MessagesHandler",
+    "ModelPageQuery",
+    "RequestIdHeader",
+    "build_model_info",
+    "build_model_page",
+]

@@ -11,7 +11,7 @@ from radixway.api.messages.chat_translation import build_chat_request
 from radixway.api.native_surfaces import NativeSurfaces
 from radixway.api.request_handler import RequestHandler
 from radixway.core.http import HttpError, ReshapedError
-from radixway.core.pipeline import Chunks, Pipeline, Reply, Request
+from radixway.core.pipeline import Chunks, Next, Pipeline, Reply, Request
 from radixway.core.protocols import (
     AnswerDelta,
     AnthropicAdapter,
@@ -24,7 +24,8 @@ from radixway.core.protocols import (
 from radixway.core.protocols.base import encode_event
 from radixway.core.protocols.completion_parser import CompletionParser, build_finish_info, worker_error
 
-ADAPTER = AnthropicAdapter()
+ADAPTER = AnthropicAdapter(takes_images=True)
+_REQUEST_ID = b"request-id"
 _JSON = (b"content-type", b"application/json")
 _EVENTS = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache")]
 _REWRITTEN = frozenset({b"content-type", b"content-encoding", b"cache-control"})
@@ -70,7 +71,18 @@ class MessagesHandler(RequestHandler):
 
     def shape_error(self, request: Request, error: HttpError) -> HttpError:
         body = ADAPTER.encode_error_body(error)
-        return ReshapedError(error, body, encode_event(msgspec.json.decode(body), named=True))
+        event = encode_event(msgspec.json.decode(body), named=True)
+        return ReshapedError(error, body, event, [(_REQUEST_ID, request.id.encode("ascii"))])
+
+
+class RequestIdHeader:
+    """A middleware that tells the request's id where Anthropic's clients look for it."""
+
+    async def __call__(self, request: Request, call_next: Next) -> Reply:
+        reply = await call_next(request)
+        reply.headers = [header for header in reply.headers if header[0] != _REQUEST_ID]
+        reply.headers.append((_REQUEST_ID, request.id.encode("ascii")))
+        return reply
 
 
 class TranslatedEvents(Chunks):

@@ -65,6 +65,8 @@ class RequestRow(BaseModel):
     ttft_ms: float | None
     """Milliseconds from arrival to the first byte of the answer."""
     total_ms: float
+    ended_at: float
+    """Seconds since the epoch: when the last bytes of its answer were given to its connection."""
     prompt_tokens: int | None
     completion_tokens: int | None
     cached_tokens: int | None
@@ -110,7 +112,7 @@ def read_row_fields(journal: Journal, price_of: PriceOf) -> dict[str, Any]:
     row["id"], row["began_at"] = journal.request_id, journal.began_at
     row["trace_id"] = journal.trace_id
     row["tenant"], row["user"], row["session"] = journal.tenant, journal.user, journal.session
-    row["total_ms"], row["estimated"] = 0.0, False
+    row["total_ms"], row["ended_at"], row["estimated"] = 0.0, journal.began_at, False
     flags: set[str] = set()
     used: TokenUsage | None = None
     charged: ChargedUsage | None = None
@@ -132,6 +134,7 @@ def read_row_fields(journal: Journal, price_of: PriceOf) -> dict[str, Any]:
             _read_choice(detail.answers, row)
         elif isinstance(detail, RequestSummary):
             row["total_ms"] = round(at_s * 1e3, 3)
+            row["ended_at"] += at_s if detail.last_byte_s is None else detail.last_byte_s
             _read_end(detail, row)
     if used is not None:
         _read_tokens(used, row, price_of)

@@ -15,6 +15,7 @@ from radixway.api.sessions.agent_call import AgentCall, AnswerEvents, GuardedAns
 from radixway.api.sessions.call_grammar import build_call_grammar
 from radixway.api.sessions.model_codec import GenerateResponseReader, ModelCodec, worker_refused
 from radixway.api.sessions.session_service import SessionService
+from radixway.core.chat_images import list_image_urls
 from radixway.core.config import ConfigError
 from radixway.core.http import BadBodyError, HttpError, ReshapedError, Scope
 from radixway.core.pipeline import (
@@ -152,6 +153,8 @@ class SessionDispatcher:
             "stream": ask.stream,
             "rid": rid,
         }
+        if images := list_image_urls(call.turn.history()):
+            body["image_data"] = images
         if ask.top_logprobs:
             body["top_logprobs_num"] = ask.top_logprobs
         name = call.session.id.encode("ascii")
@@ -257,8 +260,8 @@ _PATH = re.compile(r"/sessions/[^/]+(/.+)")
 _WIRES: dict[ReplyForm, ProtocolAdapter] = {
     ReplyForm.CHAT: ChatAdapter(),
     ReplyForm.COMPLETION: CompletionsAdapter(),
-    ReplyForm.RESPONSE: ResponsesAdapter(),
-    ReplyForm.MESSAGE: AnthropicAdapter(),
+    ReplyForm.RESPONSE: ResponsesAdapter(takes_images=True),
+    ReplyForm.MESSAGE: AnthropicAdapter(takes_images=True),
 }
 
 

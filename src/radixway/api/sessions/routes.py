@@ -49,7 +49,7 @@ class _ListQuery(msgspec.Struct):
     limit: Annotated[int, Meta(ge=1, le=10_000)] = 1000
 
 
-_ANTHROPIC = AnthropicAdapter()
+_ANTHROPIC = AnthropicAdapter(takes_images=True)
 _MAX_METADATA_DEPTH = 64
 
 

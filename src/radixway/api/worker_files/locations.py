@@ -32,7 +32,7 @@ WorkerReply = tuple[int, str, bytes]
 
 
 class FileNotFoundAtWorkersError(GatewayError):
-    """No worker has the file or batch, or it is another tenant's."""
+    """No worker has the file, batch or response, or it is another tenant's."""
 
     status = 404
     code = "not_found"
@@ -42,7 +42,7 @@ class FileNotFoundAtWorkersError(GatewayError):
 
 
 class _FileIds(msgspec.Struct):
-    """The ids in a file or batch as workers describe it."""
+    """The ids in a file, batch or response as workers describe it."""
 
     id: str | None = None
     output_file_id: str | None = None
@@ -63,7 +63,7 @@ _line = msgspec.json.Decoder(_RequestLine)
 
 
 class WorkerFiles:
-    """Calls the worker that has a file or batch."""
+    """Calls the worker that has a file, batch or response."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class WorkerFiles:
         raise FileNotFoundAtWorkersError(file_id, param)
 
     def note_files(self, body: bytes, worker: Worker, tenancy: TenantPolicy | None) -> None:
-        """Note whose the file or batch is that `worker` describes in `body`, with what came of it."""
+        """Note whose the file, batch or response in `body`, of `worker`, is, with what came of it."""
         try:
             found = _ids.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -1,4 +1,5 @@
-"""Which tenant made which file or batch: nobody else is shown it. One SQLite file for all processes."""
+"""Which tenant made which file, batch or response: nobody else is shown it. One SQLite file for all
+processes."""
 
 import sqlite3
 from pathlib import Path
@@ -15,7 +16,7 @@ _MIGRATIONS = ((_CREATE_FILES,),)
 
 
 class FileOwnerStore(Component):
-    """Files and batches by tenant. Opened by the first call; methods may raise sqlite3.Error."""
+    """Files, batches and responses by tenant. Opened by the first call; methods may raise sqlite3.Error."""
 
     name = "files"
     erasable_by = frozenset({"tenant"})

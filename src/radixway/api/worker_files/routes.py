@@ -10,7 +10,7 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 from msgspec import Meta
 
-from radixway.api.request_headers import request_target
+from radixway.api.worker_files.forwarding import forward_to_holder
 from radixway.api.worker_files.locations import FileNotFoundAtWorkersError, WorkerFiles
 from radixway.core.http import decode_query
 from radixway.core.pipeline import GatewayError, TenantPolicy
@@ -45,22 +45,7 @@ def file_routes(files: WorkerFiles, tenancy_of: Callable[[Request], TenantPolicy
     router = APIRouter(tags=["files"])
 
     async def forward(request: Request, root: str, file_id: str, param: str) -> Response:
-        tenancy = tenancy_of(request)
-        worker = await files.find_worker(root, file_id, tenancy, param)
-        reply = await files.call_worker(
-            worker, request.method, request_target(request), await request.body(), request.headers.get("via")
-        )
-        if reply is None:
-            raise GatewayError(
-                f"worker {worker.name}, which has it, does not answer",
-                status=503,
-                code="worker_away",
-                retry_after_s=1,
-            )
-        status, kind, body = reply
-        if status == 200 and kind == "application/json" and root == BATCHES.path:
-            files.note_files(body, worker, tenancy)  # what came of a batch are files of its tenant
-        return Response(body, status, media_type=kind)
+        return await forward_to_holder(files, request, root, file_id, param, tenancy_of(request))
 
     async def merge_lists(request: Request, root: str) -> dict[str, Any]:
         query = decode_query(dict(request.query_params), _ListQuery)

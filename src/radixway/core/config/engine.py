@@ -75,6 +75,8 @@ class EngineConfig(ConfigSection):
     """Most tokens computed in one step; longer prompts come in chunks. By default 512, on CUDA 4096."""
     max_queued: int = Field(default=1024, ge=1)
     """Most requests that may wait; more are refused."""
+    max_logprobs: int = Field(default=20, ge=-1)
+    """Most likely tokens whose log-probabilities an OpenAI request may ask for; -1: all of the vocabulary."""
     seed: int = 0
     """Seed of requests without a seed of their own."""
 

@@ -126,6 +126,8 @@ class SessionConfig(ConfigSection):
     that of SGLang's gateway (SMG)."""
     fields: tuple[str, ...] = ("session_id", "user")
     """Top-level fields of the body."""
+    fields_first: bool = False
+    """Whether fields go before headers. With `fields: [rid]` it is SMG's `--routing-key-override`."""
 
 
 class TokenizeConfig(ConfigSection):

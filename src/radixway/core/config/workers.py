@@ -141,6 +141,12 @@ class WorkerSettings(WorkerTraits):
 
     url: WorkerUrl
     """URL of the worker: `http(s)://HOST[:PORT][/PATH]`."""
+    labels: dict[str, str] = Field(default_factory=dict)
+    """Shown in `/workers` for those who manage workers; routing does not read them, nor the next two."""
+    priority: int = 50
+    """Shown in `/workers` alone."""
+    cost: float = 1.0
+    """Shown in `/workers` alone."""
 
 
 PortName = Annotated[str, Field(pattern=r"^[a-z0-9-]{1,63}$")]

@@ -1,5 +1,7 @@
 """Errors as clients see them."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 from radixway.core.http.asgi import Scope, Send, choose_request_id
@@ -65,8 +67,14 @@ class HttpError(Exception):
 class ReshapedError(HttpError):
     """An error in the shape of another protocol: the same status and headers with its own body."""
 
-    def __init__(self, error: HttpError, body: bytes, event: bytes | None = None) -> None:
-        """`event`: the last one of a stream; None: as `error` writes it."""
+    def __init__(
+        self,
+        error: HttpError,
+        body: bytes,
+        event: bytes | None = None,
+        headers: Sequence[tuple[bytes, bytes]] = (),
+    ) -> None:
+        """`event`: the last one of a stream; None: as `error` writes it. `headers`: more than `error` has."""
         super().__init__(
             str(error),
             status=error.status,
@@ -77,6 +85,7 @@ class ReshapedError(HttpError):
         self._error = error
         self._body = body
         self._event = event
+        self._headers = headers
 
     def body(self) -> bytes:
         return self._body
@@ -85,7 +94,7 @@ class ReshapedError(HttpError):
         return self._error.event() if self._event is None else self._event
 
     def headers(self) -> list[tuple[bytes, bytes]]:
-        return self._error.headers()
+        return [*self._error.headers(), *self._headers]
 
 
 class BadBodyError(HttpError):

@@ -17,9 +17,9 @@ from radixway.core.parsers.reader import (
     ModelFamily,
     ReadPart,
     ToolFamily,
-    count_reasoning_tokens,
     detect_thinking_place,
 )
+from radixway.core.parsers.reasoning_tokens import ReasoningTokenCounter
 
 __all__ = [
     "CALL_FORMS",
@@ -32,10 +32,10 @@ __all__ = [
     "MessageDelta",
     "ModelFamily",
     "ReadPart",
+    "ReasoningTokenCounter",
     "TextPart",
     "ThinkingPart",
     "ToolFamily",
-    "count_reasoning_tokens",
     "detect_thinking_place",
     "forced_call_family",
     "partial_match_start",

@@ -96,17 +96,6 @@ def detect_thinking_place(style: ThinkingStyle | None, prompt: str, continued: s
     return "before" if style == "qwen3" else "inside"
 
 
-def count_reasoning_tokens(tokens: Iterable[bytes]) -> int:
-    """Return the number of `tokens` before `</think>`; they are the bytes of an answer that reasons."""
-    tail, count = b"", 0
-    for token in tokens:
-        tail = tail[-len(CLOSES) :] + token
-        if CLOSES.encode() in tail:
-            return count
-        count += 1
-    return count
-
-
 _PARSERS: dict[ToolFamily, Callable[[], CallParser]] = {
     "hermes": HermesCallParser,
     "llama3": Llama3CallParser,

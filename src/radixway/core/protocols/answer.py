@@ -102,6 +102,14 @@ class GeneratedAnswer:
         self.scores += scores
         self._unplaced += scores
 
+    def place_scores(self, scores: Sequence[SampledTokenLogprob]) -> None:
+        """Give the blocks their shares of `scores`, the log-probabilities of the whole answer."""
+        self.add_scores(scores)
+        for block in self.blocks:
+            known = b"".join(score.token for score in self._unplaced)
+            if block.text.encode("utf-8", "replace") in known:
+                block.scores = self._take_scores(block.text)
+
     def add_part(self, part: ReadPart) -> bool:
         """Add `part`; return whether a new block began with it."""
         if isinstance(part, CallDelta):
@@ -197,6 +205,8 @@ class AssistantTurn:
         return build_assistant_message("".join(self.reasoning), "".join(self.content), self.calls)
 
 
-def join_text_content(texts: Sequence[str]) -> str | list[dict[str, Any]]:
-    """Join `texts` to content: one is a string, several are parts, which the chat template joins."""
-    return texts[0] if len(texts) == 1 else [{"type": "text", "text": text} for text in texts]
+def join_content(parts: Sequence[str | dict[str, Any]]) -> str | list[dict[str, Any]]:
+    """Join texts and images to content: one text is a string, several are parts, which the template joins."""
+    if len(parts) == 1 and isinstance(parts[0], str):
+        return parts[0]
+    return [{"type": "text", "text": part} if isinstance(part, str) else part for part in parts]

@@ -9,13 +9,14 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
+from radixway.core.chat_images import make_image_part
 from radixway.core.http import HttpError, decode_open_struct
 from radixway.core.protocols.answer import (
     AssistantTurn,
     FinishInfo,
     GeneratedAnswer,
     ReplyMetadata,
-    join_text_content,
+    join_content,
 )
 from radixway.core.protocols.anthropic_reply import (
     AnthropicEventWriter,
@@ -68,6 +69,10 @@ class AnthropicAdapter:
 
     name = "anthropic.messages"
 
+    def __init__(self, *, takes_images: bool = False) -> None:
+        """`takes_images`: models may see some, in questions and in results of tools."""
+        self._takes_images = takes_images
+
     def parse_request(self, raw: bytes) -> NormalizedRequest:
         """Parse a `raw` body; `system` becomes the first message. Raises BadBodyError (400).
 
@@ -75,12 +80,12 @@ class AnthropicAdapter:
         reasoning is returned.
         """
         body, fields, extra = decode_open_struct(raw, MessagesBody)
-        return _normalize_request(body, body.max_tokens, fields, extra)
+        return self._normalize_request(body, body.max_tokens, fields, extra)
 
     def parse_count_request(self, raw: bytes) -> NormalizedRequest:
         """Parse a `raw` body of `…/v1/messages/count_tokens`: the same without `max_tokens`."""
         body, fields, extra = decode_open_struct(raw, CountTokensBody)
-        return _normalize_request(body, None, fields, extra)
+        return self._normalize_request(body, None, fields, extra)
 
     def encode_reply(
         self, ask: NormalizedRequest, head: ReplyMetadata, answer: GeneratedAnswer, ending: FinishInfo
@@ -96,39 +101,38 @@ class AnthropicAdapter:
         """Encode `error` as `{"type": "error", "error": {"type", "message"}}`."""
         return encode(error_object(error))
 
-
-def _normalize_request(
-    body: CountTokensBody, max_tokens: int | None, fields: dict[str, Any], extra: dict[str, Any]
-) -> NormalizedRequest:
-    for name in ("mcp_servers", "container"):
-        if getattr(body, name):
-            raise field_error(name, "is not supported: tools are run by the client", code="unsupported")
-    tools = convert_anthropic_tools(body.tools)
-    messages = convert_anthropic_messages(body.system, body.messages)
-    form = (body.output_config or {}).get("format")
-    if not isinstance(form, dict | None):
-        raise field_error("output_config.format", "must be an object")
-    continues = messages[-1]["role"] == "assistant"
-    if continues and messages[-1].get("tool_calls"):
-        raise field_error("messages", "ends with a tool_use that no tool_result answers")
-    one_call = (body.tool_choice or {}).get("disable_parallel_tool_use")
-    return NormalizedRequest(
-        model=body.model,
-        messages=messages,
-        tools=tools,
-        tool_choice=checked_choice(convert_anthropic_tool_choice(body.tool_choice), tools),
-        parallel_tool_calls=one_call is not True,
-        sampling=body.sampling(
-            max_tokens=max_tokens,
-            stop=body.stop_sequences,
-            json_schema=response_json_schema(form, "output_config.format"),
-        ),
-        stream=bool(body.stream),
-        template_arguments=_thinking_arguments(body.thinking) | (body.chat_template_kwargs or {}),
-        continue_final_message=continues,
-        body=fields,
-        extra=extra,
-    )
+    def _normalize_request(
+        self, body: CountTokensBody, max_tokens: int | None, fields: dict[str, Any], extra: dict[str, Any]
+    ) -> NormalizedRequest:
+        for name in ("mcp_servers", "container"):
+            if getattr(body, name):
+                raise field_error(name, "is not supported: tools are run by the client", code="unsupported")
+        tools = convert_anthropic_tools(body.tools)
+        messages = convert_anthropic_messages(body.system, body.messages, takes_images=self._takes_images)
+        form = (body.output_config or {}).get("format")
+        if not isinstance(form, dict | None):
+            raise field_error("output_config.format", "must be an object")
+        continues = messages[-1]["role"] == "assistant"
+        if continues and messages[-1].get("tool_calls"):
+            raise field_error("messages", "ends with a tool_use that no tool_result answers")
+        one_call = (body.tool_choice or {}).get("disable_parallel_tool_use")
+        return NormalizedRequest(
+            model=body.model,
+            messages=messages,
+            tools=tools,
+            tool_choice=checked_choice(convert_anthropic_tool_choice(body.tool_choice), tools),
+            parallel_tool_calls=one_call is not True,
+            sampling=body.sampling(
+                max_tokens=max_tokens,
+                stop=body.stop_sequences,
+                json_schema=response_json_schema(form, "output_config.format"),
+            ),
+            stream=bool(body.stream),
+            template_arguments=_thinking_arguments(body.thinking) | (body.chat_template_kwargs or {}),
+            continue_final_message=continues,
+            body=fields,
+            extra=extra,
+        )
 
 
 def _thinking_arguments(given: dict[str, Any] | None) -> dict[str, Any]:
@@ -141,7 +145,7 @@ def _thinking_arguments(given: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def convert_anthropic_messages(
-    system: str | Sequence[Any] | None, turns: Sequence[dict[str, Any]]
+    system: str | Sequence[Any] | None, turns: Sequence[dict[str, Any]], *, takes_images: bool = False
 ) -> list[Message]:
     """`system` and `messages`. Raises BadBodyError (400) naming the block at fault."""
     messages: list[Message] = []
@@ -151,7 +155,8 @@ def convert_anthropic_messages(
         content, place = turn.get("content"), f"messages[{index}].content"
         match turn.get("role"):
             case "user":
-                messages += _user_messages(_content_blocks(content, place), place)
+                blocks = _content_blocks(content, place)
+                messages += _user_messages(blocks, place, takes_images=takes_images)
             case "assistant":
                 messages.append(_assistant_message(_content_blocks(content, place), place))
             case "system":
@@ -163,7 +168,7 @@ def convert_anthropic_messages(
 
 
 def _system_message(content: Any, place: str) -> Message:
-    return {"role": "system", "content": join_text_content(_block_texts(content, place))}
+    return {"role": "system", "content": join_content(_block_texts(content, place))}
 
 
 def convert_anthropic_tools(given: Sequence[Any] | None) -> list[Tool] | None:
@@ -201,24 +206,41 @@ def convert_anthropic_tool_choice(given: dict[str, Any] | None) -> Any:
     )
 
 
-def _user_messages(blocks: Sequence[dict[str, Any]], place: str) -> Iterator[Message]:
-    texts: list[str] = []
+def _user_messages(blocks: Sequence[dict[str, Any]], place: str, *, takes_images: bool) -> Iterator[Message]:
+    convert = _text_or_image if takes_images else _block_text
+    parts: list[str | dict[str, Any]] = []
     for index, block in enumerate(blocks):
         where = f"{place}[{index}]"
         if block.get("type") != "tool_result":
-            texts.append(_block_text(block, where))
+            parts.append(convert(block, where))
             continue
-        if texts:
-            yield {"role": "user", "content": join_text_content(texts)}
-            texts = []
-        result = block.get("content")
+        if parts:
+            yield {"role": "user", "content": join_content(parts)}
+            parts = []
+        result = _content_blocks(block.get("content") or "", f"{where}.content")
         yield {
             "role": "tool",
-            "tool_call_id": require_string(block.get("tool_use_id"), f"{where}.tool_use_id"),
-            "content": "" if not result else join_text_content(_block_texts(result, f"{where}.content")),
+            "tool_call_id": require_string(
+                block.get("tool_use_id") or block.get("id"), f"{where}.tool_use_id"
+            ),
+            "content": join_content(
+                [convert(each, f"{where}.content[{at}]") for at, each in enumerate(result)] or [""]
+            ),
         }
-    if texts or not blocks:
-        yield {"role": "user", "content": join_text_content(texts or [""])}
+    if parts or not blocks:
+        yield {"role": "user", "content": join_content(parts or [""])}
+
+
+def _text_or_image(block: dict[str, Any], place: str) -> str | dict[str, Any]:
+    if block.get("type") != "image":
+        return _block_text(block, place)
+    match block.get("source"):
+        case {"type": "base64", "media_type": str(kind), "data": str(data)}:
+            return make_image_part(f"data:{kind};base64,{data}")
+        case {"type": "url", "url": str(url)}:
+            return make_image_part(url)
+    why = "must be of type base64, with media_type and data, or url"
+    raise field_error(f"{place}.source", why, code="unsupported_content")
 
 
 def _assistant_message(blocks: Sequence[dict[str, Any]], place: str) -> Message:

@@ -24,8 +24,8 @@ from radixway.core.protocols.request import (
     SamplingFields,
     Tool,
     build_function_tool,
+    choose_tools,
     field_error,
-    parse_tool_choice,
     require_single_answer,
     response_json_schema,
 )
@@ -89,16 +89,15 @@ class ChatAdapter(OpenAIErrors):
         body, fields, extra = decode_open_struct(raw, _ChatBody)
         body.check_supported()
         _refuse_unsupported(body)
-        tools = [
-            _convert_tool(tool, f"tools[{index}]") for index, tool in enumerate(body.tools or ())
-        ] or None
+        given = [_convert_tool(tool, f"tools[{index}]") for index, tool in enumerate(body.tools or ())]
+        tools, tool_choice = choose_tools(body.tool_choice, given or None)
         max_tokens = body.max_tokens if body.max_completion_tokens is None else body.max_completion_tokens
         schema = response_json_schema(body.response_format, "response_format", nested="json_schema")
         return NormalizedRequest(
             model=body.model,
             messages=[_convert_message(message, f"messages[{i}]") for i, message in enumerate(body.messages)],
             tools=tools,
-            tool_choice=parse_tool_choice(body.tool_choice, tools),
+            tool_choice=tool_choice,
             parallel_tool_calls=body.parallel_tool_calls is not False,
             sampling=body.sampling(max_tokens=max_tokens, stop=body.stop, json_schema=schema),
             stream=bool(body.stream),

@@ -1,5 +1,6 @@
 """Reads chat completions of workers, for protocols that are answered by them."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -7,7 +8,7 @@ import msgspec
 from radixway.core.http.server_sent_events import iterate_data
 from radixway.core.parsers import CallDelta, ReadPart, TextPart, ThinkingPart
 from radixway.core.pipeline import GatewayError
-from radixway.core.protocols.answer import FinishInfo, StopReason
+from radixway.core.protocols.answer import FinishInfo, SampledTokenLogprob, StopReason
 
 _decode = msgspec.json.Decoder().decode
 _STOP_REASONS: dict[str, StopReason] = {
@@ -25,6 +26,8 @@ class CompletionParser:
         self.finish_reason: str | None = None
         self.stop: str | None = None
         """The stop string that ended it, where the worker says which."""
+        self.scores: list[SampledTokenLogprob] = []
+        """The log-probabilities of its tokens, where the worker tells them."""
         self._calls: dict[int, str] = {}
 
     def parse_reply(self, body: bytes) -> list[ReadPart]:
@@ -53,6 +56,7 @@ class CompletionParser:
             self.finish_reason = choice.get("finish_reason") or self.finish_reason
             stop = choice.get("stop_reason", choice.get("matched_stop"))  # vLLM's name, SGLang's
             self.stop = stop if isinstance(stop, str) else self.stop
+            self.scores += parse_chat_logprobs((choice.get("logprobs") or {}).get("content") or ())
             content = choice.get(key) or {}
             thought = content.get("reasoning_content") or content.get("reasoning")
             if thought:
@@ -72,6 +76,25 @@ class CompletionParser:
         if index != max(self._calls):
             raise ValueError("calls are written one after another")
         return CallDelta(index, arguments=arguments)
+
+
+def parse_chat_logprobs(entries: Iterable[dict[str, Any]]) -> list[SampledTokenLogprob]:
+    """Parse `entries`, the `logprobs.content` of a choice, as `chat_logprobs` builds it.
+
+    Raises KeyError, TypeError, ValueError.
+    """
+    return [
+        SampledTokenLogprob(
+            *_token_logprob(entry), [_token_logprob(top) for top in entry.get("top_logprobs") or ()]
+        )
+        for entry in entries
+    ]
+
+
+def _token_logprob(entry: dict[str, Any]) -> tuple[bytes, float]:
+    given = entry.get("bytes")
+    token = str(entry["token"]).encode("utf-8", "replace") if given is None else bytes(given)
+    return token, float(entry["logprob"])
 
 
 def build_finish_info(

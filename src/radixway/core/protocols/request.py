@@ -211,3 +211,43 @@ def parse_tool_choice(given: Any, tools: Sequence[Tool] | None) -> str | dict[st
         case "required":
             raise field_error("tool_choice", "needs tools to choose from")
     raise field_error("tool_choice", "must be auto, none, required or name a function")
+
+
+def choose_tools(
+    given: Any, tools: list[Tool] | None
+) -> tuple[list[Tool] | None, str | dict[str, Any] | None]:
+    """Return the `tools` that may be called by `given`, a `tool_choice`, and how: as `parse_tool_choice`
+    tells it; of OpenAI's `allowed_tools`, their mode. Raises BadBodyError (400)."""
+    match given:
+        case {"type": "allowed_tools"}:
+            return select_allowed_tools(given, tools or [])
+    return tools, parse_tool_choice(given, tools)
+
+
+def select_allowed_tools(given: dict[str, Any], tools: Sequence[Tool]) -> tuple[list[Tool], str]:
+    """Of `tools` those that OpenAI's `allowed_tools`, the type of `given`, names, and its mode.
+
+    Of chat completions it is `{"allowed_tools": {"mode", "tools"}}`, of Responses flat, as its tools are.
+    Raises BadBodyError (400) naming what is wrong.
+    """
+    allowed, place = given, "tool_choice"
+    if "allowed_tools" in given:
+        allowed, place = given["allowed_tools"], "tool_choice.allowed_tools"
+    match allowed:
+        case {"mode": "auto" | "required" as mode, "tools": [*named]} if named:
+            pass
+        case _:
+            raise field_error(place, "needs a mode, auto or required, and tools")
+    names = set()
+    for index, tool in enumerate(named):
+        match tool:
+            case {"type": "function", "function": {"name": str(name)}} | {
+                "type": "function",
+                "name": str(name),
+            }:
+                names.add(name)
+            case _:
+                raise field_error(f"{place}.tools[{index}]", "names no function")
+        if not any(known["function"]["name"] == name for known in tools):
+            raise field_error(f"{place}.tools[{index}]", f"{shorten_value(name)} is not among the tools")
+    return [tool for tool in tools if tool["function"]["name"] in names], mode

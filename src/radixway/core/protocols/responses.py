@@ -7,18 +7,19 @@ message of user, system, developer                  ─► itself
 
 import base64
 import binascii
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 from msgspec import Meta
 
+from radixway.core.chat_images import make_image_part
 from radixway.core.http import decode_open_struct
 from radixway.core.protocols.answer import (
     AssistantTurn,
     FinishInfo,
     GeneratedAnswer,
     ReplyMetadata,
-    join_text_content,
+    join_content,
 )
 from radixway.core.protocols.base import EventWriter, OpenAIErrors, encode
 from radixway.core.protocols.chat import reasoning_effort_arguments
@@ -29,8 +30,8 @@ from radixway.core.protocols.request import (
     SamplingFields,
     Tool,
     build_function_tool,
+    choose_tools,
     field_error,
-    parse_tool_choice,
     require_string,
     response_json_schema,
     shorten_value,
@@ -71,8 +72,9 @@ class ResponsesAdapter(OpenAIErrors):
 
     name = "openai.responses"
 
-    def __init__(self, *, stateful: bool = False) -> None:
-        """`stateful`: the server stores responses and conversations."""
+    def __init__(self, *, stateful: bool = False, takes_images: bool = False) -> None:
+        """`stateful`: the server stores responses and conversations. `takes_images`: models may see some."""
+        self._takes_images = takes_images
         self._unsupported = ("prompt",) if stateful else ("background", "conversation", "prompt")
 
     def parse_request(self, raw: bytes) -> NormalizedRequest:
@@ -88,7 +90,7 @@ class ResponsesAdapter(OpenAIErrors):
         if not body.input and body.previous_response_id is None and not body.conversation:
             raise field_error("input", "is missing or empty", code="missing_field")
         instructions = [{"role": "system", "content": body.instructions}] if body.instructions else []
-        tools = convert_response_tools(body.tools)
+        tools, tool_choice = choose_tools(body.tool_choice, convert_response_tools(body.tools))
         text_format = (body.text or {}).get("format")
         if not isinstance(text_format, dict | None):
             raise field_error("text.format", "must be an object")
@@ -97,9 +99,12 @@ class ResponsesAdapter(OpenAIErrors):
             raise field_error("reasoning.effort", "must be a string")
         return NormalizedRequest(
             model=body.model,
-            messages=[*instructions, *convert_response_items(body.input or [])],
+            messages=[
+                *instructions,
+                *convert_response_items(body.input or [], takes_images=self._takes_images),
+            ],
             tools=tools,
-            tool_choice=parse_tool_choice(body.tool_choice, tools),
+            tool_choice=tool_choice,
             parallel_tool_calls=body.parallel_tool_calls is not False,
             sampling=body.sampling(
                 max_tokens=body.max_output_tokens,
@@ -107,7 +112,7 @@ class ResponsesAdapter(OpenAIErrors):
                 json_schema=response_json_schema(text_format, "text.format"),
             ),
             stream=bool(body.stream),
-            top_logprobs=(body.top_logprobs or 0) if _LOGPROBS in (body.include or ()) else None,
+            top_logprobs=asked_logprobs(fields),
             template_arguments=reasoning_effort_arguments(effort) | (body.chat_template_kwargs or {}),
             previous_response_id=body.previous_response_id,
             body=fields,
@@ -125,15 +130,25 @@ class ResponsesAdapter(OpenAIErrors):
         return ResponsesEventWriter(ResponseObject(ask, head))
 
 
-_LOGPROBS = "message.output_text.logprobs"
+LOGPROBS = "message.output_text.logprobs"
+"""The entry of `include` that asks for log-probabilities."""
+
+
+def asked_logprobs(fields: Mapping[str, Any]) -> int | None:
+    """Return how many alternatives of each token a request's `fields` ask for; None: no log-probabilities."""
+    return (fields.get("top_logprobs") or 0) if LOGPROBS in (fields.get("include") or ()) else None
+
+
 _TEXT_PARTS = ("input_text", "output_text", "text", "refusal", "summary_text", "reasoning_text")
 
 
-def convert_response_items(given: str | Sequence[Any], place: str = "input") -> list[Message]:
+def convert_response_items(
+    given: str | Sequence[Any], place: str = "input", *, takes_images: bool = False
+) -> list[Message]:
     """`input` as messages. Raises BadBodyError (400) naming the item at fault, by its `place` in the body."""
     if isinstance(given, str):
         return [{"role": "user", "content": given}]
-    return list(_ItemConverter(given, place))
+    return list(_ItemConverter(given, place, takes_images=takes_images))
 
 
 def convert_response_tools(given: Sequence[Any] | None) -> list[Tool] | None:
@@ -154,8 +169,9 @@ def convert_response_tools(given: Sequence[Any] | None) -> list[Tool] | None:
 class _ItemConverter:
     """Converts items to turns, gathering what belongs to one assistant turn."""
 
-    def __init__(self, items: Sequence[Any], place: str) -> None:
+    def __init__(self, items: Sequence[Any], place: str, *, takes_images: bool) -> None:
         self._items = items
+        self._takes_images = takes_images
         self._place = place
         self._turn = AssistantTurn()
         self._before: str | None = None
@@ -188,14 +204,14 @@ class _ItemConverter:
                 self._before = kind
             case "function_call_output", _:
                 yield from self._end_turn()
-                texts = _part_texts(item.get("output"), f"{place}.output")
+                output = self._convert_content(item.get("output"), f"{place}.output")
                 call_id = require_string(item.get("call_id"), f"{place}.call_id")
-                yield {"role": "tool", "tool_call_id": call_id, "content": join_text_content(texts)}
+                yield {"role": "tool", "tool_call_id": call_id, "content": output}
             case "message", ("user" | "system" | "developer") as role:
                 yield from self._end_turn()
                 yield {
                     "role": role,
-                    "content": join_text_content(_part_texts(item.get("content"), f"{place}.content")),
+                    "content": self._convert_content(item.get("content"), f"{place}.content"),
                 }
             case "message", role:
                 raise field_error(
@@ -206,6 +222,11 @@ class _ItemConverter:
                 raise field_error(
                     f"{place}.type", f"{shorten_value(kind)} is not supported", code="unsupported"
                 )
+
+    def _convert_content(self, content: Any, place: str) -> str | list[dict[str, Any]]:
+        if not self._takes_images or not isinstance(content, list):
+            return join_content(_part_texts(content, place))
+        return join_content([_text_or_image(part, f"{place}[{at}]") for at, part in enumerate(content)])
 
     def _end_turn(self) -> Iterator[Message]:
         if self._before is not None:
@@ -229,6 +250,15 @@ def _part_texts(content: Any, place: str) -> list[str]:
     if not isinstance(content, list):
         raise field_error(place, f"must be a string or a list of parts, not {shorten_value(content)}")
     return [_part_text(part, f"{place}[{index}]") for index, part in enumerate(content)]
+
+
+def _text_or_image(part: Any, place: str) -> str | dict[str, Any]:
+    if not isinstance(part, dict) or part.get("type") != "input_image":
+        return _part_text(part, place)
+    if not isinstance(part.get("image_url"), str):
+        why = "must be an http(s): or data: URL: files are not kept here"
+        raise field_error(f"{place}.image_url", why, code="unsupported_content")
+    return make_image_part(part["image_url"])
 
 
 def _part_text(part: Any, place: str) -> str:

@@ -4,21 +4,31 @@ From a chat request's fields to the prompt's text, for engines and routers that 
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from radixway.core.chat_images import find_image_url
 from radixway.core.tokenizer.chat_template import REASONING_FIELDS, Message, TemplateError
 from radixway.core.tokenizer.tokenizer import Tokenizer
 
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
+_CUSTOM_ROLE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _TEXT_PARTS = ("text", "input_text", "output_text", "refusal")
 
 
-def to_template_messages(messages: Sequence[dict[str, Any]], *, knows_developer: bool) -> list[Message]:
+def to_template_messages(
+    messages: Sequence[dict[str, Any]],
+    *,
+    knows_developer: bool,
+    takes_images: bool = False,
+    allows_custom_roles: bool = False,
+) -> list[Message]:
     """The messages as a template takes them. Raises TemplateError naming the message and field at fault.
 
-    Content parts are text; arguments of tool calls become objects; `developer` is written as `system` for a
-    template that does not know it.
+    Content parts are text, and images where it `takes_images`; arguments of tool calls become objects;
+    `developer` is written as `system` for a template that does not know it. With `allows_custom_roles` a
+    role may have any name, as in vLLM: what becomes of its messages is for the template to say.
     """
     if not messages:
         raise _field_error("messages", "at least one message is needed", code="empty_messages")
@@ -26,12 +36,13 @@ def to_template_messages(messages: Sequence[dict[str, Any]], *, knows_developer:
     for index, message in enumerate(messages):
         place = f"messages[{index}]"
         role = message.get("role")
-        if role not in ROLES:
+        is_custom = allows_custom_roles and isinstance(role, str) and _CUSTOM_ROLE.fullmatch(role)
+        if role not in ROLES and not is_custom:
             raise _field_error(
                 f"{place}.role", f"must be one of {', '.join(ROLES)}, not {_shorten_value(role)}"
             )
         message = {**message, "role": "system" if role == "developer" and not knows_developer else role}
-        message["content"] = _convert_content(message.get("content"), f"{place}.content")
+        message["content"] = _convert_content(message.get("content"), f"{place}.content", takes_images)
         if calls := message.get("tool_calls"):
             message["tool_calls"] = _convert_tool_calls(calls, f"{place}.tool_calls")
         elif message["content"] is None and not (role == "assistant" and message.get("function_call")):
@@ -40,7 +51,7 @@ def to_template_messages(messages: Sequence[dict[str, Any]], *, knows_developer:
     return checked
 
 
-def _convert_content(content: Any, place: str) -> str | list[dict[str, Any]] | None:
+def _convert_content(content: Any, place: str, takes_images: bool) -> str | list[dict[str, Any]] | None:
     if content is None or isinstance(content, str):
         return content
     if not isinstance(content, list):
@@ -52,6 +63,13 @@ def _convert_content(content: Any, place: str) -> str | list[dict[str, Any]] | N
         if not isinstance(part, dict):
             raise _field_error(f"{place}[{index}]", f"must be an object, not {_shorten_value(part)}")
         kind = part.get("type", "text")
+        if kind == "image_url" and takes_images:
+            if find_image_url(part) is None:
+                raise _field_error(
+                    f"{place}[{index}].image_url.url", "must be an http(s): or data:image/ URL"
+                )
+            parts.append({"type": "image"})
+            continue
         if kind not in _TEXT_PARTS:
             why = f"{_shorten_value(kind)} is not supported: this model reads text only"
             raise _field_error(f"{place}[{index}].type", why, code="unsupported_content")
@@ -109,11 +127,20 @@ def render_chat(
     add_generation_prompt: bool | None = None,
     continue_final_message: bool | None = None,
     arguments: Mapping[str, Any] | None = None,
+    takes_images: bool = False,
 ) -> str:
-    """Return the prompt of a chat request, to be encoded without special tokens. Raises TemplateError."""
+    """Return the prompt of a chat request, to be encoded without special tokens. Raises TemplateError.
+
+    `takes_images`: messages may show images, of which the prompt has the template's placeholders.
+    """
     continues = bool(continue_final_message)
     return tokenizer.render(
-        to_template_messages(messages, knows_developer=has_developer_role(tokenizer)),
+        to_template_messages(
+            messages,
+            knows_developer=has_developer_role(tokenizer),
+            takes_images=takes_images and has_image_parts(tokenizer),
+            allows_custom_roles=True,
+        ),
         tools=None if tool_choice == "none" else tools,
         add_generation_prompt=not continues if add_generation_prompt is None else add_generation_prompt,
         continue_final_message=continues,
@@ -125,6 +152,12 @@ def has_developer_role(tokenizer: Tokenizer) -> bool:
     """Return whether the chat template of `tokenizer` has a `developer` role of its own."""
     template = tokenizer.chat_templates.get("default")
     return template is not None and "developer" in template.source
+
+
+def has_image_parts(tokenizer: Tokenizer) -> bool:
+    """Return whether the chat template of `tokenizer` shows images among the parts of a content."""
+    template = tokenizer.chat_templates.get("default")
+    return template is not None and template.reads_content_parts and "image" in template.source
 
 
 _END_OF_THINKING = "</think>"

@@ -18,7 +18,12 @@ from typing import Any
 from xxhash import xxh3_128_digest
 
 from radixway.core.tokenizer.chat_template import Message
-from radixway.core.tokenizer.messages import has_developer_role, render_chat, to_template_messages
+from radixway.core.tokenizer.messages import (
+    has_developer_role,
+    has_image_parts,
+    render_chat,
+    to_template_messages,
+)
 from radixway.core.tokenizer.piecewise import SpecialTokenSplitter
 from radixway.core.tokenizer.template_probe import (
     CannotContinueError,
@@ -51,6 +56,8 @@ class TurnContinuation:
 class TurnRenderer:
     """Opens and continues conversations for one tokenizer; remembers what it learnt of the chat template.
 
+    Of images prompts have the template's placeholders.
+
     `continuation` blocks as long as tokenizing the new messages takes. Safe to use from several threads.
     """
 
@@ -68,7 +75,7 @@ class TurnRenderer:
         arguments: Mapping[str, Any] | None = None,
     ) -> list[int]:
         """Return the template's prompt for all `messages`. Raises TemplateError, which names the field."""
-        text = render_chat(self._tokenizer, messages, tools=tools, arguments=arguments)
+        text = render_chat(self._tokenizer, messages, tools=tools, arguments=arguments, takes_images=True)
         return self._tokenizer.encode(text, add_special_tokens=False)
 
     def continuation(
@@ -92,7 +99,11 @@ class TurnRenderer:
         probe = TemplateProbe(self._tokenizer, tools, arguments)
         try:
             mark = unused_mark(new_messages, history[0], history[-1], tools, arguments)
-            new = to_template_messages(new_messages, knows_developer=has_developer_role(self._tokenizer))
+            new = to_template_messages(
+                new_messages,
+                knows_developer=has_developer_role(self._tokenizer),
+                takes_images=has_image_parts(self._tokenizer),
+            )
             ending = self._cached_ending(probe, history, role_stand_ins(new), mark)
             head = stand_in_messages(history, mark, arguments_as_text=ending.arguments_as_text)
             tail = text_after_mark(probe.render([*head, *new]), mark)

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from radixway.core.config.engine import EngineConfig
 from radixway.core.http import (
     AttemptLimiter,
@@ -20,6 +22,7 @@ from radixway.core.http import (
     Scope,
     Send,
     ServerStoppingError,
+    decode_json,
     is_server_stopping,
 )
 from radixway.core.telemetry import log_fields
@@ -27,6 +30,7 @@ from radixway.core.telemetry.tracing import RequestTracer
 from radixway.core.tokenizer import TemplateError, Tokenizer
 from radixway.engine.engine import Engine
 from radixway.engine.errors import EngineError
+from radixway.engine.server import score as scores
 from radixway.engine.server import status, tracing
 from radixway.engine.server import weight_routes as weights
 from radixway.engine.server.chat_completions import ChatCompletionBody, chat_completions
@@ -70,6 +74,28 @@ async def openapi(service: EngineService, exchange: HttpExchange, raw: bytes) ->
     await exchange.send_json(openapi_document())
 
 
+class _InvocationBody(msgspec.Struct):
+    """What tells one kind of body from another."""
+
+    messages: Any = None
+    prompt: Any = None
+
+
+_chat = BodyEndpoint(ChatCompletionBody, chat_completions)
+_completions = BodyEndpoint(TextCompletionBody, completions)
+_invocation_decoder = msgspec.json.Decoder(_InvocationBody)
+
+
+async def invocations(service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
+    """SageMaker's path: a chat if the body has `messages`, a completion if it has a `prompt`."""
+    body = decode_json(_invocation_decoder, raw)
+    if body.messages is None and body.prompt is None:
+        message = "messages or prompt: missing; this engine serves chats and completions here"
+        raise BadBodyError(message, param="messages", code="missing_field")
+    endpoint = _completions if body.messages is None else _chat
+    await endpoint(service, exchange, raw)
+
+
 _generate = BodyEndpoint(GenerateRequestBody, generate)
 _generate_stream = BodyEndpoint(TgiStreamBody, generate_stream)
 _tokenize = BodyEndpoint(TokenizeBody, tokenize, max_bytes=MAX_TOKENIZE_BYTES)
@@ -78,13 +104,15 @@ _weights_by_name = BodyEndpoint(weights.WeightQueryBody, weights.by_name, takes_
 
 
 _ROUTES: dict[str, dict[str, EndpointHandler]] = {
-    "/v1/chat/completions": {"POST": BodyEndpoint(ChatCompletionBody, chat_completions)},
-    "/v1/completions": {"POST": BodyEndpoint(TextCompletionBody, completions)},
+    "/v1/chat/completions": {"POST": _chat},
+    "/v1/completions": {"POST": _completions},
     "/v1/models": {"GET": status.models},
     "/v1/messages": {"POST": messages},
     "/v1/messages/count_tokens": {"POST": count_message_tokens},
     "/v1/responses": {"POST": responses},
     "/v1/responses/input_tokens": {"POST": count_response_tokens},
+    "/v1/score": {"POST": BodyEndpoint(scores.ScoreBody, scores.score)},
+    "/invocations": {"POST": invocations},
     "/generate": {"POST": _generate, "PUT": _generate},
     "/generate_stream": {"POST": _generate_stream},
     "/prefetch": {"POST": BodyEndpoint(PrefetchBody, prefetch)},
@@ -128,6 +156,7 @@ _ERROR_SHAPES: dict[str, Callable[[HttpError], HttpError]] = {
     "/v1/messages": messages.shape_error,
     "/v1/messages/count_tokens": messages.shape_error,
     "/generate_stream": shape_tgi_error,
+    "/v1/score": scores.shape_error,
 }
 """The others are OpenAI's."""
 _TRACED = frozenset(
@@ -138,6 +167,8 @@ _TRACED = frozenset(
         "/v1/responses",
         "/generate",
         "/generate_stream",
+        "/v1/score",
+        "/invocations",
     }
 )
 _FOR_PROBES = frozenset({"/health", "/ready"})

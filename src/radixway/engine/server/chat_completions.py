@@ -9,15 +9,14 @@ from msgspec import UNSET, UnsetType
 
 from radixway.core.http import BadBodyError
 from radixway.core.parsers import (
-    CLOSES,
-    OPENS,
     AnswerFormat,
     AnswerTextReader,
     CallDelta,
     detect_thinking_place,
 )
-from radixway.core.tokenizer import Tokenizer, render_chat
+from radixway.core.tokenizer import render_chat
 from radixway.engine.engine_request import RequestOutput
+from radixway.engine.server.beam_search import search_beams
 from radixway.engine.server.engine_service import EngineService, GenerationJob
 from radixway.engine.server.http_exchange import HttpExchange
 from radixway.engine.server.openai_fields import (
@@ -44,16 +43,20 @@ from radixway.engine.server.openai_replies import (
     sum_usage,
 )
 from radixway.engine.server.prompt_truncation import parse_truncation
+from radixway.engine.server.reasoning import (
+    ReasoningBuffer,
+    ReasoningCounts,
+    reads_special_tokens,
+    wrap_reasoner_grammar,
+)
 from radixway.engine.server.sampling import (
     TokenRules,
     broadcast_values,
-    check_logprobs,
     field_names,
     make_sampling_params,
 )
 from radixway.engine.server.tools import ToolUse, compile_tool_grammar, parse_tool_use
 from radixway.engine.server.unsupported_fields import unsupported_field_error
-from radixway.engine.structured_output import ReasonerGrammar, StructuredOutputGrammar
 
 
 class ThinkingField(msgspec.Struct):
@@ -72,7 +75,7 @@ class ChatCompletionBody(SamplingBody, kw_only=True):
     functions: Any = None
     function_call: Any = None
     max_completion_tokens: int | None = None
-    logprobs: bool | None = None
+    logprobs: bool | Literal["true", "false"] | None = None
     top_logprobs: int | None = None
     add_generation_prompt: bool | None = None
     continue_final_message: bool | None = None
@@ -87,6 +90,8 @@ class ChatCompletionBody(SamplingBody, kw_only=True):
     thinking: ThinkingField | None = None
     """SGLang's: whether a template that can do both thinks."""
     separate_reasoning: bool | None = None
+    stream_reasoning: bool | None = None
+    """False: all of the reasoning in one chunk; SGLang's."""
     include_reasoning: bool | None = None
     """False: leave out the reasoning; vLLM's."""
     echo: bool | None = None
@@ -94,6 +99,10 @@ class ChatCompletionBody(SamplingBody, kw_only=True):
     return_prompt_text: bool | None = None
     return_prompt_token_ids: bool | None = None
     """SGLang's: the prompt's tokens in each choice."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.logprobs, str):  # as pydantic, and so vLLM, takes it
+            self.logprobs = self.logprobs == "true"
 
     @property
     def max_tokens_field(self) -> str:
@@ -186,12 +195,19 @@ class ChatReplies:
         if body.return_prompt_text:
             self._prompt_text = service.tokenizer.decode(prompt_ids, skip_special_tokens=False)
         self._shows_reasoning = body.include_reasoning is not False
+        self._reasoning = ReasoningCounts(service.tokenizer, reading.place)
+        self._buffer = ReasoningBuffer()
+        # SGLang's clients, who send these, read the field in every delta.
+        is_sglang = not (body.separate_reasoning is body.stream_reasoning is None)
+        self._no_reasoning = None if is_sglang else UNSET
 
     def make_completion(self, answers: list[RequestOutput]) -> CompletionReply:
         """The reply with each of `answers` as a message."""
         choices = [self._make_message(index, answer) for index, answer in enumerate(answers)]
+        for index, answer in enumerate(answers):
+            self.count_reasoning(index, answer)
         reply = self.head.make_reply(choices)
-        reply.usage = sum_usage(answers, len(answers))
+        reply.usage = sum_usage(answers, len(answers), self._reasoning.total)
         reply.prompt_token_ids = self._prompt_ids if self._body.return_token_ids else None
         reply.prompt_text = self._prompt_text
         reply.prompt_logprobs = None
@@ -200,26 +216,37 @@ class ChatReplies:
         reply.metadata = make_weight_metadata(answers[0])
         return reply
 
+    def count_reasoning(self, index: int, output: RequestOutput) -> int:
+        """Return how many tokens of answer `index` are reasoning, to the end of its next `output`."""
+        return self._reasoning.add_tokens(index, output.token_ids)
+
+    @property
+    def reasoning_tokens(self) -> int:
+        """Of all answers so far."""
+        return self._reasoning.total
+
     def make_chunks(self, index: int, output: RequestOutput) -> list[CompletionReply]:
         """The chunks for one output: the role first, then what is added to the message, if anything is."""
         chunks = []
         reader = self._readers.get(index)
         if reader is None:
             reader = self._readers[index] = self._reading.create_reader()
-            role = ChatMessage(role="assistant", content=self._echo)
+            role = ChatMessage("assistant", self._echo, self._no_reasoning)
             begin = ChatChoice(index=index, delta=role, finish_reason=None, token_ids=UNSET)
             set_stop(begin, None, self._eos_token_ids)
             chunks.append(self.head.make_reply([begin]))
             chunks[0].prompt_token_ids = self._prompt_ids if self._body.return_token_ids else UNSET
             chunks[0].prompt_text = self._prompt_text
         delta = reader.read_delta(output.text, last=output.finish is not None)
+        if self._body.stream_reasoning is False:
+            self._buffer.hold_reasoning(index, delta, last=output.finish is not None)
         has_tokens = output.token_ids and (self._body.return_token_ids or self._body.logprobs)
         if delta or output.finish or has_tokens:
             choice = self._make_choice(index, output, reader, in_stream=True)
             reasoning = delta.reasoning if self._shows_reasoning else ""
             choice.delta = ChatMessage(
                 content=delta.content or ("" if not reasoning and not delta.calls else UNSET),
-                reasoning_content=reasoning or UNSET,
+                reasoning_content=reasoning or self._no_reasoning,
                 tool_calls=[_make_tool_call(call, in_stream=True) for call in delta.calls] or UNSET,
             )
             chunks.append(self.head.make_reply([choice]))
@@ -232,7 +259,7 @@ class ChatReplies:
         choice.message = ChatMessage(
             role="assistant",
             content=None if delta.calls and not delta.content else self._echo + delta.content,
-            reasoning_content=(delta.reasoning if self._shows_reasoning else "") or UNSET,
+            reasoning_content=(delta.reasoning if self._shows_reasoning else "") or self._no_reasoning,
             tool_calls=[_make_tool_call(call) for call in delta.calls] or UNSET,
         )
         return choice
@@ -277,12 +304,16 @@ async def chat_completions(service: EngineService, exchange: HttpExchange, body:
     """Answer a conversation, whole or streamed."""
     chat = await prepare_chat(service, exchange, body)
     with field_names(chat.field_names):
+        kind = "chat.completion.chunk" if body.stream else "chat.completion"
+        head = ReplyHead(choose_reply_id("chatcmpl", body, exchange), kind, service.names[0])
+        replies = ChatReplies(service, body, head, chat.prompt.ids, chat.reading)
+        if body.use_beam_search:
+            beams = await search_beams(service, exchange, body, chat.jobs, len(chat.jobs))
+            await exchange.send_json(replies.make_completion(beams))
+            return
         async with service.start_generations(
             exchange, chat.jobs, body, extra_key=body.extra_key, client_ids=body.client_ids
         ) as answers:
-            kind = "chat.completion.chunk" if body.stream else "chat.completion"
-            head = ReplyHead(choose_reply_id("chatcmpl", body, exchange), kind, service.names[0])
-            replies = ChatReplies(service, body, head, chat.prompt.ids, chat.reading)
             await send_replies(exchange, body, answers, replies, per_prompt=len(chat.jobs))
 
 
@@ -306,25 +337,30 @@ async def prepare_chat(
     """
     service.check_model(body.model)
     (rid,) = broadcast_values("rid", body.rid, 1, body.request_id or exchange.request_id)
-    n = check_choices(body)
+    n = check_choices(body, service.check_logprobs)
     wanted = find_constraint(body)
     use = parse_tool_use(body.tools, body.tool_choice, body.parallel_tool_calls)
-    check_logprobs("top_logprobs", body.top_logprobs)
+    body.top_logprobs = service.check_logprobs("top_logprobs", body.top_logprobs)
     if body.top_logprobs and not body.logprobs:
         raise BadBodyError("top_logprobs needs logprobs: true", param="top_logprobs")
     check_named_logprobs(body, logprobs=bool(body.logprobs))
+    if body.return_prompt_token_ids and body.stream:
+        raise unsupported_field_error("return_prompt_token_ids", "in a stream (give return_token_ids)")
     max_tokens_field = body.max_tokens_field
     max_tokens: int | None = getattr(body, max_tokens_field)
     if max_tokens == 0:
         raise BadBodyError(f"{max_tokens_field} must be at least 1", param=max_tokens_field)
+    if max_tokens is not None and max_tokens > (limit := service.engine.model_info.context_length):
+        message = f"max_completion_tokens is too large: {max_tokens}, and the context holds {limit} tokens"
+        raise BadBodyError(message, param=max_tokens_field, code="context_length_exceeded")
 
     names = {"prompt": "messages", "max_tokens": max_tokens_field}
     with field_names(names):
         prompt = await render_chat_prompt(service, body, body_bytes=exchange.body_bytes)
         reading = _make_reading(service, body, use, prompt)
         grammar = await compile_tool_grammar(service, use, wanted, reading.tools)
-        grammar = _wrap_reasoner_grammar(service.tokenizer, grammar, reading)
-        if body.skip_special_tokens is None and _reads_special_tokens(service.tokenizer, reading):
+        grammar = wrap_reasoner_grammar(service.tokenizer, grammar, reading.place)
+        if body.skip_special_tokens is None and reads_special_tokens(service.tokenizer, reading):
             body.skip_special_tokens = False
         default_max_tokens = service.default_max_tokens(prompt.ids)
         rules = TokenRules.parse_rules(service.tokenizer, body.allowed_token_ids, body.bad_words)
@@ -354,26 +390,3 @@ def _make_reading(
     style = None if body.separate_reasoning is False else service.family.thinking
     place = detect_thinking_place(style, prompt.text, continued)
     return AnswerFormat(place, use.call_family(service.family.tools), None if use.parallel else 1)
-
-
-def _wrap_reasoner_grammar(
-    tokenizer: Tokenizer, grammar: StructuredOutputGrammar | None, reading: AnswerFormat
-) -> StructuredOutputGrammar | None:
-    """Return the grammar for what follows the reasoning, where the model may reason first."""
-    opens = tokenizer.backend.token_to_id(OPENS) if reading.place == "before" else None
-    if grammar is None or (reading.place != "inside" and opens is None):
-        return grammar
-    inside = reading.place == "inside"
-    return ReasonerGrammar(
-        after=grammar,
-        token_bytes=tokenizer.token_bytes,
-        opens=opens,
-        closes=CLOSES.encode(),
-        inside=inside,
-    )
-
-
-def _reads_special_tokens(tokenizer: Tokenizer, reading: AnswerFormat) -> bool:
-    """Return whether answers are parsed by special tokens, which text leaves out by default."""
-    special_ids = tokenizer.special_ids
-    return any(tokenizer.backend.token_to_id(marker) in special_ids for marker in reading.markers)

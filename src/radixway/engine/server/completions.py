@@ -6,6 +6,7 @@ from msgspec import UNSET, UnsetType
 
 from radixway.core.http import BadBodyError
 from radixway.engine.engine_request import RequestOutput, TokenLogprob
+from radixway.engine.server.beam_search import search_beams
 from radixway.engine.server.engine_service import EngineService, GenerationJob, split_prompts
 from radixway.engine.server.http_exchange import HttpExchange
 from radixway.engine.server.openai_fields import (
@@ -33,7 +34,6 @@ from radixway.engine.server.sampling import (
     MAX_ANSWERS,
     TokenRules,
     broadcast_values,
-    check_logprobs,
     field_names,
     make_sampling_params,
 )
@@ -46,7 +46,7 @@ _DEFAULT_MAX_TOKENS = 16  # OpenAI's
 class TextCompletionBody(SamplingBody, kw_only=True):
     """The request."""
 
-    prompt: str | list[str | int | list[int]]
+    prompt: str | list[str | int | list[int]] | None = None
     echo: bool | None = None
     suffix: str | None = None
     logprobs: int | None = None
@@ -56,12 +56,16 @@ class TextCompletionBody(SamplingBody, kw_only=True):
 async def completions(service: EngineService, exchange: HttpExchange, body: TextCompletionBody) -> None:
     """Continue one or more prompts, whole or streamed."""
     service.check_model(body.model)
-    n = check_choices(body)
-    check_logprobs("logprobs", body.logprobs)
+    n = check_choices(body, service.check_logprobs)
+    body.logprobs = service.check_logprobs("logprobs", body.logprobs)
     check_named_logprobs(body, logprobs=body.logprobs is not None)
     wanted = find_constraint(body)
     if body.suffix:
         raise unsupported_field_error("suffix")
+
+    if body.prompt is None:
+        message = "prompt: missing. Either prompt or prompt_embeds must be provided and non-empty."
+        raise BadBodyError(message, param="prompt", code="missing_field")
 
     with field_names({}):
         given = split_prompts(body.prompt, param="prompt")
@@ -86,11 +90,15 @@ async def completions(service: EngineService, exchange: HttpExchange, body: Text
             for rid, prompt in zip(rids, prompts, strict=True)
             for choice in range(n)
         ]
+        head = ReplyHead(choose_reply_id("cmpl", body, exchange), "text_completion", service.names[0])
+        replies = TextReplies(service, body, head, prompts, echoes, n)
+        if body.use_beam_search:
+            beams = await search_beams(service, exchange, body, jobs, n)
+            await exchange.send_json(replies.make_completion(beams))
+            return
         async with service.start_generations(
             exchange, jobs, body, extra_key=body.extra_key, client_ids=body.client_ids
         ) as answers:
-            head = ReplyHead(choose_reply_id("cmpl", body, exchange), "text_completion", service.names[0])
-            replies = TextReplies(service, body, head, prompts, echoes, n)
             await send_replies(exchange, body, answers, replies, per_prompt=n)
 
 
@@ -126,7 +134,7 @@ def _prompt_logprob_count(body: TextCompletionBody) -> int | None:
 
 
 def _prompt_echoes(service: EngineService, body: TextCompletionBody, prompts: list[list[int]]) -> list[str]:
-    texts = [body.prompt] if isinstance(body.prompt, str) else body.prompt
+    texts = [body.prompt] if isinstance(body.prompt, str) else body.prompt or []
     if body.truncate_prompt_tokens is None and all(isinstance(text, str) for text in texts):
         return [text for text in texts if isinstance(text, str)]
     return [service.tokenizer.decode(ids, skip_special_tokens=False) for ids in prompts]
@@ -173,6 +181,13 @@ class TextReplies:
         if output.text or output.finish or has_tokens or has_echo:
             return [self.head.make_reply([self._make_choice(index, output, in_stream=True)])]
         return []
+
+    def count_reasoning(self, index: int, output: RequestOutput) -> None:
+        """Not counted: a prompt does not say where an answer reasons."""
+
+    @property
+    def reasoning_tokens(self) -> None:
+        """Not counted either."""
 
     def _make_choice(self, index: int, part: RequestOutput, *, in_stream: bool = False) -> TextChoice:
         """The choice for a whole answer, or for the next part of a streamed one."""

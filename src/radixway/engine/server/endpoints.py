@@ -69,7 +69,18 @@ _QUEUED = (
 )
 _TENSOR_UPDATE = "/update_weights_from_tensor"
 _TAGS = (
-    ("answering", ("/v1/chat", "/v1/completions", "/v1/messages", "/v1/responses", "/generate")),
+    (
+        "answering",
+        (
+            "/v1/chat",
+            "/v1/completions",
+            "/v1/messages",
+            "/v1/responses",
+            "/v1/score",
+            "/generate",
+            "/invocations",
+        ),
+    ),
     ("weights", ("/update_", "/get_weight", "/weight_")),
     ("tokens", ("/tokenize", "/tokenizer_info", "/detokenize", "/v1/tokenize", "/v1/detokenize")),
     ("operating", ("/pause", "/continue", "/abort", "/flush", "/reset", "/prefetch", "/concate")),

@@ -98,10 +98,30 @@ class EngineService:
         return self.max_body_bytes
 
     def check_model(self, name: str | None) -> None:
-        """Raises HttpError (404) for a model not served here; `default`, and no name, is the one that is."""
-        if name and name != DEFAULT_MODEL and name not in self.names:
-            message = f"the model {name!r} does not exist here; this server has {self.names[0]!r}"
-            raise HttpError(message, status=404, param="model", code="model_not_found")
+        """Raises HttpError (404) for a model not served here; `default`, and no name, is the one that is.
+
+        BadBodyError (400) for one with an adapter, as SGLang names it (`model:adapter`): none is loaded.
+        """
+        known = (*self.names, DEFAULT_MODEL)
+        if not name or name in known:
+            return
+        base, _, adapter = name.partition(":")
+        if adapter and base in known:
+            message = f"the LoRA adapter {adapter!r} was asked for, but LoRA is not enabled in this engine"
+            raise BadBodyError(message, param="model", code="unsupported")
+        message = f"The model `{name}` does not exist. The served model name is `{self.names[0]}`"
+        raise HttpError(message, status=404, param="model", code="model_not_found")
+
+    def check_logprobs(self, name: str, count: int | None) -> int | None:
+        """Return how many alternatives per token field `name` asks for; -1 stands for the whole vocabulary.
+
+        Raises BadBodyError (400) for more than `max_logprobs` allows."""
+        size, limit = self.engine.model_info.vocab_size, self.config.max_logprobs
+        most = size if limit == -1 else min(limit, size)
+        wanted = size if count == -1 else count
+        if wanted is not None and not 0 <= wanted <= most:
+            raise BadBodyError(f"{name} must be between 0 and {most}, not {count}", param=name)
+        return wanted
 
     async def run_off_loop(self, work: Callable[[], T], *, characters: int) -> T:
         """Do `work` on a text of this size, in a thread when it would keep other requests waiting.
@@ -144,7 +164,8 @@ class EngineService:
         """
         if len(text) > max(_MAX_INLINE_CHARACTERS, self.longest_prompt):
             limit = self.engine.model_info.context_length
-            message = f"{param} has {len(text)} characters and cannot fit the context of {limit} tokens"
+            message = f"{param} has {len(text)} characters, which is longer than the model's context length"
+            message += f" of {limit} tokens"
             raise BadBodyError(message, param=param, code="context_length_exceeded")
 
     def check_token_ids(self, ids: Sequence[int], param: str) -> None:
@@ -154,7 +175,10 @@ class EngineService:
         size = self.engine.model_info.vocab_size
         if min(ids) < 0 or max(ids) >= size:
             wrong = next(i for i in ids if not 0 <= i < size)
-            message = f"{param} holds token id {wrong}, which is outside the vocabulary of {size} tokens"
+            message = (
+                f"{param} holds an out-of-vocabulary token: Token ID {wrong} is out of vocabulary, "
+                f"the model has {size} tokens"
+            )
             raise BadBodyError(message, param=param, code="invalid_token_id")
 
     async def encode_prompts(
@@ -204,11 +228,13 @@ class EngineService:
         extra_key: str | None = None,
         aliases: Sequence[str] = (),
         client_ids: Sequence[str] = (),
+        is_step: bool = False,
     ) -> AsyncIterator[GenerationGroup]:
         """Submit every job of `exchange`, with fields of its `body`; what still runs at the end is aborted.
 
         `abort_request` knows all of them by the exchange's id and by `aliases` as well. `client_ids` are ids
-        that the client chose, which no other running request may have.
+        that the client chose, which no other running request may have. `is_step`: the jobs are a step of one
+        answer, whose times are not those of a request.
 
         Raises BadBodyError (400) naming the field at fault, InvalidRequestError, EngineQueueFullError or
         EngineStoppedError, and then nothing runs.
@@ -229,9 +255,12 @@ class EngineService:
         if exchange.traced is not None:
             exchange.traced.generations = generations
         arrived_at, first_token_s = exchange.arrived_at, self.metrics.first_token_s
-        answers = GenerationGroup(
-            generations, lambda: first_token_s.observe(time.perf_counter() - arrived_at)
-        )
+
+        def observe_first_token() -> None:
+            if not is_step:
+                first_token_s.observe(time.perf_counter() - arrived_at)
+
+        answers = GenerationGroup(generations, observe_first_token)
         names = {exchange.request_id, *aliases}
         try:
             for job, room in zip(jobs, rooms, strict=True):
@@ -247,7 +276,8 @@ class EngineService:
                 for name in names | {job.request_id}:
                     self._running.setdefault(name, set()).add(generation.request_id)
             yield answers
-            self.metrics.latency_s.observe(time.perf_counter() - arrived_at)
+            if not is_step:
+                self.metrics.latency_s.observe(time.perf_counter() - arrived_at)
         finally:
             for job, generation in zip(jobs, generations, strict=False):
                 # Before anything is awaited: that may be cancelled.

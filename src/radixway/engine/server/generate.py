@@ -12,13 +12,16 @@ import msgspec
 
 from radixway.core.http import BadBodyError
 from radixway.core.http.server_sent_events import write_event
-from radixway.core.tokenizer import Tokenizer
-from radixway.engine.engine_request import FinishReason, RequestOutput, TokenLogprob
+from radixway.core.parsers import detect_thinking_place
+from radixway.core.parsers.parts import ThinkingPlace
+from radixway.engine.engine_request import FinishReason, RequestOutput
 from radixway.engine.sampling_params import SamplingParams
 from radixway.engine.server.engine_service import EngineService, GenerationJob, split_prompts
+from radixway.engine.server.generate_logprobs import LogprobLists
 from radixway.engine.server.http_exchange import HttpExchange, encode
 from radixway.engine.server.openai_fields import FieldConstraint, find_sampling_constraint
-from radixway.engine.server.openai_replies import MIN_LOGPROB, make_weight_versions
+from radixway.engine.server.openai_replies import make_weight_versions
+from radixway.engine.server.reasoning import ReasoningCounts, wrap_reasoner_grammar
 from radixway.engine.server.sampling import (
     MAX_ANSWERS,
     SamplingDefaults,
@@ -34,6 +37,7 @@ from radixway.engine.server.unsupported_fields import (
 )
 from radixway.engine.structured_output import StructuredOutputGrammar
 
+_MAX_TOP_LOGPROBS = 100
 _NEUTRAL_DEFAULTS = SamplingDefaults()  # what SGLang takes, whatever the model's authors recommend
 
 
@@ -48,6 +52,7 @@ class GenerateSampling(UnsupportedSamplingFields, kw_only=True):
     regex: str | None = None
     json_schema: Any = None
     ebnf: str | None = None
+    structural_tag: Any = None
 
 
 WIRE_NAMES = {
@@ -75,6 +80,8 @@ class GenerateRequestBody(UnsupportedGenerateFields, kw_only=True):
     top_logprobs_num: int | list[int] | None = None
     token_ids_logprob: list[int | list[int] | None] | None = None
     return_text_in_logprobs: bool | None = None
+    require_reasoning: bool | None = None
+    """The answer reasons as the model's chats do: count that, and bind what follows by the constraint."""
     priority: int | None = None
     cache_salt: str | None = None
     extra_key: str | None = None
@@ -156,7 +163,9 @@ def parse_generate_items(body: GenerateRequestBody, request_id: str) -> list[Gen
             sampling,
             logprobs,
             check_choice_count(sampling, "sampling_params."),
-            find_sampling_constraint(sampling.regex, sampling.json_schema, sampling.ebnf),
+            find_sampling_constraint(
+                sampling.regex, sampling.json_schema, sampling.ebnf, sampling.structural_tag
+            ),
         )
         for prompt, rid, sampling, logprobs in zip(prompts, rids, samplings, scored, strict=True)
     ]
@@ -181,70 +190,30 @@ def _logprob_options(body: GenerateRequestBody, count: int) -> list[LogprobOptio
     if any(start < -1 for start in starts):
         message = f"logprob_start_len must be -1 (only the answer) or at least 0, not {min(starts)}"
         raise BadBodyError(message, param="logprob_start_len")
-    token_ids = _token_ids_by_prompt(body.token_ids_logprob or [], count)
+    if any(not 0 <= top <= _MAX_TOP_LOGPROBS for top in tops):
+        message = f"top_logprobs_num must be in [0, {_MAX_TOP_LOGPROBS}], not {max(tops, key=abs)}"
+        raise BadBodyError(message, param="top_logprobs_num")
+    token_ids = _token_ids_by_prompt(body.token_ids_logprob or [], count, is_batch=is_batch(body))
     return [
         LogprobOptions(start, top, ids) if logprob else None
         for logprob, start, top, ids in zip(wanted, starts, tops, token_ids, strict=True)
     ]
 
 
-def _token_ids_by_prompt(given: list[int | list[int] | None], count: int) -> list[tuple[int, ...]]:
-    """Return `token_ids_logprob` of each prompt; a list of ids is for all."""
+def _token_ids_by_prompt(
+    given: list[int | list[int] | None], count: int, *, is_batch: bool
+) -> list[tuple[int, ...]]:
+    """Return `token_ids_logprob` of each prompt; a list of ids is for all, lists of them are for a batch."""
     param = "token_ids_logprob"
     lists = [tuple(item) if isinstance(item, list) else () for item in given if not isinstance(item, int)]
     ids = tuple(item for item in given if isinstance(item, int))
     if ids and lists:
         message = f"{param} mixes token ids and lists of them"
         raise BadBodyError(message, param=param, code="invalid_type")
+    if lists and not is_batch:
+        message = f"{param} must be a flat list of integers for a prompt that is no batch"
+        raise BadBodyError(message, param=param, code="invalid_type")
     return broadcast_values(param, lists, count, ()) if lists else [ids] * count
-
-
-LogprobEntry = tuple[float | None, int, str | None]
-"""Log-probability, token id, and its text if requested."""
-
-
-class LogprobLists:
-    """An answer's lists, one entry a token; the first of a prompt is of the token before those scored.
-
-    They grow with the answer: each event of a stream repeats them all, and must not build them all again.
-    """
-
-    def __init__(self, tokenizer: Tokenizer, job: GenerationJob, *, with_text: bool) -> None:
-        params = job.params
-        self.lists: dict[str, list[Any]] = {"input_token_logprobs": [], "output_token_logprobs": []}
-        self._tokenizer = tokenizer
-        self._with_text = with_text
-        self._top, self._named = bool(params.logprobs), bool(params.logprob_ids)
-        if self._top:
-            self.lists |= {"input_top_logprobs": [], "output_top_logprobs": []}
-        if self._named:
-            self.lists |= {"input_token_ids_logprobs": [], "output_token_ids_logprobs": []}
-        if params.prompt_logprobs is not None:
-            for name in self.lists:
-                if name.startswith("input"):
-                    self.lists[name].append(None)
-            first = job.prompt_ids[params.prompt_logprobs_start]
-            self.lists["input_token_logprobs"] = [self._make_entry(first, None)]
-
-    def append_part(self, part: RequestOutput) -> None:
-        """Append the log-probabilities of `part`, the new tokens of the answer."""
-        self._append_items("input", part.prompt_logprobs)
-        self._append_items("output", part.logprobs)
-
-    def _append_items(self, side: str, items: Sequence[TokenLogprob]) -> None:
-        entries = [self._make_entry(item.token_id, item.logprob) for item in items]
-        self.lists[f"{side}_token_logprobs"] += entries
-        if self._top:
-            self.lists[f"{side}_top_logprobs"] += [self._make_entries(item.top) for item in items]
-        if self._named:
-            self.lists[f"{side}_token_ids_logprobs"] += [self._make_entries(item.named) for item in items]
-
-    def _make_entry(self, token_id: int, logprob: float | None) -> LogprobEntry:
-        text = self._tokenizer.piece(token_id) if self._with_text else None
-        return None if logprob is None else max(logprob, MIN_LOGPROB), token_id, text
-
-    def _make_entries(self, pairs: Sequence[tuple[int, float]]) -> list[LogprobEntry]:
-        return [self._make_entry(token_id, logprob) for token_id, logprob in pairs]
 
 
 _DEFAULT_MAX_NEW_TOKENS = 128  # SGLang's
@@ -256,12 +225,16 @@ async def generate(service: EngineService, exchange: HttpExchange, body: Generat
     with field_names({**WIRE_NAMES, "prompt": param}):
         items = parse_generate_items(body, exchange.request_id)
         all_ids = await service.encode_prompts([item.prompt for item in items], param=param)
-        jobs = []
+        jobs, places = [], list[ThinkingPlace]()
+        _drop_unknown_stops(items, service.engine.model_info.vocab_size)
         for item, ids in zip(items, all_ids, strict=True):
             context_length = service.engine.model_info.context_length
             wanted = context_length if item.wants_all_that_fits else _DEFAULT_MAX_NEW_TOKENS
             default = service.limit_max_tokens(wanted, ids)
-            grammar = await service.compile_constraint(item.constraint)
+            compiled = await service.compile_constraint(item.constraint)
+            place = _find_reasoning(service, ids) if body.require_reasoning else "after"
+            grammar = wrap_reasoner_grammar(service.tokenizer, compiled, place)
+            places += [place] * item.samples
             all_params = item.make_sampling_params(default, grammar)
             jobs += [GenerationJob(ids, params, item.rid) for params in all_params]
         aliases = [body.rid] if isinstance(body.rid, str) else []
@@ -269,13 +242,29 @@ async def generate(service: EngineService, exchange: HttpExchange, body: Generat
         async with service.start_generations(
             exchange, jobs, body, extra_key=body.extra_key, aliases=aliases, client_ids=client_ids
         ) as answers:
-            replies = _GenerateReplies(service, exchange, body, jobs)
+            replies = _GenerateReplies(service, exchange, body, jobs, places)
             if body.stream:
                 await answers.stream_events(exchange, replies.make_event)
             else:
                 gathered = await answers.gather_outputs()
                 all_replies = [replies.make_reply(index, answer) for index, answer in enumerate(gathered)]
                 await exchange.send_json(all_replies if replies.as_list else all_replies[0])
+
+
+def _drop_unknown_stops(items: Sequence[GenerateItem], vocab_size: int) -> None:
+    """Leave out stop tokens that the model does not have, which SGLang takes: none of them ever comes."""
+    for item in items:
+        if given := item.sampling.stop_token_ids:
+            item.sampling.stop_token_ids = [token_id for token_id in given if token_id < vocab_size]
+
+
+def _find_reasoning(service: EngineService, prompt_ids: Sequence[int]) -> ThinkingPlace:
+    """Return where the answer to a prompt of `prompt_ids` begins, before its reasoning or within."""
+    end = service.tokenizer.decode(prompt_ids[-_MARKER_TOKENS:], skip_special_tokens=False)
+    return detect_thinking_place(service.family.thinking, end, None)
+
+
+_MARKER_TOKENS = 16  # more than `</think>` and the space after it have
 
 
 class _GenerateReplies:
@@ -287,10 +276,12 @@ class _GenerateReplies:
         exchange: HttpExchange,
         body: GenerateRequestBody,
         jobs: Sequence[GenerationJob],
+        places: Sequence[ThinkingPlace],
     ) -> None:
         with_text = bool(body.return_text_in_logprobs)
         self._logprobs = [LogprobLists(service.tokenizer, job, with_text=with_text) for job in jobs]
         self._jobs = jobs
+        self._reasoning = [ReasoningCounts(service.tokenizer, place) for place in places]
         self._arrived_at = exchange.arrived_at
         self._answers: dict[int, RequestOutput] = {}
         self.as_list = is_batch(body) or len(jobs) > 1
@@ -307,6 +298,7 @@ class _GenerateReplies:
         job = self._jobs[index]
         if job.params.logprobs is not None:
             self._logprobs[index].append_part(answer)
+        reasoning_tokens = self._reasoning[index].add_tokens(0, answer.token_ids)
         if index in self._answers:
             answer.prepend_output(self._answers[index])
         self._answers[index] = answer
@@ -316,6 +308,7 @@ class _GenerateReplies:
             "finish_reason": _finish_reason(answer),
             "prompt_tokens": answer.prompt_tokens,
             "completion_tokens": answer.completion_tokens,
+            "reasoning_tokens": reasoning_tokens,
             "cached_tokens": answer.cached_tokens,
             "cached_tokens_details": {
                 "device": answer.cached_tokens - host - disk,

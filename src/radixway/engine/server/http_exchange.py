@@ -153,7 +153,9 @@ def to_http_error(error: EngineError, *, field_names: dict[str, str] | None = No
     if isinstance(error, InvalidRequestError):
         wire_name = (field_names or {}).get(error.field, error.field)
         code = "context_length_exceeded" if isinstance(error, ContextLengthError) else "invalid_value"
-        message = str(error).replace(f"{error.field} must be", f"{wire_name} must be", 1)
+        message = str(error)
+        if message.startswith(f"{error.field} "):
+            message = wire_name + message.removeprefix(error.field)
         return HttpError(message, status=400, param=wire_name, code=code)
     if isinstance(error, EngineQueueFullError):
         return HttpError(str(error), status=429, code="queue_full", retry_after_s=1)

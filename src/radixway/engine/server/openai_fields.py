@@ -4,20 +4,22 @@ Constraints come in OpenAI's, vLLM's (old and new) and SGLang's fields, with one
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
 
 from radixway.core.http import BadBodyError
 from radixway.engine.grammar_compiler import WHITESPACE, OutputConstraint
-from radixway.engine.server.sampling import MAX_NAMED_LOGPROBS, check_choice_count, check_logprobs
+from radixway.engine.server.sampling import MAX_NAMED_LOGPROBS, check_choice_count
+from radixway.engine.server.structural_tags import make_structural_constraint
 from radixway.engine.server.unsupported_fields import (
     UnsupportedOpenAIFields,
     refuse_unsupported,
     unsupported_field_error,
 )
 
+_MAX_LENGTH_PENALTY = 10
 _ANY_OBJECT = '{"type": "object"}'
 
 
@@ -70,6 +72,10 @@ class SamplingBody(UnsupportedOpenAIFields, kw_only=True):
     priority: int | None = None
     best_of: int | None = None
     prompt_logprobs: int | None = None
+    use_beam_search: bool | None = None
+    """The `n` likeliest answers instead of sampled ones; vLLM's."""
+    length_penalty: float | None = None
+    """The power of the length by which beams' log-probabilities are divided."""
     bootstrap_host: str | list[str] | None = None
     bootstrap_port: int | list[int | None] | None = None
     bootstrap_room: int | list[int] | None = None
@@ -100,16 +106,26 @@ class SamplingBody(UnsupportedOpenAIFields, kw_only=True):
         return self.include_usage and bool(self.stream_options and self.stream_options.continuous_usage_stats)
 
 
-def check_choices(body: SamplingBody) -> int:
-    """Return `n` of `body`. Raises BadBodyError (400) if it is out of range or a field is not supported."""
+def check_choices(body: SamplingBody, check_logprobs: Callable[[str, int | None], int | None]) -> int:
+    """Return `n` of `body`. Raises BadBodyError (400) if it is out of range or a field is not supported.
+
+    `check_logprobs` is the engine's, with its limit."""
     refuse_unsupported(body, UnsupportedOpenAIFields)
     n = check_choice_count(body)
     if body.best_of is not None and body.best_of != n:
         raise unsupported_field_error("best_of", "other than n")
+    if not -_MAX_LENGTH_PENALTY <= (body.length_penalty or 0) <= _MAX_LENGTH_PENALTY:
+        message = f"length_penalty must be in [{-_MAX_LENGTH_PENALTY}, {_MAX_LENGTH_PENALTY}]"
+        raise BadBodyError(message, param="length_penalty")
+    if body.length_penalty not in (None, 0, 1) and not body.use_beam_search:
+        raise unsupported_field_error("length_penalty", "without use_beam_search")
     if body.stream_options is not None and not body.stream:
         message = "stream_options is for streams only: give stream: true, or leave it out"
         raise BadBodyError(message, param="stream_options")
-    check_logprobs("prompt_logprobs", body.prompt_logprobs)
+    if body.seed is not None and not -(2**63) <= body.seed < 2**63:
+        bounds = f"greater_than_equal {-(2**63)} and less_than_equal {2**63 - 1}"
+        raise BadBodyError(f"seed must be a signed 64-bit integer, {bounds}, not {body.seed}", param="seed")
+    body.prompt_logprobs = check_logprobs("prompt_logprobs", body.prompt_logprobs)
     if body.prompt_logprobs is not None and body.stream:
         raise unsupported_field_error("prompt_logprobs", "in a stream")
     if body.no_stop_trim and body.include_stop is None:
@@ -136,8 +152,10 @@ def find_constraint(body: SamplingBody) -> FieldConstraint | None:
     return _require_single([*_from_response_format(body.response_format), *_from_fields(body)])
 
 
-def find_sampling_constraint(regex: str | None, json_schema: Any, ebnf: str | None) -> FieldConstraint | None:
-    """The constraint in /generate's `sampling_params`: `regex`, `json_schema` or `ebnf`."""
+def find_sampling_constraint(
+    regex: str | None, json_schema: Any, ebnf: str | None, structural_tag: Any = None
+) -> FieldConstraint | None:
+    """The constraint in /generate's `sampling_params`, if it has one of these."""
     found = []
     if regex is not None:
         found.append(("sampling_params.regex", OutputConstraint("regex", regex)))
@@ -146,6 +164,9 @@ def find_sampling_constraint(regex: str | None, json_schema: Any, ebnf: str | No
         found.append((field, make_json_constraint(json_schema, field)))
     if ebnf is not None:
         found.append(("sampling_params.ebnf", OutputConstraint("grammar", ebnf)))
+    if structural_tag is not None:
+        field = "sampling_params.structural_tag"
+        found.append((field, make_structural_constraint(structural_tag, field)))
     return _require_single(found)
 
 
@@ -178,11 +199,14 @@ def _from_response_format(given: dict[str, Any] | None) -> Iterator[FieldConstra
             yield field, make_json_constraint(schema, field, lenient=not strict)
         case {"type": "json_schema"}:
             raise field_error("response_format.json_schema.schema", "is missing", code="missing_field")
+        case {"type": "structural_tag"}:
+            yield "response_format", make_structural_constraint(given, "response_format")
         case {"type": str(kind)}:
-            why = f"type {kind[:60]!r} is not supported: use text, json_object or json_schema"
+            why = f"type {kind[:60]!r} is not supported: use text, json_object, json_schema or structural_tag"
             raise field_error("response_format", why, code="unsupported")
         case _:
-            raise field_error("response_format.type", "must be text, json_object or json_schema")
+            why = "must be text, json_object, json_schema or structural_tag"
+            raise field_error("response_format.type", why)
 
 
 def _from_fields(body: SamplingBody) -> Iterator[FieldConstraint]:
@@ -205,8 +229,6 @@ def _from_fields(body: SamplingBody) -> Iterator[FieldConstraint]:
 
 def _from_structured_outputs(given: StructuredOutputsParams) -> Iterator[FieldConstraint]:
     place = "structured_outputs"
-    if given.structural_tag is not None:
-        raise field_error(f"{place}.structural_tag", "is not supported", code="unsupported")
     if given.disable_additional_properties:
         raise field_error(f"{place}.disable_additional_properties", "is not supported", code="unsupported")
     whitespace = "" if given.disable_any_whitespace else given.whitespace_pattern
@@ -219,6 +241,9 @@ def _from_structured_outputs(given: StructuredOutputsParams) -> Iterator[FieldCo
         yield f"{place}.choice", _choice_constraint(given.choice, f"{place}.choice")
     if given.regex is not None:
         yield f"{place}.regex", OutputConstraint("regex", given.regex)
+    if given.structural_tag is not None:
+        field = f"{place}.structural_tag"
+        yield field, make_structural_constraint(given.structural_tag, field)
     if given.grammar is not None:
         yield f"{place}.grammar", OutputConstraint("grammar", given.grammar)
 

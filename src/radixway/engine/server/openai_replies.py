@@ -27,6 +27,12 @@ class PromptTokensDetails(msgspec.Struct):
     cached_tokens: int
 
 
+class CompletionTokensDetails(msgspec.Struct):
+    """Part of `usage`."""
+
+    reasoning_tokens: int
+
+
 class CompletionUsage(msgspec.Struct):
     """Tokens in, tokens out, and how many of the first came from the cache."""
 
@@ -34,6 +40,10 @@ class CompletionUsage(msgspec.Struct):
     completion_tokens: int
     total_tokens: int
     prompt_tokens_details: PromptTokensDetails
+    reasoning_tokens: int | UnsetType | None = UNSET
+    """Tokens of the answers up to the end of their reasoning, under SGLang's name; chats have it."""
+    completion_tokens_details: CompletionTokensDetails | UnsetType = UNSET
+    """Left out where nothing is reasoning."""
 
 
 class FunctionCall(msgspec.Struct, omit_defaults=True, kw_only=True):
@@ -57,7 +67,7 @@ class ChatMessage(msgspec.Struct, omit_defaults=True):
 
     role: str | UnsetType = UNSET
     content: str | UnsetType | None = UNSET
-    reasoning_content: str | UnsetType = UNSET
+    reasoning_content: str | UnsetType | None = UNSET
     tool_calls: list[ToolCall] | UnsetType = UNSET
 
 
@@ -104,22 +114,32 @@ class CompletionReply(msgspec.Struct, kw_only=True):
     metadata: dict[str, Any] | UnsetType = UNSET
 
 
-def sum_usage(answers: Sequence[RequestOutput], per_prompt: int) -> CompletionUsage:
+def sum_usage(
+    answers: Sequence[RequestOutput], per_prompt: int, reasoning_tokens: int | None = None
+) -> CompletionUsage:
     """The usage of a request whose every prompt got `per_prompt` answers, in that order."""
     firsts = answers[::per_prompt]
     prompt_tokens = sum(answer.prompt_tokens for answer in firsts)
     completion_tokens = sum(answer.completion_tokens for answer in answers)
-    return make_usage(prompt_tokens, completion_tokens, sum(answer.cached_tokens for answer in firsts))
+    cached_tokens = sum(answer.cached_tokens for answer in firsts)
+    return make_usage(prompt_tokens, completion_tokens, cached_tokens, reasoning_tokens)
 
 
-def make_usage(prompt_tokens: int, completion_tokens: int, cached_tokens: int) -> CompletionUsage:
-    """The usage of these numbers of tokens."""
-    return CompletionUsage(
+def make_usage(
+    prompt_tokens: int, completion_tokens: int, cached_tokens: int, reasoning_tokens: int | None = None
+) -> CompletionUsage:
+    """The usage of these numbers of tokens; no `reasoning_tokens`: they are not counted."""
+    usage = CompletionUsage(
         prompt_tokens=prompt_tokens,
         completion_tokens=completion_tokens,
         total_tokens=prompt_tokens + completion_tokens,
         prompt_tokens_details=PromptTokensDetails(cached_tokens),
     )
+    if reasoning_tokens is not None:
+        usage.reasoning_tokens = reasoning_tokens
+    if reasoning_tokens:
+        usage.completion_tokens_details = CompletionTokensDetails(reasoning_tokens)
+    return usage
 
 
 def finish_reason_name(finish: FinishReason | None) -> str | None:
@@ -276,6 +296,13 @@ class ReplyMaker(Protocol):
     def make_chunks(self, index: int, output: RequestOutput) -> list[CompletionReply]:
         """The chunks for one more output of choice `index`; none if it adds nothing."""
 
+    def count_reasoning(self, index: int, output: RequestOutput) -> int | None:
+        """How many tokens of choice `index` are reasoning, after its next `output`; None: not counted."""
+
+    @property
+    def reasoning_tokens(self) -> int | None:
+        """Of all choices so far."""
+
 
 def _begins_message(chunk: CompletionReply) -> bool:
     choice = chunk.choices[0]
@@ -299,19 +326,25 @@ async def send_replies(
     def make_events(index: int, output: RequestOutput) -> bytes:
         before = output.completion_tokens - len(output.token_ids)
         last[index] = output
+        reasoning = replies.count_reasoning(index, output)
         chunks = replies.make_chunks(index, output)
         for chunk in chunks:
             chunk.usage = None if body.include_usage else UNSET
             if body.continuous_usage:
-                written = before if _begins_message(chunk) else output.completion_tokens
-                chunk.usage = make_usage(output.prompt_tokens, written, output.cached_tokens)
+                chunk.usage = make_usage(
+                    output.prompt_tokens, output.completion_tokens, output.cached_tokens, reasoning
+                )
+                if _begins_message(chunk):  # nothing of the answer is in it
+                    chunk.usage = make_usage(output.prompt_tokens, before, output.cached_tokens)
+                    chunk.usage.reasoning_tokens = None
         return b"".join([write_event(encode(chunk)) for chunk in chunks])
 
     def make_usage_event() -> bytes:
         if not body.include_usage:
             return b""
         chunk = replies.head.make_reply([])
-        chunk.usage = sum_usage([last[index] for index in sorted(last)], per_prompt)
+        outputs = [last[index] for index in sorted(last)]
+        chunk.usage = sum_usage(outputs, per_prompt, replies.reasoning_tokens)
         return write_event(encode(chunk))
 
     await answers.stream_events(exchange, make_events, make_usage_event)

@@ -15,7 +15,7 @@ import msgspec
 
 from radixway.core.http import HttpError, ReshapedError
 from radixway.core.http import field_error as conversion_error
-from radixway.core.parsers import ThinkingPart, count_reasoning_tokens
+from radixway.core.parsers import ReasoningTokenCounter, ThinkingPart
 from radixway.core.protocols import (
     AnswerDelta,
     AnthropicAdapter,
@@ -47,7 +47,7 @@ from radixway.engine.server.unsupported_fields import unsupported_field_error
 _CHAT_NAMES = {"max_new_tokens": "max_tokens", "min_new_tokens": "min_tokens", "sampling_seed": "seed"}
 _OTHER_REPLIES = (
     *("n", "best_of", "echo", "logprobs", "prompt_logprobs", "logprob_token_ids", "return_token_ids"),
-    *("return_prompt_text", "return_prompt_token_ids", "return_tokens_as_token_ids"),
+    *("return_prompt_text", "return_prompt_token_ids", "return_tokens_as_token_ids", "use_beam_search"),
 )
 """Fields of chat completions that ask for what replies of these protocols have no place for."""
 
@@ -173,14 +173,12 @@ class AnswerConverter:
         self._shows_reasoning = shows_reasoning
         self._token_bytes = service.tokenizer.token_bytes
         self._reader = chat.reading.create_reader()
-        self._ids: list[int] = []
-        self._reasons = False
+        self._reasoning = ReasoningTokenCounter(chat.reading.place)
 
     def read_output(self, output: RequestOutput) -> AnswerDelta:
         """Return what `output` adds, the one after those that were read."""
         parts = self._reader.read_parts(output.text, last=output.finish is not None)
-        self._reasons = self._reasons or any(isinstance(part, ThinkingPart) for part in parts)
-        self._ids += output.token_ids
+        self._reasoning.count_tokens([self._token_bytes[each] for each in output.token_ids])
         if not self._shows_reasoning:
             parts = [part for part in parts if not isinstance(part, ThinkingPart)]
         return AnswerDelta(parts, output.token_ids, [self._name_token(item) for item in output.logprobs])
@@ -188,13 +186,12 @@ class AnswerConverter:
     def finish_info(self, last: RequestOutput) -> FinishInfo:
         """Return how the answer ended, by the `last` output, and its counts."""
         assert last.finish is not None
-        tokens = [self._token_bytes[each] for each in self._ids] if self._reasons else []
         return FinishInfo(
             last.finish.type,
             last.prompt_tokens,
             last.completion_tokens,
             last.cached_tokens,
-            count_reasoning_tokens(tokens),
+            self._reasoning.count,
             last.finish.matched if isinstance(last.finish.matched, str) else None,
         )
 

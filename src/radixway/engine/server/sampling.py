@@ -1,6 +1,6 @@
 """Translation of OpenAI's request fields (and vLLM's additions to them) into SamplingParams."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,6 @@ T = TypeVar("T")
 
 MAX_CHOICES = 128  # of one prompt
 MAX_ANSWERS = 1024  # of one request
-MAX_LOGPROBS = 20
 MAX_NAMED_LOGPROBS = 128
 _MAX_STOP_STRINGS = 64
 _MAX_STOP_PATTERNS = 8  # each is looked for in the text with every token
@@ -48,7 +47,7 @@ class CommonSamplingFields(msgspec.Struct, kw_only=True):
     stop_regex: str | list[str] | None = None
     stop_token_ids: list[int] | None = None
     ignore_eos: bool | None = None
-    logit_bias: dict[int, float] | None = None
+    logit_bias: dict[str, float] | None = None
     skip_special_tokens: bool | None = None
     include_stop: bool | None = msgspec.field(name="include_stop_str_in_output", default=None)
 
@@ -140,7 +139,7 @@ def make_sampling_params(
         stop_regex=_parse_stop_patterns(fields.stop_regex, f"{place}stop_regex"),
         stop_token_ids=frozenset(fields.stop_token_ids or ()),
         ignore_eos=bool(fields.ignore_eos),
-        logit_bias=fields.logit_bias or {},
+        logit_bias=_parse_logit_bias(fields.logit_bias or {}, f"{place}logit_bias"),
         allowed_token_ids=rules.allowed if rules else None,
         bad_words=rules.bad_words if rules else (),
         logprobs=logprobs,
@@ -168,10 +167,12 @@ def check_choice_count(fields: CommonSamplingFields, place: str = "") -> int:
     return n
 
 
-def check_logprobs(name: str, count: int | None) -> None:
-    """Raises BadBodyError (400), naming field `name`, if `count` alternatives per token are too many."""
-    if count is not None and not 0 <= count <= MAX_LOGPROBS:
-        raise BadBodyError(f"{name} must be between 0 and {MAX_LOGPROBS}, not {count}", param=name)
+def _parse_logit_bias(given: Mapping[str, float], param: str) -> dict[int, float]:
+    wrong = [name for name in given if not name.isdecimal()]
+    if wrong:
+        shown = ", ".join(repr(name[:60]) for name in wrong[:10])
+        raise BadBodyError(f"{param} must be keyed by token ids, not {shown}", param=param)
+    return {int(name): by for name, by in given.items()}
 
 
 def _parse_stop_patterns(patterns: str | list[str] | None, param: str) -> tuple[str, ...]:
@@ -200,11 +201,12 @@ def _parse_stop_strings(
 
 @contextmanager
 def field_names(names: dict[str, str]) -> Iterator[None]:
-    """Within this context errors of the engine name fields as the protocol does, by `names`."""
+    """Within this context errors of the engine name fields as the protocol does, by `names`; those that it
+    leaves out as OpenAI's endpoints do."""
     try:
         yield
     except InvalidRequestError as error:
-        raise to_http_error(error, field_names=names) from None
+        raise to_http_error(error, field_names={"logprob_ids": "logprob_token_ids"} | names) from None
 
 
 def _or_default(value: Any, default: Any) -> Any:

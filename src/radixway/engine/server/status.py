@@ -71,7 +71,7 @@ def _model_card(service: EngineService, name: str) -> dict[str, Any]:
         "object": "model",
         "created": service.started_at,
         "owned_by": "radixway",
-        "root": info.path,
+        "root": service.names[0],
         "parent": None,
         "max_model_len": info.context_length,
     }

@@ -15,7 +15,6 @@ from radixway.engine.server.openai_replies import MIN_LOGPROB
 from radixway.engine.server.sampling import (
     CommonSamplingFields,
     SamplingDefaults,
-    check_logprobs,
     field_names,
     make_sampling_params,
 )
@@ -76,6 +75,7 @@ async def generate_stream(service: EngineService, exchange: HttpExchange, body: 
     """Continue a prompt; each event is one token, and the last has the whole text and why it ended."""
     given = body.parameters
     _refuse_unsupported(given)
+    given.top_n_tokens = service.check_logprobs("parameters.top_n_tokens", given.top_n_tokens)
     with field_names(_NAMES):
         (prompt,) = await service.encode_prompts([body.inputs], param="inputs")
         if given.truncate is not None:
@@ -120,7 +120,6 @@ def _error_body(error: HttpError) -> bytes:
 
 def _refuse_unsupported(given: TgiParameters) -> None:
     """Raise BadBodyError (400) naming a parameter that cannot be followed."""
-    check_logprobs("parameters.top_n_tokens", given.top_n_tokens)
     for name in ("typical_p", "watermark", "adapter_id", "decoder_input_details"):
         if getattr(given, name):
             raise unsupported_field_error(f"parameters.{name}")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from radixway.core.parsers import CALL_FORMS, MARKERS, ToolFamily, forced_call_family
+from radixway.core.protocols.request import select_allowed_tools
 from radixway.core.tokenizer import Tokenizer
 from radixway.engine.errors import InvalidGrammarError
 from radixway.engine.grammar_compiler import WHITESPACE, OutputConstraint
@@ -115,9 +116,11 @@ def parse_tool_use(
         case {"type": "function", "function": {"name": str(name)}} | {"type": "function", "name": str(name)}:
             named = [tool for tool in tools if tool["function"]["name"] == name]
             if not named:
-                message = f"names a function that is not among the tools: {name[:60]!r}"
-                raise field_error("tool_choice", message)
+                raise field_error("tool_choice", f"Tool {name[:60]!r} not found in tools list")
             return ToolUse(tools, named, parallel=False)
+        case {"type": "allowed_tools"}:
+            shown, mode = select_allowed_tools(tool_choice, tools)
+            return ToolUse(shown, shown if mode == "required" else [], parallel is not False)
     how = 'must be auto, none, required or {"type": "function", "function": {"name": …}}'
     raise field_error("tool_choice", how)
 
@@ -148,7 +151,12 @@ async def _refuse_parameters(service: "EngineService", tools: Sequence[ToolSchem
     for index, tool in enumerate(tools):
         schema = json.dumps(parameters_schema(tool))
         constraint = OutputConstraint("json_schema", schema, lenient=not tool["function"].get("strict"))
-        await service.compile_constraint((f"tools[{index}].function.parameters", constraint))
+        try:
+            await service.compile_grammar(constraint)
+        except InvalidGrammarError as error:
+            why = f"invalid 'parameters' schema: {error}"
+            place = f"tools[{index}].function.parameters"
+            raise field_error(place, why, code="invalid_grammar") from None
 
 
 def _check_tool(tool: ToolSchema, place: str) -> None:

@@ -1,7 +1,7 @@
 """Fields of vLLM's and SGLang's requests that this engine knows and does not serve: refused by name.
 
-A field asks for nothing, and is let through, when it is null, false, zero or empty, or has a value that its
-engine takes without it (`_NEUTRAL`).
+A field asks for nothing, and is let through, when it is null, false, zero (unless that is a limit) or empty,
+or has a value that its engine takes without it (`_NEUTRAL`).
 """
 
 from typing import Any
@@ -13,11 +13,12 @@ from radixway.engine.server.sampling import CommonSamplingFields
 
 _NEUTRAL: dict[str, Any] = {
     "beam_width": 1,
-    "length_penalty": 1,
     "modalities": ["text"],
     "thinking_token_budget": -1,
     "verbosity": "medium",
 }
+_ASKING_AT_ZERO = frozenset({"max_thinking_tokens", "thinking_token_budget"})
+"""Limits: of these fields the number 0 asks for something."""
 
 
 class UnsupportedGenerateFields(msgspec.Struct, kw_only=True):
@@ -47,7 +48,6 @@ class UnsupportedGenerateFields(msgspec.Struct, kw_only=True):
     need_wait_for_mm_inputs: Any = None
     num_items_assigned: Any = None
     positional_embed_overrides: Any = None
-    require_reasoning: Any = None
     return_bytes: Any = None
     return_entropy: Any = None
     return_flat_raw_output_top_logprobs: Any = None
@@ -74,7 +74,6 @@ class UnsupportedSamplingFields(CommonSamplingFields, kw_only=True):
 
     beam_width: Any = None
     custom_params: Any = None
-    structural_tag: Any = None
     watermark: Any = None
 
 
@@ -90,7 +89,6 @@ class UnsupportedOpenAIFields(CommonSamplingFields, kw_only=True):
     images_config: Any = None
     input_ids: Any = None
     kv_transfer_params: Any = None
-    length_penalty: Any = None
     logits_processors: Any = None
     lora_path: Any = None
     max_dynamic_patch: Any = None
@@ -119,7 +117,6 @@ class UnsupportedOpenAIFields(CommonSamplingFields, kw_only=True):
     task: Any = None
     thinking_token_budget: Any = None
     use_audio_in_video: Any = None
-    use_beam_search: Any = None
     verbosity: Any = None
     video_config: Any = None
     vllm_xargs: Any = None
@@ -133,7 +130,8 @@ def refuse_unsupported(body: msgspec.Struct, fields: type[msgspec.Struct], place
     in the request, makes use of."""
     for name in fields.__annotations__:
         value = getattr(body, name)
-        if value and value != _NEUTRAL.get(name):
+        is_limit = value == 0 and value is not False and name in _ASKING_AT_ZERO
+        if (value or is_limit) and value != _NEUTRAL.get(name):
             raise unsupported_field_error(f"{place}{name}")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from heapq import merge
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Any
 
 Merge = Callable[[Sequence[Any]], Any]
@@ -156,6 +156,11 @@ class RequestPages:
 
 
 def _ended_rows(slot: int, page: Any) -> Iterator[tuple[float, int, int, Any]]:
-    """Yield the rows of a page with the time of their end, their child and their index."""
-    for at, row in enumerate(page["requests"]):
-        yield row["began_at"] + row["total_ms"] / 1e3, slot, at, row
+    """Yield the rows of a page with when they or older ones ended, their child and their index.
+
+    A child has its rows by when they were stored, which for a slow client is after younger ones ended.
+    """
+    rows = page["requests"]
+    ends = [*accumulate((row["ended_at"] for row in reversed(rows)), max)][::-1]
+    for at, (ended_at, row) in enumerate(zip(ends, rows, strict=True)):
+        yield ended_at, slot, at, row

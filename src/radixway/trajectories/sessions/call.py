@@ -11,6 +11,7 @@ from array import array
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from radixway.core.chat_images import list_image_urls
 from radixway.trajectories.store import PathHold
 from radixway.trajectories.token_records import Spans
 
@@ -51,6 +52,10 @@ class PendingCall:
     """The first message is the `instructions` of a Responses request, which the next one may drop."""
     deviations: tuple[str, ...] = ()
 
+    def history(self) -> list[Message]:
+        """Return all messages of its prompt."""
+        return [*(self.parent.history() if self.parent is not None else ()), *self.messages]
+
 
 @dataclass(slots=True, eq=False)
 class SessionCall:
@@ -84,6 +89,11 @@ class SessionCall:
     wire: str = ""
     reward: float | None = None
     children: list[SessionCall] = field(default_factory=list)
+
+    @property
+    def claimed_bytes(self) -> int:
+        """Bytes of what it has besides tokens: routed experts, images."""
+        return len(self.experts or b"") + sum(map(len, list_image_urls(self.messages)))
 
     def path(self) -> list[SessionCall]:
         """The calls that lead here, this one last."""

@@ -6,11 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from radixway.core.chat_images import list_image_urls
 from radixway.trajectories.sessions.call import Message, SessionCall
 from radixway.trajectories.sessions.history_match import CallRequest, KnownHistory
 
 if TYPE_CHECKING:
     from radixway.core.tokenizer import Tokenizer
+
+_EXPANDED = "images are placeholders here: the worker puts tokens of its own in their place"
 
 
 @dataclass(slots=True)
@@ -50,7 +53,10 @@ class PromptBuilder:
         """
         if wanted.prompt is not None:
             return self._completion_prompt(wanted.prompt, known, reply_ids)
-        return self._chat_prompt(wanted, known, reply_ids)
+        prompt = self._chat_prompt(wanted, known, reply_ids)
+        if list_image_urls(prompt.messages):
+            prompt.deviations += (_EXPANDED,)
+        return prompt
 
     def prompt_ending(self, ids: Sequence[int]) -> str:
         """The text of the last tokens of a prompt, special ones included."""
@@ -102,6 +108,7 @@ class PromptBuilder:
             tools=wanted.tools,
             continue_final_message=True,
             arguments=wanted.arguments,
+            takes_images=True,
         )
         ids = self._tokenizer.encode(text, add_special_tokens=False)
         return SessionPrompt(None, ids, messages[:-1], deviations=deviations, prefix=messages[-1])

@@ -112,7 +112,6 @@ class AgentSession:
         stretch = _added_tokens(sampled.ids, sampled.logprobs, sampled.spans, token_bytes)
         self.turns.discard(turn)
         hold = self._extend_path(turn.hold, stretch, sampled.version)
-        self._claim_experts(sampled.experts, hold)
         missing = any(map(isnan, sampled.logprobs))
         call = SessionCall(
             call_id,
@@ -134,6 +133,7 @@ class AgentSession:
             + (("the worker sent no log-probability of some tokens",) if missing else ()),
             **more,
         )
+        self._claim_bytes(call)
         self._add_call(call)
         return call, _join_added(turn.prompt, stretch)
 
@@ -144,13 +144,13 @@ class AgentSession:
         (self.roots if call.parent is None else call.parent.children).remove(call)
         self.store.release_hold(call.hold)
         call.hold = None
-        self._release_experts(call)
+        self._release_bytes(call)
 
     def restore_call(self, call: SessionCall, added: AddedTokens) -> None:
         """Restore `call` from the archive, after its parent. Raises StoreFullError."""
         parent = call.parent.hold if call.parent is not None else None
         call.hold = self._insert_tokens(parent, call.model, added)
-        self._claim_experts(call.experts, call.hold)
+        self._claim_bytes(call)
         self._add_call(call)
 
     def release_tokens(self) -> None:
@@ -159,7 +159,7 @@ class AgentSession:
             if call.hold is not None:
                 self.store.release_hold(call.hold)
                 call.hold = None
-                self._release_experts(call)
+                self._release_bytes(call)
         self.store.paths.forget_session(self.id)
 
     def forget_calls(self) -> None:
@@ -180,17 +180,17 @@ class AgentSession:
         below = sum(len(call.children) for call in self.calls.values())
         assert below + len(self.roots) == len(self.calls), "a call hangs in two places, or in none"
 
-    def _claim_experts(self, experts: bytes | None, hold: PathHold) -> None:
-        """Count routed experts, which are larger than tokens. Raises StoreFullError after releasing
-        `hold`."""
+    def _claim_bytes(self, call: SessionCall) -> None:
+        """Count what `call` has besides tokens. Raises StoreFullError after releasing its hold."""
         try:
-            self.store.memory.claim_bytes(len(experts or b""))
+            self.store.memory.claim_bytes(call.claimed_bytes)
         except StoreFullError:
-            self.store.release_hold(hold)
+            assert call.hold is not None
+            self.store.release_hold(call.hold)
             raise
 
-    def _release_experts(self, call: SessionCall) -> None:
-        self.store.memory.release_bytes(len(call.experts or b""))
+    def _release_bytes(self, call: SessionCall) -> None:
+        self.store.memory.release_bytes(call.claimed_bytes)
 
     def _add_call(self, call: SessionCall) -> None:
         self.calls[call.id] = call

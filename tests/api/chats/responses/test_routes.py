@@ -28,10 +28,12 @@ TOOL: Any = {
 
 
 async def say(exchange: Exchange, *deltas: dict[str, Any], finish: str = "stop") -> None:
-    """A streamed completion of these deltas."""
+    """A streamed completion of these deltas; `logprobs` of one are its choice's."""
     await exchange.begin_stream()
     for delta in deltas:
-        await send(exchange, {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
+        logprobs = {"logprobs": delta["logprobs"]} if "logprobs" in delta else {}
+        delta = {name: value for name, value in delta.items() if name != "logprobs"}
+        await send(exchange, {"choices": [{"index": 0, "delta": delta, "finish_reason": None, **logprobs}]})
     await send(exchange, {"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]})
     usage = {
         "prompt_tokens": 5,
@@ -335,6 +337,61 @@ async def test_what_the_worker_refuses_is_an_exception_and_leaves_nothing(
         assert counted.scalar_one() == 0
 
 
+def scored(*tokens: str, **delta: str) -> dict[str, Any]:
+    """A delta whose tokens each have two alternatives."""
+    entries = [
+        {"token": token, "logprob": -0.25, "bytes": list(token.encode())}
+        | {"top_logprobs": [{"token": top, "logprob": -0.25, "bytes": None} for top in (token, "x")]}
+        for token in tokens
+    ]
+    return delta | {"logprobs": {"content": entries}}
+
+
+LOGPROBS: Any = {"include": ["message.output_text.logprobs"], "top_logprobs": 2}
+
+
+@pytest.mark.parametrize("store", [True, False])
+@pytest.mark.parametrize("stream", [False, True])
+async def test_log_probabilities_are_told_where_they_are_asked_for(
+    client: AsyncOpenAI, engine: Engine, store: bool, stream: bool
+) -> None:
+    engine.deltas = [
+        scored("A", " tree", reasoning_content="A tree"),
+        scored("\n\n"),
+        scored("A", " radix", content="A radix"),
+        scored(" tree", "<end>", content=" tree"),
+    ]
+
+    async def ask(**fields: Any) -> Any:
+        asked = {"model": "m", "input": "?", "store": store, **fields}
+        if not stream:
+            return await client.responses.create(**asked)
+        events = [event async for event in await client.responses.create(**asked, stream=True)]
+        (done,) = (event for event in events if event.type == "response.output_text.done")
+        completed = events[-1].response
+        last = completed.output[-1].content[0].logprobs
+        assert [each.token for each in done.logprobs or ()] == [each.token for each in last or ()]
+        return completed
+
+    response = await ask(**LOGPROBS)
+    (thought, message) = response.output
+    assert response.output_text == "A radix tree" and thought.type == "reasoning"
+    told = message.content[0].logprobs
+    assert [(each.token, each.logprob) for each in told] == [
+        ("A", -0.25),
+        (" radix", -0.25),
+        (" tree", -0.25),
+    ]
+    assert [top.token for top in told[1].top_logprobs] == [" radix", "x"]
+    asked = engine.worker.requests[-1].json()
+    assert (asked["logprobs"], asked["top_logprobs"]) == (True, 2)
+    if store:
+        assert (await client.responses.retrieve(response.id)).output == response.output
+    plain = await ask()
+    assert not plain.output[-1].content[0].logprobs
+    assert "logprobs" not in engine.worker.requests[-1].json()
+
+
 async def test_a_model_that_nobody_serves_is_not_found(client: AsyncOpenAI) -> None:
     with pytest.raises(openai.NotFoundError) as missing:
         await client.responses.create(model="none", input="?")
@@ -348,7 +405,8 @@ NONSENSE: list[tuple[dict[str, Any], str]] = [
     ({"temperature": "hot"}, "temperature"),
     ({"tools": [{"type": "web_search"}]}, "tools[0].type"),
     ({"truncation": "auto"}, "truncation"),
-    ({"include": ["message.output_text.logprobs"]}, "include[0]"),
+    ({"include": ["message.output_text.odds"]}, "include[0]"),
+    ({"include": ["message.output_text.logprobs"], "top_logprobs": 21}, "top_logprobs"),
     ({"prompt": {"id": "pmpt_1"}}, "prompt"),
     ({"temprature": 1}, "temprature"),
     ({"metadata": {"a": 1}}, "metadata.a"),

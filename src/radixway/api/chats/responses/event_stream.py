@@ -138,6 +138,8 @@ def _final_events(writer: ResponsesEventWriter, ended: StoredResponse, *, is_sta
     """Yield the last events: the response as stored, or as streamed if it is not stored yet."""
     made, state = stored_response_object(ended), ended.message.state
     answer = stored_answer(ended) if is_stale or ended.output is not None else writer.answer
+    for told, known in zip(writer.answer.blocks, answer.blocks, strict=False):
+        told.scores = known.scores
     if state is MessageState.COMPLETE:
         is_stopping = build_finish_info(ended.message.finish_reason, ended.message.usage)
         kind, response = f"response.{made.last_status(is_stopping)}", made.finished(answer, is_stopping)

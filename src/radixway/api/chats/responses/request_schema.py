@@ -11,7 +11,7 @@ from radixway.chat.ids import digest_request
 from radixway.chat.stored_responses import ResponseItems
 from radixway.core.protocols import NormalizedRequest
 from radixway.core.protocols.request import SamplingFields, field_error, shorten_value
-from radixway.core.protocols.responses import ResponsesAdapter
+from radixway.core.protocols.responses import LOGPROBS, ResponsesAdapter
 
 _wire = ResponsesAdapter(stateful=True)
 
@@ -21,7 +21,6 @@ _IGNORED_FIELDS = frozenset(
 """Published fields that change nothing here: the server has no tools of its own and one tier."""
 _SUPPORTED_VALUES: dict[str, tuple[Any, ...]] = {
     "service_tier": ("auto", "default"),
-    "top_logprobs": (0,),
     "truncation": ("disabled",),
 }
 """Fields of which only these values, and null, are supported."""
@@ -32,6 +31,7 @@ _INCLUDABLE = frozenset(
         "code_interpreter_call.outputs",
         "computer_call_output.output.image_url",
         "file_search_call.results",
+        LOGPROBS,
         "message.input_image.image_url",
         "reasoning.encrypted_content",
         "web_search_call.action.sources",
@@ -105,6 +105,8 @@ def chat_completion_fields(request: Mapping[str, Any]) -> dict[str, Any]:
         fields |= {"tools": ask.tools, "tool_choice": ask.tool_choice}
         if not ask.parallel_tool_calls:
             fields["parallel_tool_calls"] = False
+    if ask.top_logprobs is not None:
+        fields |= {"logprobs": True, "top_logprobs": ask.top_logprobs}
     if ask.template_arguments:
         fields["chat_template_kwargs"] = ask.template_arguments
     effort = (request.get("reasoning") or {}).get("effort")

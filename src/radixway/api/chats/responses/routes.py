@@ -25,7 +25,7 @@ from radixway.api.chats.responses.shapes import (
 )
 from radixway.api.chats.responses.stateless_handler import StatelessResponseHandler
 from radixway.api.chats.responses.stored_handler import StoredResponseHandler
-from radixway.api.client_requests import decode_body
+from radixway.api.client_requests import decode_body, run_while_connected
 from radixway.api.openapi import request_body
 from radixway.chat import stored_responses as store
 from radixway.chat.errors import ChatNotFoundError
@@ -91,6 +91,13 @@ def response_routes(service: ResponseService, owners: ResponseOwners) -> APIRout
         return await (stored_handler if params.is_stored else stateless_handler).create_response(
             request, owner, params
         )
+
+    @router.post("/input_tokens", openapi_extra=request_body(ResponsesBody))
+    async def count_tokens(request: Request, owner: Whose) -> Response:
+        """Count the tokens that a response's prompt would have."""
+        params = request_schema.parse_create_params(await request.body())
+        counted = await run_while_connected(request, stateless_handler.count_tokens(owner, params))
+        return Response(counted, media_type="application/json")
 
     @router.get("/{response_id}")
     async def read(stored: Found, request: Request) -> Response:

@@ -94,9 +94,17 @@ _ANY = "*"
 class ResponseService:
     """Answers responses while `running()`, inside the time that chats run."""
 
-    def __init__(self, chats: ChatService, pipeline: PipelineCall, registry: WorkerRegistry) -> None:
+    def __init__(
+        self,
+        chats: ChatService,
+        pipeline: PipelineCall,
+        count_tokens: PipelineCall,
+        registry: WorkerRegistry,
+    ) -> None:
+        """`count_tokens`: counts the tokens of a request that `pipeline` would answer."""
         self.chats = chats
         self.pipeline = pipeline
+        self.count_tokens = count_tokens
         self.store = ResponseStore(chats.database, chats.answers, chats.clock)
         self._unmetered = chats.messages.without_limits()
         self._registry = registry
@@ -159,6 +167,7 @@ class ResponseService:
 
         try:
             completion = await send_worker_request(self.pipeline, request, pass_on)
+            answer.place_scores(completion.scores)
         except HttpError as error:
             await self.store.save_failure(job.message_id, failure_fields(error))
             # A waiting client gets the error at once; a background response is retried.

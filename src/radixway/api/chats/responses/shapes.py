@@ -18,8 +18,10 @@ from radixway.core.protocols.answer import (
     GeneratedAnswer,
     ReplyMetadata,
 )
-from radixway.core.protocols.completion_parser import build_finish_info
+from radixway.core.protocols.chat import chat_logprobs
+from radixway.core.protocols.completion_parser import build_finish_info, parse_chat_logprobs
 from radixway.core.protocols.request import field_error
+from radixway.core.protocols.responses import asked_logprobs
 from radixway.core.protocols.responses_reply import ResponseObject
 
 RESPONSE, CONVERSATION = "resp", "conv"
@@ -153,7 +155,7 @@ def build_response_object(
     """Build the object writer of a response for the message `message_id`, stored or not."""
     head = ReplyMetadata(message_id.replace("-", ""), model, int(created_at))
     published = {name: request.get(name, default) for name, default in _DEFAULTS.items()}
-    ask = NormalizedRequest(model=model, body=request)
+    ask = NormalizedRequest(model=model, body=request, top_logprobs=asked_logprobs(request))
     return ResponseObject(ask, head, published | extra)
 
 
@@ -190,7 +192,8 @@ def answer_from_blocks(blocks: ResponseItems) -> GeneratedAnswer:
     answer = GeneratedAnswer()
     for block in blocks:
         names = block.get("call_id", ""), block.get("name", "")
-        answer.blocks.append(ContentBlock(block["kind"], [block["text"]], *names))
+        scores = parse_chat_logprobs(block.get("logprobs", ()))
+        answer.blocks.append(ContentBlock(block["kind"], [block["text"]], *names, scores))
     return answer
 
 
@@ -199,6 +202,7 @@ def answer_to_blocks(answer: GeneratedAnswer) -> ResponseItems:
     return [
         {"kind": block.kind, "text": block.text}
         | ({"call_id": block.call_id, "name": block.name} if block.kind == "call" else {})
+        | ({"logprobs": chat_logprobs(block.scores)} if block.scores else {})
         for block in answer.blocks
     ]
 

@@ -76,6 +76,15 @@ class StatelessResponseHandler:
             raise first
         return sse_response(_stream_events(made, first, outcomes, partial(is_server_stopping, request.scope)))
 
+    async def count_tokens(self, owner: ResponseOwner, params: ResponseCreateParams) -> bytes:
+        """Return the reply that counts what `params` would send to a worker. Raises HttpError."""
+        to_worker = await self._build_request(owner, params)
+        try:
+            return (await self._service.count_tokens(to_worker)).body
+        finally:
+            for chunks in to_worker.open_streams:
+                await chunks.aclose()
+
     async def _build_request(self, owner: ResponseOwner, params: ResponseCreateParams) -> pipeline.Request:
         model = self._service.resolve_model(params.ask.model)
         thread = await self._earlier_turns(owner, params)
@@ -166,6 +175,7 @@ async def _collect_response(
                 case HttpError():
                     raise outcome
                 case CompletionParser(finish_reason=reason, usage=usage):
+                    answer.place_scores(outcome.scores)
                     return made.finished(answer, build_finish_info(reason, usage))
                 case _:
                     answer.add_part(outcome)
@@ -199,5 +209,6 @@ def _encode_outcome(writer: ResponsesEventWriter, outcome: CompletionOutcome) ->
         case HttpError():
             return writer.encode_failure(outcome)
         case CompletionParser(finish_reason=reason, usage=usage):
+            writer.answer.place_scores(outcome.scores)
             return writer.encode_end(build_finish_info(reason, usage))
     return writer.encode_delta(AnswerDelta((outcome,)))

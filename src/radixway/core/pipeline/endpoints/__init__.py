@@ -24,7 +24,12 @@ from radixway.core.pipeline.endpoints.media import (
     TRANSCRIPTIONS,
     TRANSLATIONS,
 )
-from radixway.core.pipeline.endpoints.native import COUNT_TOKENS, MESSAGES, RESPONSES
+from radixway.core.pipeline.endpoints.native import (
+    COUNT_RESPONSE_TOKENS,
+    COUNT_TOKENS,
+    MESSAGES,
+    RESPONSES,
+)
 from radixway.core.pipeline.endpoints.pooling import CLASSIFY, EMBEDDINGS, ENCODE, POOLING, RERANK, SCORE
 
 _POOLED = (EMBEDDINGS, RERANK, SCORE, POOLING, CLASSIFY, ENCODE)
@@ -40,6 +45,7 @@ __all__ = [
     "BATCHES",
     "CHAT_COMPLETIONS",
     "COMPLETIONS",
+    "COUNT_RESPONSE_TOKENS",
     "COUNT_TOKENS",
     "ENDPOINTS",
     "FILES",

@@ -57,6 +57,7 @@ class ResponseBody(RequestBody, kw_only=True):
         )
 
 
+_RESPONSE_FIELDS = ("instructions", "input", "tools")
 _MESSAGE_FIELDS = ("system", "messages", "tools")
 MESSAGES = Endpoint(
     path="/v1/messages",
@@ -83,8 +84,18 @@ RESPONSES = Endpoint(
     name="openai.responses",
     description="OpenAI's responses: an answer, whole or streamed.",
     body=ResponseBody,
-    text_fields=("instructions", "input", "tools"),
+    text_fields=_RESPONSE_FIELDS,
     reply_form=ReplyForm.RESPONSE,
+    takes_tools=True,
+    by_surface=True,
+)
+COUNT_RESPONSE_TOKENS = Endpoint(
+    path="/v1/responses/input_tokens",
+    name="openai.response_tokens",
+    description="How many tokens the prompt of a response has.",
+    body=ResponseBody,
+    text_fields=_RESPONSE_FIELDS,
+    reply_form=ReplyForm.POOLING,
     takes_tools=True,
     by_surface=True,
 )

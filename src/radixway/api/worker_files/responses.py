@@ -1,0 +1,136 @@
+"""Responses that workers keep: found again, and gone on from where they are."""
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Self
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+
+from radixway.api.chats.paths import chats_disabled_error
+from radixway.api.worker_files.forwarding import forward_to_holder
+from radixway.api.worker_files.locations import FileNotFoundAtWorkersError, WorkerFiles
+from radixway.core.http import BadBodyError
+from radixway.core.http.server_sent_events import iterate_data
+from radixway.core.pipeline import Chunks, Endpoint, Next, Reply, SendChunk, TenantPolicy
+from radixway.core.pipeline import Request as PipelineRequest
+from radixway.core.pipeline.endpoints import COUNT_RESPONSE_TOKENS, RESPONSES
+from radixway.routing import Worker
+
+
+class _AskedResponse(msgspec.Struct):
+    """The fields of a request for a response that say what it has to do with kept ones."""
+
+    previous_response_id: str | None = None
+    store: bool | None = None
+
+
+class _CreatedEvent(msgspec.Struct):
+    """The first event of a streamed response."""
+
+    response: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+_asked = msgspec.json.Decoder(_AskedResponse)
+_created = msgspec.json.Decoder(_CreatedEvent)
+
+
+class ResponsePlacement:
+    """A `pipeline.Middleware`: what goes on from a response goes to the worker that keeps it."""
+
+    step_name = "Responses"
+
+    def __init__(self, files: WorkerFiles) -> None:
+        self._files = files
+
+    def applies_to(self, endpoint: Endpoint) -> bool:
+        """Return whether `endpoint` makes responses, or counts their tokens."""
+        return endpoint in (RESPONSES, COUNT_RESPONSE_TOKENS)
+
+    async def __call__(self, request: PipelineRequest, call_next: Next) -> Reply:
+        """Return the worker's answer. Raises BadBodyError for a previous response that no worker has."""
+        try:
+            asked = _asked.decode(request.raw)
+        except msgspec.DecodeError:  # its worker says what is wrong
+            return await call_next(request)
+        tenancy = request.caller.policy
+        if (previous := asked.previous_response_id) is not None:
+            request.pinned = (await self._find_holder(previous, tenancy)).name
+        reply = await call_next(request)
+        answered = self._files.find_by_name(reply.worker)
+        if answered is None or asked.store is False or not 200 <= reply.status < 300:
+            return reply
+        if reply.chunks is None:
+            self._files.note_files(reply.body, answered, tenancy)
+        else:
+            reply.chunks = NotedChunks(
+                reply.chunks, lambda made: self._files.note_files(made, answered, tenancy)
+            )
+            request.open_streams.append(reply.chunks)
+        return reply
+
+    async def _find_holder(self, response_id: str, tenancy: TenantPolicy | None) -> Worker:
+        try:
+            return await self._files.find_worker(RESPONSES.path, response_id, tenancy, "previous_response_id")
+        except FileNotFoundAtWorkersError as error:
+            raise BadBodyError(
+                str(error), param="previous_response_id", code="previous_response_not_found"
+            ) from None
+
+
+class NotedChunks(Chunks):
+    """A streamed response as its worker gives it, of whose first event `note` is told the response."""
+
+    def __init__(self, chunks: Chunks, note: Callable[[bytes], None]) -> None:
+        self._chunks = chunks
+        self._note = note
+        self._is_noted = False
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        chunk = await anext(self._chunks)
+        self._read_first(chunk)
+        return chunk
+
+    async def pass_on(self, send: SendChunk) -> None:
+        def send_noted(chunk: bytes) -> Awaitable[None]:
+            self._read_first(chunk)
+            return send(chunk)
+
+        await self._chunks.pass_on(send_noted)
+
+    async def aclose(self) -> None:
+        await self._chunks.aclose()
+
+    def _read_first(self, chunk: bytes) -> None:
+        if self._is_noted:
+            return
+        for data in iterate_data(chunk):
+            self._is_noted = True
+            with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                self._note(bytes(_created.decode(data).response))
+            return
+
+
+def response_routes(files: WorkerFiles, tenancy_of: Callable[[Request], TenantPolicy | None]) -> APIRouter:
+    """Build the routes of responses that workers keep, for a gateway that keeps none itself.
+
+    `tenancy_of`: a tenant is shown its own alone.
+    """
+    router = APIRouter(tags=["responses"])
+
+    async def forward(response_id: str, request: Request) -> Response:
+        """Have the worker that keeps a response show, cancel or delete it."""
+        tenancy = tenancy_of(request)
+        if not await files.list_workers(RESPONSES.path, tenancy):
+            raise chats_disabled_error()
+        return await forward_to_holder(files, request, RESPONSES.path, response_id, "response_id", tenancy)
+
+    path = RESPONSES.path + "/{response_id}"
+    router.add_api_route(path, forward, methods=["GET"], name="Show a response")
+    router.add_api_route(path, forward, methods=["DELETE"], name="Delete a response")
+    router.add_api_route(path + "/cancel", forward, methods=["POST"], name="Cancel a response")
+    router.add_api_route(path + "/input_items", forward, methods=["GET"], name="List a response's input")
+    return router

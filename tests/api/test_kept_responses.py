@@ -1,0 +1,161 @@
+"""Responses that workers keep, where the gateway keeps none: found at their worker and gone on from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import openai
+import pytest
+from aiohttp import web
+
+from support.running_gateway import RunningGateway, running_gateway
+from support.surface_worker import SurfaceWorker, surface_worker
+
+PATH = "/v1/responses"
+COUNT = PATH + "/input_tokens"
+OFFERED = (PATH, COUNT, PATH + "/{response_id}", PATH + "/{response_id}/cancel")
+NO_CHATS = {"chat": {"enabled": False}}
+
+
+@dataclass
+class KeepingWorker(SurfaceWorker):
+    """Keeps responses as vLLM does: in its own memory."""
+
+    mark: str = "a"
+    kept: dict[str, dict[str, Any]] = field(default_factory=dict)
+    made: int = 0
+
+    async def serve(self, request: web.Request) -> web.StreamResponse:
+        parts = request.path.strip("/").split("/")
+        if parts[:2] != ["v1", "responses"]:
+            return await super().serve(request)
+        await request.read()
+        await super().serve(request)  # keeps what came
+        if request.path == COUNT:
+            known = self.seen[-1].json()["previous_response_id"] in self.kept
+            return web.json_response({"object": "response.input_tokens", "input_tokens": 7 if known else 0})
+        if len(parts) == 2:
+            return await self._make(request, self.seen[-1].json())
+        if parts[2] not in self.kept:
+            return web.json_response({"error": {"message": "no such response"}}, status=404)
+        if request.method == "DELETE":
+            return web.json_response(self.kept.pop(parts[2]) | {"deleted": True})
+        if parts[-1] == "cancel":
+            self.kept[parts[2]]["status"] = "cancelled"
+        return web.json_response(self.kept[parts[2]])
+
+    async def _make(self, request: web.Request, asked: dict[str, Any]) -> web.StreamResponse:
+        previous = asked.get("previous_response_id")
+        if previous is not None and previous not in self.kept:
+            return web.json_response({"error": {"message": "no such response"}}, status=404)
+        self.made += 1
+        made = {"id": f"resp_{self.mark}{self.made}", "object": "response", "status": "completed"}
+        if asked.get("store") is not False:
+            self.kept[made["id"]] = made
+        if not asked.get("stream"):
+            return web.json_response(made)
+        response = web.StreamResponse(headers={"content-type": "text/event-stream"})
+        await response.prepare(request)
+        for kind in ("response.created", "response.completed"):
+            data = json.dumps({"type": kind, "sequence_number": 0, "response": made})
+            await response.write(f"event: {kind}\ndata: {data}\n\n".encode())
+        return response
+
+
+@asynccontextmanager
+async def keeping(**sections: Any) -> AsyncIterator[tuple[list[KeepingWorker], RunningGateway]]:
+    """Two workers that keep responses, and a gateway that takes them in turn and keeps none."""
+    async with AsyncExitStack() as stack:
+        workers = [
+            await stack.enter_async_context(surface_worker(*OFFERED, kind=KeepingWorker, mark=mark))
+            for mark in "ab"
+        ]
+        routing = {"policy": {"name": "round_robin"}}
+        urls = [worker.url for worker in workers]
+        gateway = running_gateway(*urls, **NO_CHATS, routing=routing, **sections)
+        yield workers, await stack.enter_async_context(gateway)
+
+
+async def ask(gateway: RunningGateway, **fields: Any) -> dict[str, Any]:
+    status, told, _ = await gateway.post(PATH, {"model": "m", "input": "hello"} | fields)
+    return told | {"status_code": status}
+
+
+def client_of(gateway: RunningGateway, key: str = "none") -> openai.AsyncOpenAI:
+    return openai.AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key=key, max_retries=0)
+
+
+async def test_a_response_is_shown_cancelled_and_deleted_at_its_worker() -> None:
+    async with keeping() as (workers, gateway):
+        client = client_of(gateway)
+        for _ in range(4):
+            made = await client.responses.create(model="m", input="hello")
+            assert (await client.responses.retrieve(made.id)).id == made.id
+            assert (await client.responses.cancel(made.id)).status == "cancelled"
+            await client.responses.delete(made.id)
+            with pytest.raises(openai.NotFoundError):
+                await client.responses.retrieve(made.id)
+        assert [worker.made for worker in workers] == [2, 2]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_what_goes_on_from_a_response_goes_to_its_worker(stream: bool) -> None:
+    async with keeping() as (workers, gateway):
+        client = client_of(gateway)
+        for _ in range(2):
+            if stream:
+                events = await client.responses.create(model="m", input="hello", stream=True)
+                first = [event async for event in events][-1].response.id
+            else:
+                first = (await client.responses.create(model="m", input="hello")).id
+            assert not any(call[0] == "GET" for worker in workers for call in worker.calls), "it is known"
+            for _ in range(3):
+                told = await ask(gateway, previous_response_id=first)
+                assert (told["status_code"], told["id"][:6]) == (200, first[:6])
+                counted = await client.responses.input_tokens.count(
+                    model="m", input="on", previous_response_id=first
+                )
+                assert counted.input_tokens == 7
+
+
+async def test_a_gateway_that_did_not_pass_it_on_finds_it() -> None:
+    async with keeping() as (workers, gateway):
+        workers[1].kept["resp_old"] = {"id": "resp_old", "object": "response", "status": "completed"}
+        assert (await gateway.get(f"{PATH}/resp_old"))[0] == 200
+        assert (await ask(gateway, previous_response_id="resp_old"))["id"].startswith("resp_b")
+
+
+async def test_what_no_worker_keeps_is_refused_by_the_field() -> None:
+    async with keeping() as (workers, gateway):
+        status, told = await gateway.get(f"{PATH}/resp_x")
+        assert (status, told["error"]["param"]) == (404, "response_id")
+        told = await ask(gateway, previous_response_id="resp_x")
+        assert told["status_code"] == 400 and not any(worker.made for worker in workers)
+        error = told["error"]
+        assert (error["param"], error["code"]) == ("previous_response_id", "previous_response_not_found")
+        told = await ask(gateway, store=False)
+        assert (await gateway.get(f"{PATH}/{told['id']}"))[0] == 404
+
+
+async def test_a_tenant_is_shown_its_own_responses_alone() -> None:
+    tenants = {"a": {"keys": [{"key": "key-of-a"}]}, "b": {"keys": [{"key": "key-of-b"}]}}
+    async with keeping(tenants=tenants) as (_, gateway):
+        own, other = client_of(gateway, "key-of-a"), client_of(gateway, "key-of-b")
+        made = await own.responses.create(model="m", input="hello")
+        assert (await own.responses.retrieve(made.id)).id == made.id
+        assert (await own.responses.create(model="m", input="on", previous_response_id=made.id)).id
+        with pytest.raises(openai.NotFoundError):
+            await other.responses.retrieve(made.id)
+        with pytest.raises(openai.BadRequestError):
+            await other.responses.create(model="m", input="on", previous_response_id=made.id)
+
+
+async def test_where_no_worker_has_responses_it_says_that_chats_are_off() -> None:
+    async with surface_worker("/v1/chat/completions") as worker:
+        async with running_gateway(worker.url, **NO_CHATS) as gateway:
+            status, told = await gateway.get(f"{PATH}/resp_x")
+            assert (status, told["error"]["code"]) == (404, "chats_disabled")
