@@ -268,8 +268,10 @@ class WorkerLoad:
         )
 
 
+_COLD_PREFILLS = 5
+"""First prefills of a worker, which teach the fleet's rate alone: they often meet a cold worker."""
 _MIN_OBSERVATIONS = 8
-"""Observations of a worker before its rate is used: first ones often meet a cold worker."""
+"""Prefills of a worker, those included, before its rate is used."""
 _MIN_LOG_RATIO = log(1.1)
 """A smaller difference is not worth an idle worker."""
 _STANDARD_ERRORS = 3
@@ -304,11 +306,14 @@ class PrefillRateRegistry:
     def observe_prefill(self, load: WorkerLoad, tokens: int, seconds: float) -> None:
         """A prefill of so many tokens took so long at the worker with this load."""
         own = load.own_rate
-        if own.observed:
+        if own.observed > _COLD_PREFILLS:
             deviation = min(seconds / own.prefill_s(tokens) - 1, _MAX_DEVIATION)
             self._variance += (1 - _NOISE_FORGET) * (deviation**2 - self._variance)
         self.fleet.observe_prefill(tokens, seconds)
-        own.observe_prefill(tokens, seconds)
+        if own.observed < _COLD_PREFILLS:
+            own.observed += 1
+        else:
+            own.observe_prefill(tokens, seconds)
         load.observed_at = self.fleet.observed
         self._assign_rate(load)
         self._review_next()
