@@ -88,6 +88,21 @@ def test_a_worker_that_stalls_keeps_the_queue_behind_its_first_prefill():
     assert worker.load.decoding(clock.now) == 1
 
 
+@pytest.mark.parametrize("oldest", [0, 2])
+def test_what_is_behind_the_oldest_prefill_waits_while_the_countdown_runs(oldest):
+    clock = Clock()
+    ledger, worker = LoadLedger(clock), workers(1)[0]
+    sizes = [4000, 4000, 4000]
+    sizes[oldest] = 400
+    for tokens in sizes:
+        ledger.reserve(worker, prompt(stream=True), tokens)
+    behind_s = sum(map(worker.load.rate.prefill_s, sizes[1:]))
+    clock.now += worker.load.countdown_s(clock.now) - 0.01  # the slots are taken: nothing has been begun
+    assert worker.load.queue_s(clock.now) == pytest.approx(
+        min(behind_s + STEP_S, behind_s + worker.load.rate.prefill_s(sizes[0]))
+    )
+
+
 def test_each_prefill_takes_the_overhead_too():
     ledger, worker = LoadLedger(Clock()), workers(1)[0]
     for _ in range(4):

@@ -12,6 +12,7 @@ from radixway.core.config import QueueConfig, parse_policy
 from radixway.routing import RoutingRequest, WorkerChoice, WorkerLease
 from radixway.routing.simulator.engine_model import EngineConstants, EngineModel, SimulatedRequest
 from radixway.routing.simulator.simulated_gateway import SimulatedGateway
+from radixway.routing.worker_load import PrefillRate
 
 BLOCK = 16
 
@@ -87,6 +88,11 @@ class ClosedLoopRun:
         """Requests that wait at the gateway or run."""
         self._leases: dict[SimulatedRequest, WorkerLease] = {}
         self.ttft_s: list[float] = []
+
+    @property
+    def fleet_rate(self) -> PrefillRate:
+        """What has been learnt of the engines' speed."""
+        return self._gateway.selector.ledger.rates.fleet
 
     def run(self) -> None:
         self._ask_again()

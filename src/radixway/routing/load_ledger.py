@@ -111,12 +111,13 @@ class WorkerLease:
         load.total += 1
         load.streams += self._stream
         load.prefilling += prefills
-        load.silent += prefills and not self._stream
         load.prefill_tokens += uncached_tokens
         load.sent_tokens += uncached_tokens
         load.prompt_tokens += self._prompt_tokens
         load.uncounted_tokens += self._uncounted_tokens
         if prefills:
+            if request.stream:
+                load.due_tokens.append(uncached_tokens)
             rate = load.rate
             load.update_queue(now, countdown_s + rate.overhead_s + uncached_tokens * rate.seconds_per_token)
         active = load.active_blocks
@@ -187,7 +188,8 @@ class WorkerLease:
         load = worker.load
         countdown_s = load.countdown_s(now)
         load.prefilling -= 1
-        load.silent -= not self._stream
+        if self._stream:
+            load.due_tokens.remove(self._tokens)
         load.prefill_tokens -= self._tokens
         load.update_queue(now, countdown_s)
 

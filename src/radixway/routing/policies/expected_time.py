@@ -49,7 +49,7 @@ class ExpectedTime(Policy):
             tokens = prompt_tokens - cached_tokens.get(worker.slot, 0)
             prefill_s = overhead_s + (tokens if tokens > 1 else 1) * per_token_s
             queue_s, due_s = load.drained_at - now, load.due_s  # as `WorkerLoad.queue_s`
-            if queue_s <= 0:
+            if queue_s < load.min_queue_s:
                 queue_s = load.min_queue_s
             if due_s > queue_s:
                 queue_s = queue_s + STEP_S if due_s > queue_s + STEP_S else due_s
