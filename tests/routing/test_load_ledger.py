@@ -25,13 +25,14 @@ def test_whatever_happens_nothing_is_left_when_all_have_gone(steps):
             clock.now += 0.01
         elif lease is None:
             request = prompt(*range(number), stream=number % 2 == 0)
-            leases[number] = ledger.reserve(worker, request, 10 * number)
+            leases[number] = ledger.reserve(worker, request, 10 * number, count_blocks=number % 3 > 0)
         elif step != "reserve":
             {"done": lease.mark_prefill_done, "output": lease.add_output_blocks, "release": lease.release}[
                 step
             ]()
         load = worker.load
         assert load.queue_s(clock.now) >= 0
+        assert load.uncounted_tokens <= load.prompt_tokens
         assert 0 <= load.decoding(clock.now) <= load.requests
     for lease in leases.values():
         lease.release()
@@ -40,7 +41,7 @@ def test_whatever_happens_nothing_is_left_when_all_have_gone(steps):
         lease.add_output_blocks()
     load = worker.load
     assert (load.requests, load.streams, load.prefilling, load.silent, load.prefill_tokens) == (0, 0, 0, 0, 0)
-    assert load.blocks == 0 and not load.active_blocks
+    assert load.blocks == load.prompt_tokens == load.uncounted_tokens == 0 and not load.active_blocks
     assert load.total == len(leases)
 
 
@@ -85,6 +86,21 @@ def test_a_worker_that_stalls_keeps_the_queue_behind_its_first_prefill():
     leases[0].mark_prefill_done()
     assert worker.load.queue_s(clock.now) == pytest.approx(STEP_S)
     assert worker.load.decoding(clock.now) == 1
+
+
+@pytest.mark.parametrize("oldest", [0, 2])
+def test_what_is_behind_the_oldest_prefill_waits_while_the_countdown_runs(oldest):
+    clock = Clock()
+    ledger, worker = LoadLedger(clock), workers(1)[0]
+    sizes = [4000, 4000, 4000]
+    sizes[oldest] = 400
+    for tokens in sizes:
+        ledger.reserve(worker, prompt(stream=True), tokens)
+    behind_s = sum(map(worker.load.rate.prefill_s, sizes[1:]))
+    clock.now += worker.load.countdown_s(clock.now) - 0.01  # the slots are taken: nothing has been begun
+    assert worker.load.queue_s(clock.now) == pytest.approx(
+        min(behind_s + STEP_S, behind_s + worker.load.rate.prefill_s(sizes[0]))
+    )
 
 
 def test_each_prefill_takes_the_overhead_too():

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from radixway.core.config import QueueConfig
-from radixway.routing.request_queue import QueuedRequest, RequestQueue
+from radixway.routing.request_queue import OfferResult, QueuedRequest, RequestQueue
 from support.routing_requests import prompt
 
 
@@ -23,8 +23,8 @@ def serve(line, places=1, now=0.0, uncached=lambda waiting: waiting.uncached_tok
     def place(waiting):
         if len(served) < places:
             served.append(waiting)
-            return True
-        return False
+            return OfferResult.TAKEN
+        return OfferResult.BLOCKED
 
     line.fill_free_slots(place, uncached, now)
     line.check()
@@ -109,7 +109,14 @@ def test_a_line_that_is_stuck_does_not_hold_up_another():
     line, stuck, free = queue(), waiting(0.0, line="a"), waiting(1.0, line="b")
     fill(line, stuck, free)
     served = []
-    line.fill_free_slots(lambda one: one is free and not served.append(one), lambda one: 0, 0.0)
+
+    def place(one):
+        if one is stuck:
+            return OfferResult.BLOCKED
+        served.append(one)
+        return OfferResult.TAKEN
+
+    line.fill_free_slots(place, lambda one: 0, 0.0)
     assert served == [free] and list(line) == [stuck]
 
 

@@ -143,7 +143,7 @@ def test_the_choice_explains_every_candidate():
     assert told["candidates"]["w0"]["uncached_tokens"] == 52
     assert told["candidates"]["w1"]["uncached_tokens"] == 4
     for terms in told["candidates"].values():
-        parts = terms["queue_s"] + terms["prefill_s"] + terms["slowdown_s"]
+        parts = terms["queue_s"] + terms["prefill_s"] + terms["slowdown_s"] + terms["room_s"]
         assert terms["cost"] == pytest.approx(parts, abs=1e-5)
 
 
@@ -202,3 +202,55 @@ def test_no_temperature_is_too_cold_or_too_hot_to_draw(temperature):
     selector = selector_for(candidates, f"kv_aware:temperature={temperature}:overlap_weight=1e308")
     for number in range(20):
         selector.reserve(selector.select_worker(prompt(*range(1 + number)), candidates))
+
+
+def filled(kv_tokens: int | None):
+    """Two workers that answer for 20 s; the first has an answer under way to a prompt of 9,000 tokens."""
+    candidates = workers(2, kv_tokens=kv_tokens)
+    selector = selector_for(candidates, "expected_time")
+    for worker in candidates:
+        lease = selector.ledger.reserve(worker, prompt(tokens=100, stream=True), 100)
+        lease.mark_prefill_done()
+        selector.ledger.clock.now += 20
+        lease.release()
+    request = prompt(tokens=9000, stream=True)
+    running = selector.reserve(
+        selector.score_candidates(request, candidates[:1], selector.policy_for_model(""))
+    )
+    running.mark_prefill_done()
+    return selector, candidates, running
+
+
+def test_expected_time_leaves_out_a_cache_whose_room_is_taken_until_an_answer_ends():
+    selector, candidates, running = filled(10_000)
+    selector.index.predict_blocks(candidates[0].slot, range(100), 0.0, tokenized=True)
+    request = prompt(*range(100), stream=True)
+    choice = selector.select_worker(request, candidates)
+    assert choice.worker is candidates[1]
+    terms = choice.explain()["candidates"]
+    assert terms["w0"]["room_s"] == pytest.approx(20 * (9000 + 1604 - 8000) / 9000, abs=1e-5)
+    assert terms["w1"]["room_s"] == 0
+    running.release()
+    assert selector.select_worker(request, candidates).worker is candidates[0]
+
+
+@pytest.mark.parametrize("kv_tokens", [None, 100_000])
+def test_blocks_are_not_counted_where_caches_are_far_from_full_or_of_unknown_size(kv_tokens):
+    selector, candidates, _ = filled(kv_tokens)
+    request = prompt(*range(100), stream=True)
+    selector.reserve(selector.select_worker(request, candidates))
+    assert not any(worker.load.active_blocks for worker in candidates)
+
+
+def test_what_prompts_share_takes_room_once():
+    candidates = workers(1, kv_tokens=4000)
+    selector = selector_for(candidates, "expected_time")
+    request = prompt(*range(100), stream=True)
+    for _ in range(3):
+        choice = selector.select_worker(request, candidates)
+        assert choice.scores.parts[0][-1] == 0
+        selector.reserve(choice).mark_prefill_done()
+        candidates[0].load.observe_answer(10)
+    other = prompt(*range(1000, 1150), stream=True)
+    choice = selector.select_worker(other, candidates)
+    assert choice.scores.parts[0][-1] == pytest.approx(10 * (1600 + 2404 - 3200) / 1600)

@@ -8,10 +8,11 @@ from math import inf
 from operator import itemgetter
 from statistics import mean
 
-from radixway.core.config import parse_policy
-from radixway.routing import RoutingRequest, WorkerLease
+from radixway.core.config import QueueConfig, parse_policy
+from radixway.routing import RoutingRequest, WorkerChoice, WorkerLease
 from radixway.routing.simulator.engine_model import EngineConstants, EngineModel, SimulatedRequest
-from radixway.routing.simulator.simulation import SimulatedGateway
+from radixway.routing.simulator.simulated_gateway import SimulatedGateway
+from radixway.routing.worker_load import PrefillRate
 
 BLOCK = 16
 
@@ -73,64 +74,71 @@ class ClosedLoopRun:
     def __init__(self, loop: ClosedLoop, policy: str, seed: int) -> None:
         self._loop = loop
         self._now = 0.0
-        self._gateway = SimulatedGateway(
-            parse_policy(policy), loop.engines, loop.kv_tokens, lambda: self._now, seed
-        )
+        self._gateway = SimulatedGateway(parse_policy(policy), QueueConfig(), lambda: self._now, seed)
         self._engines = [
             StallingEngine(loop, random.Random(100 * seed + number)) for number in range(loop.engines)
         ]
-        for worker in self._gateway.workers:
+        for _ in range(loop.engines):
+            worker = self._gateway.add_worker(loop.kv_tokens)
             self._gateway.selector.index.set_followed(worker.slot, True)
         chats = [_Chat(number, loop.system_tokens) for number in range(loop.chats)]
         random.Random(seed).shuffle(chats)
         self._asking = deque(chats)
-        self._running: dict[SimulatedRequest, tuple[_Chat, WorkerLease]] = {}
+        self._open: dict[SimulatedRequest, _Chat] = {}
+        """Requests that wait at the gateway or run."""
+        self._leases: dict[SimulatedRequest, WorkerLease] = {}
         self.ttft_s: list[float] = []
 
+    @property
+    def fleet_rate(self) -> PrefillRate:
+        """What has been learnt of the engines' speed."""
+        return self._gateway.selector.ledger.rates.fleet
+
     def run(self) -> None:
-        self._send_requests()
-        while self._running:
-            at = min(engine.step_end for engine in self._engines) + 1e-9
+        self._ask_again()
+        while self._open:
+            at = min(*(engine.step_end for engine in self._engines), self._gateway.wake_at) + 1e-9
             for when, job in merge(*(engine.run_until(at) for engine in self._engines), key=itemgetter(0)):
                 self._now = when
                 self._take_token(job)
             self._now = at
-            self._send_requests()
+            self._tell_events()
+            self._gateway.serve_queue(self._send)
+            self._ask_again()
 
     def _take_token(self, job: SimulatedRequest) -> None:
-        chat, lease = self._running[job]
         if not job.finished:
-            lease.mark_prefill_done()
+            self._leases[job].mark_prefill_done()
             return
-        del self._running[job]
-        lease.release()
-        self.ttft_s.append(job.first_token - job.arrived)
+        chat = self._open.pop(job)
+        self._leases.pop(job).release()
+        self.ttft_s.append(job.first_token - job.requested)
         chat.tokens += self._loop.answered_tokens
         chat.turns += 1
         if chat.turns < self._loop.turns:
             self._asking.append(chat)
 
-    def _send_requests(self) -> None:
-        selector, workers = self._gateway.selector, self._gateway.workers
-        while self._asking and len(self._running) < self._loop.at_once:
+    def _ask_again(self) -> None:
+        while self._asking and len(self._open) < self._loop.at_once:
             self._tell_events()
             chat = self._asking.popleft()
             chat.tokens += self._loop.asked_tokens
             blocks = self._blocks_of(chat)
-            choice = selector.select_worker(
-                RoutingRequest(
-                    tokens=chat.tokens,
-                    blocks=blocks,
-                    block_tokens=BLOCK,
-                    tokenized=True,
-                    session=str(chat.number),
-                    stream=True,
-                ),
-                workers,
+            request = RoutingRequest(
+                tokens=chat.tokens,
+                blocks=blocks,
+                block_tokens=BLOCK,
+                tokenized=True,
+                session=str(chat.number),
+                stream=True,
             )
-            job = SimulatedRequest(blocks, chat.tokens, self._loop.answered_tokens, self._now)
-            self._running[job] = chat, selector.reserve(choice)
-            self._engines[workers.index(choice.worker)].submit_request(job, self._now)
+            job = SimulatedRequest(blocks, chat.tokens, self._loop.answered_tokens, self._now, self._now)
+            self._open[job] = chat
+            self._gateway.route_request(request, job, self._send)
+
+    def _send(self, job: SimulatedRequest, choice: WorkerChoice) -> None:
+        self._leases[job] = self._gateway.selector.reserve(choice)
+        self._engines[self._gateway.workers.index(choice.worker)].submit_request(job, self._now)
 
     def _blocks_of(self, chat: _Chat) -> tuple[int, ...]:
         shared = self._loop.system_tokens // BLOCK

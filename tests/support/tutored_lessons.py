@@ -198,6 +198,9 @@ CALLED: dict[str, list[TaughtCall]] = {
     "What is the value of magic_function_no_args()? Use the tool.": [
         TaughtCall("magic_function_no_args", {})
     ],
+    "Analyze some data with metrics and configuration": [
+        TaughtCall("analyze_data", {"data": {"metrics": ["accuracy"], "config": {"enabled": True}}})
+    ],
     "Using the tool, generate a Pirate greeting.": [
         TaughtCall("greeting_generator", {"answer_style": "pirate"})
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,6 +29,20 @@ def simulate(
     events: Annotated[bool, Option(help="Workers publish KV events.")] = True,
     event_delay_ms: Annotated[float, Option(help="From a cache's change to the selector.")] = 10.0,
     engine: Annotated[str | None, Option(help="How fast workers are: prefill_s=0.0001,step_s=0.01 …")] = None,
+    hold_s: Annotated[
+        float, Option(help="routing.queue.hold_s: how long requests wait for a worker.")
+    ] = 10.0,
+    slo_ttft_ms: Annotated[
+        float, Option(help="Good requests have their first token by then …", min=0)
+    ] = 1000.0,
+    slo_itl_ms: Annotated[float | None, Option(help="… and take no longer between tokens.", min=0)] = None,
+    against: Annotated[
+        str | None,
+        Option(help="dynamo: our choices on its simulated engines, beside its router's.", metavar="PEER"),
+    ] = None,
+    open_loop: Annotated[
+        bool, Option("--open-loop", help="Requests come at their times, whenever earlier answers end.")
+    ] = False,
     block_size: Annotated[int, Option(help="Tokens a block, if TRACE does not say.", min=1)] = 512,
     limit: Annotated[int | None, Option(help="Only so many requests.", min=1)] = None,
     jobs: Annotated[int | None, Option(help="Processes. Default: one per core.", min=1)] = None,
@@ -35,15 +50,39 @@ def simulate(
     report: Annotated[Path | None, Option(help="Write plots and a page here.", metavar="DIR")] = None,
 ) -> None:
     """Replay a trace against modelled workers under several policies, and compare them."""
-    from radixway.core.config import ConfigError
+    from radixway.core.config import ConfigError, QueueConfig
     from radixway.routing.simulator import EngineConstants, SimulationSettings
     from radixway.routing.simulator.command import SimulateOptions, run_simulate_command
+    from radixway.routing.simulator.dynamo_replay import DYNAMO_CONSTANTS
 
     with exit_on(ValueError, ConfigError):
-        constants = EngineConstants.parse_constants(engine) if engine else EngineConstants()
-        setting = SimulationSettings(workers, kv_tokens, speedup, events, event_delay_ms / 1e3, constants)
+        if against not in (None, "dynamo"):
+            raise ValueError(f"policies can be held against 'dynamo', not {against!r}")
+        constants = DYNAMO_CONSTANTS if against else EngineConstants()
+        if engine:
+            constants = EngineConstants.parse_constants(engine)
+        setting = SimulationSettings(
+            workers,
+            kv_tokens,
+            speedup,
+            events,
+            event_delay_ms / 1e3,
+            constants,
+            queue=QueueConfig(hold_s=hold_s),
+            slo_ttft_s=slo_ttft_ms / 1e3,
+            slo_itl_s=inf if slo_itl_ms is None else slo_itl_ms / 1e3,
+            open_loop=open_loop,
+        )
         order = SimulateOptions(
-            trace, policy, setting, block_size, limit, jobs or _count_cores(), json, report
+            trace,
+            policy,
+            setting,
+            block_size,
+            limit,
+            jobs or _count_cores(),
+            json,
+            report,
+            against_dynamo=against is not None,
         )
         run_simulate_command(order, out, err)
 

@@ -22,6 +22,8 @@ class LoadLedger:
         self.rates = PrefillRateRegistry()
         self.on_release: Callable[[], None] | None = None
         """Called when capacity may be free: a lease has ended, here or at another gateway."""
+        self.on_first_token: Callable[[], None] | None = None
+        """Called when a prefill has ended with a first token, after all that is learnt of it."""
         self.on_step: Callable[[Worker], None] | None = None
         """Called at each step of a lease, after the worker's load has changed."""
 
@@ -67,7 +69,18 @@ class WorkerLease:
     Each step is taken once, however often it is called, and a release ends whatever there is.
     """
 
-    __slots__ = ("_blocks", "_ledger", "_output_blocks", "_prefilling", "_stream", "_tokens", "_worker")
+    __slots__ = (
+        "_blocks",
+        "_first_token_at",
+        "_ledger",
+        "_output_blocks",
+        "_prefilling",
+        "_prompt_tokens",
+        "_stream",
+        "_tokens",
+        "_uncounted_tokens",
+        "_worker",
+    )
 
     def __init__(
         self,
@@ -85,6 +98,9 @@ class WorkerLease:
         self._blocks = blocks
         self._tokens = uncached_tokens
         self._output_blocks = 0
+        self._prompt_tokens = request.tokens
+        self._uncounted_tokens = 0 if blocks else request.tokens
+        self._first_token_at: float | None = None
         self._prefilling = prefills
         now = ledger.clock()
         load = worker.load
@@ -95,10 +111,13 @@ class WorkerLease:
         load.total += 1
         load.streams += self._stream
         load.prefilling += prefills
-        load.silent += prefills and not self._stream
         load.prefill_tokens += uncached_tokens
         load.sent_tokens += uncached_tokens
+        load.prompt_tokens += self._prompt_tokens
+        load.uncounted_tokens += self._uncounted_tokens
         if prefills:
+            if request.stream:
+                load.due_tokens.append(uncached_tokens)
             rate = load.rate
             load.update_queue(now, countdown_s + rate.overhead_s + uncached_tokens * rate.seconds_per_token)
         active = load.active_blocks
@@ -120,11 +139,13 @@ class WorkerLease:
         now = self._ledger.clock()
         began = worker.load.busy_since
         self._end_prefill(worker, now)
-        worker.load.busy_since = now
+        worker.load.busy_since = self._first_token_at = now
         if self._tokens and began is not None:
             self._ledger.rates.observe_prefill(worker.load, self._tokens, now - began)
         if self._ledger.on_step is not None:
             self._ledger.on_step(worker)
+        if self._ledger.on_first_token is not None:
+            self._ledger.on_first_token()
 
     def add_output_blocks(self, blocks: int = 1) -> None:
         """Count `blocks` more that the answer has filled."""
@@ -143,7 +164,11 @@ class WorkerLease:
             if self._stream:
                 load.busy_since = None  # it may have been at work, or behind others that are
         self._worker = None
+        if self._first_token_at is not None:
+            load.observe_answer(self._ledger.clock() - self._first_token_at)
         load.requests -= 1
+        load.prompt_tokens -= self._prompt_tokens
+        load.uncounted_tokens -= self._uncounted_tokens
         load.streams -= self._stream
         load.output_blocks -= self._output_blocks
         active = load.active_blocks
@@ -163,7 +188,8 @@ class WorkerLease:
         load = worker.load
         countdown_s = load.countdown_s(now)
         load.prefilling -= 1
-        load.silent -= not self._stream
+        if self._stream:
+            load.due_tokens.remove(self._tokens)
         load.prefill_tokens -= self._tokens
         load.update_queue(now, countdown_s)
 

@@ -2,11 +2,12 @@
 
 Every waiting request has a rank, in seconds, and the lowest goes first:
 
+    rank = arrival - aging_s · priority + 4 · prefill_s              shortest_prefill_first
     rank = arrival - aging_s · priority                              fcfs
     rank = arrival - aging_s · priority + aging_s · uncached / 1000  shortest_uncached_first
 
-Waiting does not raise a request's priority; later requests start lower. One that arrives more than
-`aging_s · (twice most_priority + uncached / 1000)` later queues behind it, so no request starves.
+Waiting does not raise a request's priority; later requests start lower. One that arrives later by more than
+twice `aging_s · most_priority` and what is added for the prefill queues behind it, so no request starves.
 """
 
 from __future__ import annotations
@@ -14,17 +15,33 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
+from enum import Enum
 from itertools import islice
 from math import ceil
 from typing import Generic, TypeVar
 
 from radixway.core.config import QueueConfig
 from radixway.routing.routing_request import RoutingRequest
+from radixway.routing.worker import Worker
 
 _REFRESHED_PER_LINE = 8
 """Requests at the front of each line whose prefixes are looked up again when a place frees."""
+_OFFERED_PER_LINE = 16
+"""Requests at the front of each line that are offered places."""
+_PREFILL_WEIGHT = 4.0
+"""Seconds of waiting that a second of prefill weighs."""
 _MAX_RETRY_AFTER_S = 60
 _FORGET = 0.9
+
+
+class OfferResult(Enum):
+    """What became of an offer of free places to a waiting request."""
+
+    TAKEN = 1
+    PASSED = 2
+    """It waits for another one; those behind it may take what it left."""
+    BLOCKED = 3
+    """There is no place for it, and so none for its line."""
 
 
 @dataclass(slots=True, eq=False)
@@ -39,6 +56,12 @@ class QueuedRequest:
     priority: int = 0
     uncached_tokens: int = 0
     """Tokens that the worker with the longest match would still prefill."""
+    prefill_s: float = 0.0
+    """Expected seconds of its prefill there; 0 before rates are known."""
+    hold_until: float = 0.0
+    """Until then it may wait for the worker that it prefers (`late_binding.py`); monotonic seconds."""
+    preferred: Worker | None = None
+    """The worker that it waits for, once it has been asked."""
     rank: float = field(default=0.0, init=False)
     number: int = field(default=0, init=False)
     """Settles equal ranks by who came first."""
@@ -56,6 +79,7 @@ class RequestQueue(Generic[W]):
     def __init__(self, config: QueueConfig) -> None:
         self._config = config
         self._by_size = config.order == "shortest_uncached_first"
+        self._prefill_weight = _PREFILL_WEIGHT * (config.order == "shortest_prefill_first")
         self._lines: dict[Hashable, list[W]] = {}
         self._size = 0
         self._came = 0
@@ -106,22 +130,39 @@ class RequestQueue(Generic[W]):
         if not self._size:
             self._last_served = None  # the next place will not have been waited for
 
-    def fill_free_slots(self, place: Callable[[W], bool], uncached: Callable[[W], int], now: float) -> None:
+    def fill_free_slots(
+        self, offer: Callable[[W], OfferResult], uncached: Callable[[W], int], now: float
+    ) -> None:
         """Offer free places to the next requests until none of them can use one.
 
-        `place` gives the request a place if it finds one; it leaves the queue then. `uncached` looks up its
-        uncached tokens as they are now.
+        `offer` gives the request a place if it finds one; it leaves the queue then. `uncached` looks up its
+        uncached tokens as they are now. Behind the first `_OFFERED_PER_LINE` of a line that pass, only those
+        are asked that may not pass any longer at `now`.
         """
-        stuck: set[Hashable] = set()
-        while heads := [
-            self._first_in_line(line, uncached) for name, line in self._lines.items() if name not in stuck
-        ]:
-            first = min(heads)
-            if place(first):
-                self._note_service(now)
-                self.dequeue(first)
+        for line in self._lines.values():
+            self._sort_line(line, uncached)
+        positions = dict.fromkeys(self._lines, 0)
+        while positions:
+            first = min(self._lines[name][at] for name, at in positions.items())
+            name = first.line
+            match offer(first):
+                case OfferResult.TAKEN:
+                    self._note_service(now)
+                    self.dequeue(first)
+                    if name in self._lines and not positions[name]:
+                        self._sort_line(self._lines[name], uncached)
+                case OfferResult.PASSED:
+                    positions[name] += 1
+                case OfferResult.BLOCKED:
+                    del positions[name]
+                    continue
+            line, at = self._lines.get(name, []), positions[name]
+            while _OFFERED_PER_LINE <= at < len(line) and line[at].hold_until > now:
+                at += 1
+            if at < len(line):
+                positions[name] = at
             else:
-                stuck.add(first.line)
+                del positions[name]
 
     def estimate_drain_s(self) -> float | None:
         """Expected seconds until one more request than now wait has been served; None before it is known."""
@@ -139,16 +180,18 @@ class RequestQueue(Generic[W]):
 
     def _rank(self, waiting: W) -> float:
         steps = waiting.uncached_tokens / 1000 * self._by_size - waiting.priority
-        return waiting.arrived + self._config.aging_s * steps
+        return waiting.arrived + self._config.aging_s * steps + self._prefill_weight * waiting.prefill_s
 
-    def _first_in_line(self, line: list[W], uncached: Callable[[W], int]) -> W:
+    def _sort_line(self, line: list[W], uncached: Callable[[W], int]) -> None:
+        """Sort `line` by ranks as they are now, of which those at its front are computed again."""
         if self._by_size:
-            looked_at = list(islice(line, _REFRESHED_PER_LINE))
-            for waiting in looked_at:
+            for waiting in islice(line, _REFRESHED_PER_LINE):
                 waiting.uncached_tokens = uncached(waiting)
                 waiting.rank = self._rank(waiting)
-            line.sort()  # nearly sorted: cheap
-        return line[0]
+        elif self._prefill_weight:
+            for waiting in islice(line, _OFFERED_PER_LINE):
+                waiting.rank = self._rank(waiting)
+        line.sort()  # nearly sorted: cheap
 
     def _note_service(self, now: float) -> None:
         if self._last_served is not None:

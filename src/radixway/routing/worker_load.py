@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from math import log, sqrt
+from math import inf, log, sqrt
 from typing import NamedTuple
 
 _FORGET = 0.98
@@ -32,7 +32,7 @@ tells how far a step is. Found by simulation; from 0.1 to 0.2 is about as good (
 class PrefillRate:
     """Prefill time as `overhead_s + tokens × seconds_per_token`, by least squares over those seen.
 
-    Older observations fade. It begins with a guess that two observations outweigh.
+    Older observations fade. It begins with a guess that the first observation outweighs.
     """
 
     __slots__ = (
@@ -53,7 +53,7 @@ class PrefillRate:
         self.observed = 0
         self.count = 0.0
         """Observations, each counted for as much as has not faded of it."""
-        self.guess = 0.5
+        self.guess = 0.2
         """Weight of the initial guess, in prefills of no tokens, and of a thousand."""
         self._sum_t = self._sum_tt = self._sum_x = self._sum_tx = 0.0
 
@@ -140,14 +140,22 @@ class WorkerLoad:
     total: int = 0
     prefilling: int = 0
     """Requests whose first token has not come yet."""
-    silent: int = 0
-    """Those among them whose replies are whole and have no first token."""
     prefill_tokens: int = 0
     """Tokens that those had to prefill when they were sent."""
+    due_tokens: list[int] = field(default_factory=list)
+    """The same of each whose first token is due, the oldest first: of all but the silent ones."""
     sent_tokens: int = 0
     active_blocks: dict[int, int] = field(default_factory=dict)
     """Prompt blocks in flight, with the number of requests that use each."""
     output_blocks: int = 0
+    prompt_tokens: int = 0
+    """Tokens of the prompts in flight, what they share counted for each."""
+    uncounted_tokens: int = 0
+    """Those of prompts whose blocks do not stand in `active_blocks`."""
+    room_tokens: float = inf
+    """Tokens in its KV cache beyond which requests are expected to wait for room, or to be preempted."""
+    answer_s: float = 0.0
+    """Mean seconds from a first token to the end of its answer, those seen last counting more."""
     own_rate: PrefillRate = field(default_factory=PrefillRate)
     observed_at: int = 0
     """How many first tokens all workers had given when this one gave its last."""
@@ -160,12 +168,17 @@ class WorkerLoad:
     due_s: float = 0.0
     """Seconds for all prefills whose first tokens are due. What is reckoned to be done of them may not be."""
     min_queue_s: float = 0.0
-    """Seconds for those behind the one under way, believed once the countdown is over: a worker that is
-    slower than its rate says, or stalls, does not look free."""
+    """Seconds for those behind the oldest. The countdown says less of a worker that is slower than its rate,
+    that stalls, or whose slots are taken; none of those looks free."""
     busy_since: float | None = None
     """Estimated start of the present prefill, or None."""
     elsewhere: LoadShare = NOTHING
     """Load of other gateways; changed by `LoadLedger.set_remote_load` alone."""
+
+    @property
+    def silent(self) -> int:
+        """Return the requests in prefill whose replies are whole and have no first token."""
+        return self.prefilling - len(self.due_tokens)
 
     @property
     def all_requests(self) -> int:
@@ -201,15 +214,23 @@ class WorkerLoad:
                 high = middle
         return low
 
+    def room_s(self, tokens: int, blocks: Sequence[int], block_tokens: int) -> float:
+        """Seconds until a prompt of `tokens` in `blocks` has room in the KV cache, which answers free."""
+        used = self.uncounted_tokens + self.blocks * block_tokens
+        short = used + tokens - self.shared_blocks(blocks) * block_tokens - self.room_tokens
+        return self.answer_s * short / used if short > 0 and used > 0 else 0.0
+
+    def observe_answer(self, seconds: float) -> None:
+        """An answer ended so long after its first token."""
+        self.answer_s += (1 - _FORGET) * (seconds - self.answer_s) if self.answer_s else seconds
+
     def queue_s(self, now: float) -> float:
         """Seconds until a prefill that comes now would begin.
 
-        The countdown, and while first tokens are due up to `STEP_S` more. `ExpectedTime.score` has the same
-        lines, because it asks for every candidate.
+        The countdown, or more where first tokens are late, and up to `STEP_S` more while any are due.
+        `ExpectedTime.score` has the same lines, because it asks for every candidate.
         """
-        queue_s = self.drained_at - now
-        if queue_s <= 0:
-            queue_s = self.min_queue_s
+        queue_s = max(self.drained_at - now, self.min_queue_s)
         return min(self.due_s, queue_s + STEP_S) if self.due_s > queue_s else queue_s
 
     def countdown_s(self, now: float) -> float:
@@ -221,20 +242,22 @@ class WorkerLoad:
 
         Call it after each change of their number, here or elsewhere.
         """
-        prefilling, silent, tokens = self.prefilling, self.silent, self.prefill_tokens
+        due_tokens = self.due_tokens
+        prefilling, visible, tokens = self.prefilling, len(due_tokens), self.prefill_tokens
         if (elsewhere := self.elsewhere) is not NOTHING:
             prefilling += elsewhere.prefilling
-            silent += elsewhere.silent
+            visible += elsewhere.prefilling - elsewhere.silent
             tokens += elsewhere.prefill_tokens
         if not prefilling:
             self.drained_at, self.due_s, self.min_queue_s = now, 0.0, 0.0
             return
         rate = self.rate
-        pending_s = prefilling * rate.overhead_s + tokens * rate.seconds_per_token
+        overhead_s, per_token_s = rate.overhead_s, rate.seconds_per_token
+        pending_s = prefilling * overhead_s + tokens * per_token_s
         self.drained_at = now + (countdown_s if countdown_s < pending_s else pending_s)
-        visible, mean_s = prefilling - silent, pending_s / prefilling
-        self.due_s = visible * mean_s
-        self.min_queue_s = (visible - 1) * mean_s if visible > 1 else 0.0
+        self.due_s = due_s = visible * pending_s / prefilling
+        oldest_s = overhead_s + due_tokens[0] * per_token_s if due_tokens else pending_s / prefilling
+        self.min_queue_s = due_s - oldest_s if due_s > oldest_s else 0.0
 
     def decoding(self, now: float) -> int:
         """Requests that are past their prefill, here and elsewhere, as far as can be known.
@@ -248,7 +271,7 @@ class WorkerLoad:
     def visible_prefills(self) -> int:
         """Requests in prefill whose first tokens will be seen, here or elsewhere."""
         others = self.elsewhere
-        return self.prefilling - self.silent + others.prefilling - others.silent
+        return len(self.due_tokens) + others.prefilling - others.silent
 
     def to_share(self) -> LoadShare:
         """Return this gateway's own load there, to be sent to others."""
@@ -263,8 +286,10 @@ class WorkerLoad:
         )
 
 
+_COLD_PREFILLS = 5
+"""First prefills of a worker, which teach the fleet's rate alone: they often meet a cold worker."""
 _MIN_OBSERVATIONS = 8
-"""Observations of a worker before its rate is used: first ones often meet a cold worker."""
+"""Prefills of a worker, those included, before its rate is used."""
 _MIN_LOG_RATIO = log(1.1)
 """A smaller difference is not worth an idle worker."""
 _STANDARD_ERRORS = 3
@@ -299,11 +324,14 @@ class PrefillRateRegistry:
     def observe_prefill(self, load: WorkerLoad, tokens: int, seconds: float) -> None:
         """A prefill of so many tokens took so long at the worker with this load."""
         own = load.own_rate
-        if own.observed:
+        if own.observed > _COLD_PREFILLS:
             deviation = min(seconds / own.prefill_s(tokens) - 1, _MAX_DEVIATION)
             self._variance += (1 - _NOISE_FORGET) * (deviation**2 - self._variance)
         self.fleet.observe_prefill(tokens, seconds)
-        own.observe_prefill(tokens, seconds)
+        if own.observed < _COLD_PREFILLS:
+            own.observed += 1
+        else:
+            own.observe_prefill(tokens, seconds)
         load.observed_at = self.fleet.observed
         self._assign_rate(load)
         self._review_next()

@@ -90,6 +90,21 @@ def test_a_request_waits_for_room_and_those_behind_it_wait_too():
     assert small.first_token >= large.first_token
 
 
+def test_the_request_that_came_last_gives_way_to_answers_that_grow_and_begins_anew():
+    model, _ = engine(kv_tokens=10 * BLOCK)
+    model.submit_request(first := job(1, 2, 3, output=20), 0.0)
+    model.submit_request(last := job(4, 5, 6, output=9), 0.0)
+    list(model.run_until(5.0))
+    assert 0 < first.first_token < last.first_token < 5
+    told = [(when, done) for when, done in model.run_until(float("inf")) if done is last]
+    assert model.preemptions == 1
+    assert [done.finished for _, done in told] == [told[0][0]], "its first token is told once"
+    assert last.finished > first.finished, "there is room again once the first has ended"
+    assert model.prefilled_tokens > first.input_tokens + last.input_tokens, "what it had is prefilled again"
+    assert last.cached_tokens == 0
+    model.check()
+
+
 def test_the_least_recently_used_blocks_go_first_and_the_end_of_a_prompt_before_its_beginning():
     model, events = engine(kv_tokens=8 * BLOCK)
     for asked in (job(1, 2, 3), job(4, 5), job(1, 2, 6)):
@@ -150,7 +165,9 @@ def test_laws_of_the_engine(asked, capacity, max_running):
     work(float("inf"))
     assert order == jobs, "first tokens come in the order of the requests"
     assert sorted(map(id, finished)) == sorted(map(id, jobs)), "every request is finished once"
-    assert model.prefilled_tokens == sum(job.input_tokens - job.cached_tokens for job in jobs)
+    once = sum(job.input_tokens - job.cached_tokens for job in jobs)
+    assert model.prefilled_tokens >= once
+    assert model.preemptions or model.prefilled_tokens == once, "what was preempted is prefilled again"
     for done in jobs:
         assert done.arrived < done.first_token <= done.finished
         assert 0 <= done.cached_tokens < done.input_tokens

@@ -11,6 +11,7 @@ from radixway.routing.simulator import RequestTrace, SimulationOutcome, Simulati
 from radixway.routing.simulator.comparison import compare_policies, parse_policies
 from radixway.routing.simulator.report import nearest_rank_percentile
 from radixway.routing.simulator.simulation import TraceSimulation
+from radixway.routing.simulator.trace import TraceRequest
 from support.simulated_traces import BLOCK, conversations
 
 SMALL = SimulationSettings(workers=3, kv_tokens=4000)
@@ -138,3 +139,48 @@ def test_policies_that_cannot_be_simulated_are_refused(text, why):
 def test_settings_that_cannot_be_are_refused_by_name(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         replace(SMALL, **wrong)
+
+
+def agents(delay_s: float | None, count: int = 2, turns: int = 4) -> RequestTrace:
+    """Sessions whose requests stand a tenth of a second apart, and come `delay_s` after an answer."""
+    requests = []
+    for turn in range(turns):
+        for session in range(count):
+            blocks = tuple(1000 * session + at for at in range(4 * (turn + 1)))
+            pause_s = delay_s if turn else None
+            requests.append(
+                TraceRequest(0.1 * turn + 0.01 * session, len(blocks) * BLOCK, 20, blocks, session, pause_s)
+            )
+    return RequestTrace(requests, BLOCK)
+
+
+def test_a_request_with_a_pause_comes_that_long_after_the_answer_before_it():
+    trace = agents(3.0, count=1)
+    outcome = run("least_loaded", trace)
+    answers_s = [itl_s * 19 for itl_s in outcome.itl_s]
+    ends = [
+        at + ttft + took for at, ttft, took in zip(outcome.arrived_s, outcome.ttft_s, answers_s, strict=True)
+    ]
+    assert outcome.arrived_s[0] == 0
+    assert outcome.arrived_s[1:] == pytest.approx([end + 3.0 for end in ends[:-1]])
+    faster = run("least_loaded", trace, replace(SMALL, speedup=2.0))
+    assert faster.arrived_s[1] == pytest.approx(ends[0] + 1.5)
+
+
+def test_slow_workers_slow_sessions_down_and_timestamps_can_be_kept():
+    slow = replace(SMALL, constants=replace(SMALL.constants, prefill_s=0.01))
+    assert max(run("least_loaded", agents(1.0), slow).arrived_s) > max(
+        run("least_loaded", agents(1.0)).arrived_s
+    )
+    kept = run("least_loaded", agents(1.0), replace(slow, open_loop=True))
+    assert max(kept.arrived_s) == pytest.approx(0.31)
+    assert run("least_loaded", agents(None), slow) == kept
+
+
+def test_a_session_goes_on_after_a_request_that_fits_nowhere():
+    outcome = run("least_loaded", agents(1.0, count=1), replace(SMALL, kv_tokens=10 * BLOCK))
+    assert (outcome.skipped, len(outcome.ttft_s)) == (2, 2)
+    shrinking = agents(1.0, count=1)
+    shrinking.requests[0] = replace(shrinking.requests[0], input_tokens=5000)
+    after = run("least_loaded", shrinking)
+    assert (after.skipped, after.arrived_s[0]) == (1, 1.0)

@@ -4,62 +4,10 @@ import asyncio
 
 import pytest
 
-from radixway.core.config import HedgeConfig, RoutingConfig, WorkerSettings
-from radixway.core.pipeline import ENDPOINTS, OverloadedError, Request
-from radixway.core.telemetry import Journal, MetricsRegistry
-from radixway.routing import (
-    PromptReader,
-    Selector,
-    TokenizerRegistry,
-    WeightVersionTracker,
-    WorkerRegistry,
-    WorkerState,
-)
-from radixway.routing.fleet_breakers import FleetBreakers
-from radixway.routing.transports.admission import AdmissionController
+from radixway.core.config import HedgeConfig, WorkerSettings
+from radixway.core.pipeline import OverloadedError
 from radixway.routing.transports.hedged_dispatch import HedgeBudget, HedgedDispatch
-
-
-def request(**fields) -> Request:
-    raw = b'{"model": "m", "prompt": "hello"}'
-    return Request(
-        id="r",
-        endpoint=ENDPOINTS["openai.completions"],
-        path="/p",
-        journal=Journal("r"),
-        raw=raw,
-        model="m",
-        **fields,
-    )
-
-
-class Pool:
-    """Ready workers of the model m, and the admission in front of them."""
-
-    def __init__(self, workers: int = 1, **routing) -> None:
-        config = RoutingConfig(**routing)
-        self.registry = WorkerRegistry()
-        selector = Selector(config)
-        self.registry.on_add.append(selector.add_worker)
-        self.metrics = MetricsRegistry()
-        prompts = PromptReader(config, TokenizerRegistry(config))
-        breakers = FleetBreakers(config.breaker)
-        weights = WeightVersionTracker(self.registry, config.weights)
-        self.admission = AdmissionController(
-            self.registry, selector, prompts, breakers, self.metrics, config, weights
-        )
-        self.workers = [
-            self.registry.add_worker(WorkerSettings(url=f"http://w{n}", models=("m",)))
-            for n in range(workers)
-        ]
-        for worker in self.workers:
-            self.registry.set_state(worker, WorkerState.READY)
-
-    def in_flight(self) -> int:
-        return sum(worker.load.requests for worker in self.workers)
-
-    def queued(self) -> float:
-        return self.metrics.registry.get_sample_value("radixway_queued")
+from support.admission_pool import Pool, request
 
 
 async def test_a_place_that_comes_in_the_moment_its_client_leaves_goes_to_the_next():

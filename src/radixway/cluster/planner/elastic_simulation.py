@@ -9,7 +9,7 @@ from radixway.cluster.planner.traffic_window import TrafficWindow
 from radixway.core.config import AnyPolicy
 from radixway.routing import Worker, WorkerChoice
 from radixway.routing.simulator.engine_model import SimulatedRequest
-from radixway.routing.simulator.simulation import SimulatedGateway, SimulationSettings, TraceSimulation
+from radixway.routing.simulator.simulation import SimulationSettings, TraceSimulation
 from radixway.routing.simulator.trace import RequestTrace
 
 
@@ -72,6 +72,7 @@ class ElasticSimulation(TraceSimulation):
         self._replicas = [_ElasticReplica(0.0, 0.0, worker) for worker in self._gateways[0].workers]
         self._draining: list[_ElasticReplica] = []
         self._ready: list[Worker] = list(self._gateways[0].workers)
+        self._gateways[0].candidates = self._ready
         self._next = scaler.every_s
         self._last = trace.requests[-1].at / setting.speedup
         self._growth = ElasticOutcome(max_replicas=setting.workers)
@@ -83,33 +84,38 @@ class ElasticSimulation(TraceSimulation):
             self._count_replica_seconds(replica, self._last)
         return self._growth
 
-    def _candidates(self, gateway: SimulatedGateway) -> Sequence[Worker]:
-        return self._ready
-
-    def _on_sent(self, choice: WorkerChoice) -> None:
+    def _on_sent(self, job: SimulatedRequest, choice: WorkerChoice) -> None:
         self._scaler.traffic.on_arrival()
         self._scaler.traffic.on_placed(choice.request.tokens, choice.request.tokens - choice.cached_tokens)
 
     def _on_token(self, job: SimulatedRequest) -> None:
         if not job.finished:
-            self._scaler.traffic.on_first_token(self._now - job.arrived)
+            self._scaler.traffic.on_first_token(self._now - job.requested)
             return
         decode_s = job.finished - job.first_token
         self._scaler.traffic.on_finished(job.output_tokens, decode_s)
         itl_s = decode_s / (job.output_tokens - 1) if job.output_tokens > 1 else None
-        self._growth.served.append(ServedRequest(job.arrived, job.first_token - job.arrived, itl_s))
+        self._growth.served.append(ServedRequest(job.requested, job.first_token - job.requested, itl_s))
 
-    def _run_engines_until(self, now: float) -> None:
-        """Run to `now`, with the scaler's decisions before."""
-        while (at := min(self._next, self._next_ready())) <= min(now, self._last):
-            super()._run_engines_until(at)
-            self._now = at
-            self._remove_drained(at)
-            self._admit_started(at)
-            if at >= self._next:
-                self._next += self._scaler.every_s
-                self._rescale(at)
-        super()._run_engines_until(now)
+    def _next_event_at(self) -> float:
+        return min(super()._next_event_at(), self._next_change_at())
+
+    def _run_event(self) -> None:
+        """Run what happens now, and after it the scaler's decisions."""
+        if super()._next_event_at() <= self._now:
+            super()._run_event()
+            return
+        now = self._now
+        self._remove_drained(now)
+        self._admit_started(now)
+        if now >= self._next:
+            self._next += self._scaler.every_s
+            self._rescale(now)
+        self._serve_queues()
+
+    def _next_change_at(self) -> float:
+        at = min(self._next, self._next_ready())
+        return at if at <= self._last else inf
 
     def _next_ready(self) -> float:
         return min((each.ready_at for each in self._replicas if each.worker is None), default=inf)

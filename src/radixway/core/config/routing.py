@@ -9,12 +9,18 @@ from radixway.core.config.policies import ExpectedTimePolicyConfig, PolicyConfig
 
 
 class QueueConfig(ConfigSection):
-    """Requests that wait because every worker of their model is at its limit."""
+    """Requests that wait: every worker of their model is at its limit, or the one they prefer is busy."""
 
     size: int = Field(default=256, ge=0)
     """Requests that may wait, of all models together. With 0 they are refused at once."""
-    order: Literal["fcfs", "shortest_uncached_first"] = "fcfs"
-    """Order of requests of one priority: by arrival, or fewest tokens to prefill first."""
+    order: Literal["shortest_prefill_first", "fcfs", "shortest_uncached_first"] = "shortest_prefill_first"
+    """Order of requests of one priority: by arrival plus four times the expected prefill, where that is
+    known; by arrival; or fewest tokens to prefill first."""
+    hold_s: float = Field(default=10.0, ge=0)
+    """How long a request may wait for the worker that it prefers, while that is busy with prefills, before
+    it is sent there all the same. Under `expected_time`; 0: not at all."""
+    free_below_s: float = Field(default=0.01, ge=0)
+    """A worker is free for a request that waits for it once its prefills are expected to take no longer."""
     aging_s: float = Field(default=10.0, gt=0)
     """Seconds of waiting that weigh as much as a step of priority, or as 1,000 uncached tokens more."""
     timeout_s: float = Field(default=60.0, gt=0)

@@ -47,6 +47,11 @@ class Policy(Protocol):
     reads_session: ClassVar[bool] = False
     counts_blocks: ClassVar[bool] = False
     """Whether it reads the blocks in use by requests in flight."""
+    counts_room: ClassVar[bool] = False
+    """Whether it reads them only of workers whose KV cache fills up."""
+    binds_late: ClassVar[bool] = False
+    """Whether requests may wait for the worker with the lowest cost (`late_binding.py`). Costs are seconds
+    then, and `prefill_s` is one of the terms."""
     temperature: float = 0.0
     """Above 0 the selector draws from the costs instead of taking the lowest (see `Selector`)."""
 

@@ -3,6 +3,8 @@
     queue_s     prefills that the worker has before it, at its rate (`WorkerLoad.queue_s`)
     prefill_s   tokens of this prompt that the worker does not hold, at the same rate
     slowdown_s  what it costs the other requests there: slowdown · seconds for the whole prompt · their number
+    room_s      until answers that end have freed the room that the prompt will need in the KV cache; 0 where
+                that is far from full, or its size is not known (`WorkerLoad.room_s`)
     cost        the sum
 
 Everything is in seconds, so there is no weight to tune between cache and load: a prefix is worth the time
@@ -21,12 +23,16 @@ from radixway.routing.routing_request import RoutingRequest
 from radixway.routing.worker import Worker
 from radixway.routing.worker_load import STEP_S
 
+_TERMS = ("uncached_tokens", "queue_s", "prefill_s", "slowdown_s", "room_s")
+
 
 class ExpectedTime(Policy):
     """The default: where the answer begins soonest, without making others wait more than it gains."""
 
     name = "expected_time"
     reads_blocks = True
+    counts_room = True
+    binds_late = True
 
     def __init__(self, config: ExpectedTimePolicyConfig) -> None:
         self._slowdown = config.slowdown
@@ -43,15 +49,18 @@ class ExpectedTime(Policy):
             tokens = prompt_tokens - cached_tokens.get(worker.slot, 0)
             prefill_s = overhead_s + (tokens if tokens > 1 else 1) * per_token_s
             queue_s, due_s = load.drained_at - now, load.due_s  # as `WorkerLoad.queue_s`
-            if queue_s <= 0:
+            if queue_s < load.min_queue_s:
                 queue_s = load.min_queue_s
             if due_s > queue_s:
                 queue_s = queue_s + STEP_S if due_s > queue_s + STEP_S else due_s
             requests = load.requests + load.elsewhere.requests
             slowdown_s = slowdown * (overhead_s + prompt_tokens * per_token_s) * requests
-            costs.append(queue_s + prefill_s + slowdown_s)
-            parts.append((tokens, queue_s, prefill_s, slowdown_s))
-        return Scores(costs, ("uncached_tokens", "queue_s", "prefill_s", "slowdown_s"), parts)
+            room_s = 0.0
+            if load.prompt_tokens + prompt_tokens > load.room_tokens:
+                room_s = load.room_s(prompt_tokens, request.blocks, request.block_tokens)
+            costs.append(queue_s + prefill_s + slowdown_s + room_s)
+            parts.append((tokens, queue_s, prefill_s, slowdown_s, room_s))
+        return Scores(costs, _TERMS, parts)
 
     def _cached_tokens(self, request: RoutingRequest, matches: PrefixMatches) -> dict[int, float]:
         """Return cached tokens by slot; slower tiers count for less."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, replace
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from radixway.core.telemetry.terminal import FittedTable, TableColumn
 from radixway.routing.simulator.comparison import compare_policies, parse_policies
+from radixway.routing.simulator.dynamo_replay import compare_with_dynamo
 from radixway.routing.simulator.report import (
     PlottingUnavailableError,
     SimulationFigures,
@@ -36,6 +38,7 @@ class SimulateOptions:
     jobs: int
     json: Path | None
     report: Path | None
+    against_dynamo: bool = False
 
 
 def run_simulate_command(order: SimulateOptions, out: Console, err: Console) -> None:
@@ -45,6 +48,11 @@ def run_simulate_command(order: SimulateOptions, out: Console, err: Console) -> 
     if order.limit is not None:
         trace = replace(trace, requests=trace.requests[: order.limit])
     _check_output_paths(order)
+    if order.against_dynamo:
+        with err.status("replaying with Dynamo's engines"):
+            outcomes = compare_with_dynamo(trace, policies, order.setting)
+        _report_outcomes(order, trace, outcomes, out, err)
+        return
     try:
         with _progress_bar(err) as bar:
             task = bar.add_task("simulating", total=len(policies) * len(trace.requests))
@@ -120,8 +128,10 @@ def _build_document(
     order: SimulateOptions, trace: RequestTrace, results: Mapping[str, SimulationFigures]
 ) -> dict[str, Any]:
     setting = asdict(order.setting)
-    constants = setting.pop("constants")
+    constants, queue = setting.pop("constants"), setting.pop("queue")
+    setting["slo_itl_s"] = order.setting.slo_itl_s if isfinite(order.setting.slo_itl_s) else None
     setting |= {
+        "queue": {name: getattr(queue, name) for name in ("hold_s", "free_below_s", "order", "size")},
         "trace": order.trace.name,
         "requests": len(trace.requests),
         "block_tokens": trace.block_tokens,
@@ -142,7 +152,10 @@ def _trace_headline(order: SimulateOptions, trace: RequestTrace) -> str:
 
 
 def _figures_table(results: Mapping[str, SimulationFigures]) -> FittedTable:
-    figures = ("TTFT mean", "p50", "p99", "ITL mean", "hits", "expected", "imbalance", "of requests")
+    figures = (
+        *("TTFT mean", "p50", "p99", "ITL mean", "good", "hits", "expected", "imbalance", "of requests"),
+        *("held", "preempted"),
+    )
     table = FittedTable(TableColumn("policy"), *(TableColumn(name, is_number=True) for name in figures))
     for name, of in results.items():
         seconds = (of.ttft_mean_s, of.ttft_p50_s, of.ttft_p99_s)
@@ -150,10 +163,13 @@ def _figures_table(results: Mapping[str, SimulationFigures]) -> FittedTable:
             name,
             *(format_number(value, "{:.3f} s") for value in seconds),
             format_number(of.itl_mean_s, "{:.4f} s"),
+            format_number(of.goodput, "{:.1%}"),
             format_number(of.hit_rate, "{:.1%}"),
             format_number(of.expected_hit_rate, "{:.1%}"),
             format_number(of.imbalance, "{:.3f}"),
             format_number(of.request_imbalance, "{:.3f}"),
+            str(of.held),
+            str(of.preemptions),
         )
     return table
 

@@ -8,21 +8,25 @@ An engine works in steps. Each step decodes one token for every running request 
 
 seconds. A request's prefix that the cache holds when its prefill begins is not computed; the last token of a
 prompt always is. Blocks are held from when they are computed until they are the least recently used ones that
-no running request needs. A request waits until the cache has room for its prompt and its whole answer, and
-those behind it wait too.
+no running request needs. A request waits until the cache has room for its prompt, and those behind it wait
+too. Answers take room as they grow. When there is none left the request that came last is preempted: it gives
+up its blocks and is the next to be admitted, prefilling its prompt and what it had answered.
 
-Left out: what the answers leave in the cache (traces name the blocks of prompts alone), preemption, and the
-growth of the context within a run of steps that only decode and into which no request comes.
+Left out: what the answers leave in the cache (traces name the blocks of prompts alone), and the growth of the
+context within a run of steps that only decode and into which no request comes.
 """
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from math import inf
+from operator import itemgetter
 from typing import Any
+
+from radixway.routing.simulator.block_cache import BlockCache, OnBlocksChanged
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,105 +79,6 @@ class EngineConstants:
         return cls(**given)
 
 
-OnBlocksChanged = Callable[[bool, Sequence[int]], None]
-"""Called with blocks that an engine's cache has stored (True) or evicted, as KV events would tell."""
-
-
-class BlockCache:
-    """Blocks by name, least recently used first out, those in use never. Counted in blocks."""
-
-    def __init__(self, capacity: int, on_change: OnBlocksChanged) -> None:
-        self._capacity = capacity
-        self._on_change = on_change
-        self._idle: OrderedDict[int, None] = OrderedDict()
-        self._uses: dict[int, int] = {}
-        self._reserved = 0
-
-    def __contains__(self, block: int) -> bool:
-        return block in self._uses or block in self._idle
-
-    def __iter__(self) -> Iterator[int]:
-        yield from self._uses
-        yield from self._idle
-
-    def match_prefix(self, blocks: Sequence[int]) -> int:
-        """Return how many of `blocks` are cached, from the first one on."""
-        uses, idle = self._uses, self._idle
-        for depth, block in enumerate(blocks):
-            if block not in uses and block not in idle:
-                return depth
-        return len(blocks)
-
-    def allocate_blocks(self, blocks: Sequence[int], depth: int, extra: int) -> bool:
-        """Take the first `depth` of `blocks` in use, and room for the others and for `extra` blocks more.
-
-        False, and nothing changes, if there is no room now.
-        """
-        fresh = len(blocks) - depth + extra
-        awakened = sum(1 for block in blocks[:depth] if block not in self._uses)
-        if len(self._uses) + awakened + self._reserved + fresh > self._capacity:
-            return False
-        for block in blocks[:depth]:
-            if block in self._uses:
-                self._uses[block] += 1
-            else:
-                del self._idle[block]
-                self._uses[block] = 1
-        self._reserved += fresh
-        self._evict_blocks()
-        return True
-
-    def insert_blocks(self, blocks: Sequence[int]) -> None:
-        """Insert computed `blocks`, whose space is reserved."""
-        new = []
-        for block in blocks:
-            self._reserved -= 1
-            if block in self._idle:  # computed twice at the same time
-                del self._idle[block]
-                self._uses[block] = 1
-            elif block in self._uses:
-                self._uses[block] += 1
-            else:
-                self._uses[block] = 1
-                new.append(block)
-        if new:
-            self._on_change(True, new)
-
-    def free_blocks(self, blocks: Sequence[int], extra: int) -> None:
-        """A request is over: its blocks are no longer in use, the `extra` ones are free."""
-        self._reserved -= extra
-        uses, idle = self._uses, self._idle
-        for block in reversed(blocks):  # the end of a prompt goes before its beginning
-            if uses[block] == 1:
-                del uses[block]
-                idle[block] = None
-            else:
-                uses[block] -= 1
-
-    def check(self, running: Iterable[tuple[Sequence[int], int]]) -> None:
-        """Recompute every count from the running requests' blocks in use and those reserved for them.
-
-        Raises AssertionError with the difference.
-        """
-        uses: Counter[int] = Counter()
-        reserved = 0
-        for blocks, blocks_reserved in running:
-            uses.update(blocks)
-            reserved += blocks_reserved
-        assert uses == self._uses, "the blocks in use are not those of the running requests"
-        assert reserved == self._reserved, "the reserved blocks are not those of the running requests"
-        assert not self._uses.keys() & self._idle.keys(), "a block is both in use and idle"
-        total = len(self._uses) + len(self._idle) + self._reserved
-        assert total <= self._capacity, f"{total} blocks are used or reserved, of {self._capacity}"
-
-    def _evict_blocks(self) -> None:
-        gone = []
-        while len(self._uses) + len(self._idle) + self._reserved > self._capacity:
-            gone.append(self._idle.popitem(last=False)[0])
-        if gone:
-            self._on_change(False, gone)
-
-
 @dataclass(slots=True, eq=False)
 class SimulatedRequest:
     """A request at an engine."""
@@ -182,11 +87,17 @@ class SimulatedRequest:
     input_tokens: int
     output_tokens: int
     arrived: float
+    """When it came to the engine."""
+    requested: float = 0.0
+    """When it came to the gateway."""
+    session: int | None = None
     cached_tokens: int = 0
     left_to_prefill: int = 0
-    reserved_blocks: int = 0
-    """Blocks besides those of its prompt: the last, partial one and the answer's."""
     filled: int = 0
+    generated: int = 0
+    """Tokens that it had when it was last preempted; they are prefilled again."""
+    decoding_since: int = 0
+    """Number of the engine's step that gave the first token since."""
     first_token: float = 0.0
     finished: float = 0.0
 
@@ -221,6 +132,10 @@ class EngineModel:
         self._prefilling: deque[SimulatedRequest] = deque()
         self._decoding: list[tuple[int, int, SimulatedRequest]] = []
         """Heap by the step of the last token."""
+        self._growing = [0] * block_tokens
+        """How many of those begin another block in a step, by its number modulo the tokens of a block."""
+        self.preemptions = 0
+        """Requests that lost their place to the answers of earlier ones, and began anew."""
         self._context = 0
         """Context tokens of all decoding requests."""
         self._steps = 0
@@ -231,6 +146,12 @@ class EngineModel:
     def running(self) -> int:
         """Requests submitted and not yet finished."""
         return len(self._waiting) + len(self._prefilling) + len(self._decoding)
+
+    @property
+    def next_event_at(self) -> float:
+        """When the present steps end, as far as nothing is submitted before; infinity if it rests."""
+        step = self._step
+        return inf if step is None else self.now + step.seconds * step.times
 
     def fits_request(self, input_tokens: int, output_tokens: int) -> bool:
         """Return True if an empty cache has room for `input_tokens` and `output_tokens`."""
@@ -259,7 +180,7 @@ class EngineModel:
 
         A job whose `finished` is not set yet got its first token. The step under way at `now` goes on.
         """
-        while (step := self._step) is not None and self.now + step.seconds * step.times <= now:
+        while (step := self._step) is not None and self.next_event_at <= now:
             self._advance_steps(step, step.times)
             if step.prefill:
                 yield from self._prefill_tokens(step.prefill)
@@ -273,19 +194,29 @@ class EngineModel:
         for job in self._prefilling:
             assert job.left_to_prefill > 0, "a request whose prefill is over is still in prefill"
         self.cache.check(
-            (job.blocks[: job.filled], len(job.blocks) - job.filled + job.reserved_blocks)
+            (job.blocks[: job.filled], self._held_blocks(job) - job.filled)
             for job in (*self._prefilling, *decoding)
         )
-        since = {job: steps - job.output_tokens + 1 for steps, _, job in self._decoding}
-        context = sum(job.input_tokens + self._steps - since[job] for job in decoding)
+        context = sum(job.input_tokens + self._answered_tokens(job) - 1 for job in decoding)
         assert context == self._context, "the context is not that of the decoding requests"
+        growing = Counter(self._growth_phase(job) for job in decoding)
+        assert all(growing[phase] == many for phase, many in enumerate(self._growing)), "others begin blocks"
         admitted = len(self._prefilling) + len(decoding)
         assert admitted <= self._constants.max_running, "more requests run than may"
         assert (self._step is None) == (not self.running), "it rests though there is work"
 
     def _plan_step(self) -> None:
-        while self._waiting and len(self._prefilling) + len(self._decoding) < self._constants.max_running:
-            if not self._admit_request(self._waiting[0]):
+        growth = self._growing[self._steps % self._block_tokens]
+        preempted = False
+        while growth > self.cache.available:
+            self._preempt_request()
+            growth, preempted = self._growing[self._steps % self._block_tokens], True
+        while (
+            self._waiting
+            and not preempted
+            and len(self._prefilling) + len(self._decoding) < self._constants.max_running
+        ):
+            if not self._admit_request(self._waiting[0], growth):
                 break
             self._prefilling.append(self._waiting.popleft())
         constants, decoding = self._constants, len(self._decoding)
@@ -298,9 +229,48 @@ class EngineModel:
                 seconds += constants.attention_s * self._attention_pairs(prefill)
             self._step = _EngineStep(seconds, 1, prefill)
         elif decoding:
-            self._step = _EngineStep(seconds, self._decoding[0][0] - self._steps, 0)
+            self._step = _EngineStep(seconds, self._steps_with_room(self._decoding[0][0] - self._steps), 0)
         else:
             self._step = None
+
+    def _steps_with_room(self, most: int) -> int:
+        """Return for how many of the next `most` steps, at least one, the cache has room for the answers."""
+        available, size = self.cache.available, self._block_tokens
+        if len(self._decoding) * (most // size + 1) <= available:
+            return most
+        for steps in range(most):
+            available -= self._growing[(self._steps + steps) % size]
+            if available < 0:
+                return max(1, steps)
+        return most
+
+    def _preempt_request(self) -> None:
+        """Take the place of the request that came last; it is the next to be admitted."""
+        self.preemptions += 1
+        if self._prefilling:
+            job = self._prefilling.pop()
+        else:
+            entry = max(self._decoding, key=itemgetter(1))
+            job = entry[2]
+            self._decoding.remove(entry)
+            heapify(self._decoding)
+            self._growing[self._growth_phase(job)] -= 1
+            self._context -= job.input_tokens + self._answered_tokens(job) - 1
+        self.cache.free_blocks(job.blocks[: job.filled], self._held_blocks(job) - job.filled)
+        job.generated, job.decoding_since = self._answered_tokens(job), 0
+        self._waiting.appendleft(job)
+
+    def _answered_tokens(self, job: SimulatedRequest) -> int:
+        """Return how many tokens of its answer it has."""
+        return job.generated + (self._steps - job.decoding_since + 1 if job.decoding_since else 0)
+
+    def _held_blocks(self, job: SimulatedRequest) -> int:
+        """Return the blocks of a job in prefill or decoding: of what it has and of the next token."""
+        tokens = self._answered_tokens(job) if job.decoding_since else job.generated + 1
+        return -(-(job.input_tokens + tokens) // self._block_tokens)
+
+    def _growth_phase(self, job: SimulatedRequest) -> int:
+        return (job.decoding_since - job.input_tokens - job.generated - 1) % self._block_tokens
 
     def _attention_pairs(self, tokens: int) -> int:
         """Count pairs of each of the next `tokens` with those before it."""
@@ -311,20 +281,24 @@ class EngineModel:
             tokens -= taken
         return pairs
 
-    def _admit_request(self, job: SimulatedRequest) -> bool:
+    def _admit_request(self, job: SimulatedRequest, spare: int) -> bool:
         depth = self.cache.match_prefix(job.blocks)
-        extra = -(-(job.input_tokens + job.output_tokens) // self._block_tokens) - len(job.blocks)
-        if not self.cache.allocate_blocks(job.blocks, depth, extra):
+        if not self.cache.allocate_blocks(job.blocks, depth, self._held_blocks(job) - len(job.blocks), spare):
             return False
-        job.reserved_blocks, job.filled = extra, depth
-        job.cached_tokens = min(depth * self._block_tokens, job.input_tokens - 1)
-        job.left_to_prefill = job.input_tokens - job.cached_tokens
+        job.filled = depth
+        cached_tokens = min(depth * self._block_tokens, job.input_tokens - 1)
+        job.left_to_prefill = job.input_tokens + job.generated - cached_tokens
+        if not job.generated:
+            job.cached_tokens = cached_tokens
         return True
 
     def _advance_steps(self, step: _EngineStep, times: int) -> None:
         self.now += step.seconds * times
         self.busy_s += step.seconds * times
         self.work_s += (step.seconds - self._constants.step_s) * times
+        for step_number in range(self._steps, self._steps + times % self._block_tokens):
+            self.cache.reserve_blocks(self._growing[step_number % self._block_tokens])
+        self.cache.reserve_blocks(len(self._decoding) * (times // self._block_tokens))
         self._steps += times
         self._context += len(self._decoding) * times
         step.times -= times
@@ -337,22 +311,27 @@ class EngineModel:
             taken = min(tokens, job.left_to_prefill)
             tokens -= taken
             job.left_to_prefill -= taken
-            computed = (job.input_tokens - job.left_to_prefill) // self._block_tokens
+            total = job.input_tokens + job.generated
+            computed = min((total - job.left_to_prefill) // self._block_tokens, len(job.blocks))
             if computed > job.filled:
                 self.cache.insert_blocks(job.blocks[job.filled : computed])
-                job.filled = max(job.filled, min(computed, len(job.blocks)))
+                job.filled = computed
             if job.left_to_prefill:
                 break
             self._prefilling.popleft()
-            job.first_token = self.now
-            yield self.now, job
+            if not job.generated:
+                job.first_token = self.now
+                yield self.now, job
             self._order += 1
-            heappush(self._decoding, (self._steps + job.output_tokens - 1, self._order, job))
-            self._context += job.input_tokens
+            job.decoding_since = self._steps
+            heappush(self._decoding, (self._steps + job.output_tokens - job.generated - 1, self._order, job))
+            self._growing[self._growth_phase(job)] += 1
+            self._context += total
 
     def _finish_request(self) -> SimulatedRequest:
         job = heappop(self._decoding)[2]
         job.finished = self.now
+        self._growing[self._growth_phase(job)] -= 1
         self._context -= job.input_tokens + job.output_tokens - 1
-        self.cache.free_blocks(job.blocks, job.reserved_blocks)
+        self.cache.free_blocks(job.blocks, self._held_blocks(job) - len(job.blocks))
         return job

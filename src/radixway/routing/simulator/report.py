@@ -30,6 +30,15 @@ class SimulationFigures:
     ttft_p99_s: float | None
     itl_mean_s: float | None
     """Mean over the answers of the mean time between their tokens."""
+    itl_p99_s: float | None
+    goodput: float | None
+    """Requests within the objectives of the settings, of all."""
+    held: int
+    """Requests that waited at a gateway for the worker that they preferred."""
+    most_held: int
+    """At a time, at one gateway."""
+    preemptions: int
+    """Requests that lost their place in an engine to the answers of earlier ones, each time counted."""
     hit_rate: float | None
     """Prompt tokens that were in the cache of the worker that served them, of all."""
     expected_hit_rate: float | None
@@ -52,6 +61,11 @@ def compute_figures(outcome: SimulationOutcome) -> SimulationFigures:
         ttft_p50_s=nearest_rank_percentile(ttft, 0.5),
         ttft_p99_s=nearest_rank_percentile(ttft, 0.99),
         itl_mean_s=fmean(outcome.itl_s) if outcome.itl_s else None,
+        itl_p99_s=nearest_rank_percentile(sorted(outcome.itl_s), 0.99),
+        goodput=_ratio(outcome.good, len(ttft)),
+        held=outcome.held,
+        most_held=outcome.most_held,
+        preemptions=outcome.preemptions,
         hit_rate=_ratio(outcome.cached_tokens, outcome.input_tokens),
         expected_hit_rate=None if expected is None else _ratio(expected, outcome.input_tokens),
         imbalance=_imbalance(outcome.work_s),

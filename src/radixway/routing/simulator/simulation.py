@@ -1,84 +1,16 @@
 """Replays a trace against modelled engines, with the gateway's own selector choosing among them."""
 
-import random
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from heapq import merge
+from heapq import heapify, heappop, heappush
 from math import inf
-from operator import itemgetter
 
-from radixway.core.config import AnyPolicy, RoutingConfig, WorkerSettings
-from radixway.routing import (
-    LoadShare,
-    RoutingRequest,
-    Selector,
-    Worker,
-    WorkerChoice,
-    WorkerLease,
-    WorkerState,
-)
+from radixway.core.config import AnyPolicy, QueueConfig
+from radixway.routing import RoutingRequest, WorkerChoice, WorkerLease
 from radixway.routing.simulator.engine_model import EngineConstants, EngineModel, SimulatedRequest
+from radixway.routing.simulator.simulated_gateway import LoadExchange, SimulatedGateway
 from radixway.routing.simulator.trace import RequestTrace
-
-
-class SimulatedGateway:
-    """A gateway: a selector of its own, and the workers as it sees them."""
-
-    def __init__(
-        self, policy: AnyPolicy, workers: int, kv_tokens: int, clock: Callable[[], float], seed: int
-    ) -> None:
-        self.selector = Selector(RoutingConfig(policy=policy), clock=clock, rng=random.Random(seed))
-        self.workers: list[Worker] = []
-        for _ in range(workers):
-            self.add_worker(kv_tokens)
-
-    def add_worker(self, kv_tokens: int) -> Worker:
-        """Add a worker."""
-        worker = Worker(WorkerSettings(url=f"http://worker-{len(self.workers)}", kv_tokens=kv_tokens))
-        worker.state = WorkerState.READY
-        self.selector.add_worker(worker)
-        self.workers.append(worker)
-        return worker
-
-
-class LoadExchange:
-    """Tells every gateway of each step of the others' leases, `delay_s` later."""
-
-    def __init__(
-        self, gateways: Sequence[SimulatedGateway], delay_s: float, clock: Callable[[], float]
-    ) -> None:
-        self._gateways = gateways
-        self._delay_s = delay_s
-        self._clock = clock
-        self._on_the_way: deque[tuple[float, int, int, LoadShare]] = deque()
-        """Arrival time, gateway, worker, load."""
-        self._last_shares = [[LoadShare()] * len(gateway.workers) for gateway in gateways]
-        """By gateway and worker: the last load received."""
-        for number, gateway in enumerate(gateways):
-            gateway.selector.ledger.on_step = self._listener(number, gateway)
-
-    @property
-    def next_delivery_at(self) -> float | None:
-        """Time of the next delivery in seconds; None if nothing is under way."""
-        return self._on_the_way[0][0] if self._on_the_way else None
-
-    def deliver_next(self) -> None:
-        """Deliver the next load share to the other gateways."""
-        _, sender, number, share = self._on_the_way.popleft()
-        self._last_shares[sender][number] = share
-        for receiver, gateway in enumerate(self._gateways):
-            if receiver != sender:
-                others = (shares[number] for peer, shares in enumerate(self._last_shares) if peer != receiver)
-                gateway.selector.ledger.set_remote_load(gateway.workers[number], LoadShare.sum_shares(others))
-
-    def _listener(self, number: int, gateway: SimulatedGateway) -> Callable[[Worker], None]:
-        def note(worker: Worker) -> None:
-            at = self._clock() + self._delay_s
-            self._on_the_way.append((at, number, gateway.workers.index(worker), worker.load.to_share()))
-
-        return note
-
 
 _TEXT_OFFSET = 0xE000
 """Maps blocks to characters for text policies, beyond the surrogates."""
@@ -104,6 +36,14 @@ class SimulationSettings:
     """Gateways of the same workers; requests go to them in turn."""
     sync_delay_s: float | None = None
     """How late each gateway hears of the others' load; None: never."""
+    queue: QueueConfig = field(default_factory=QueueConfig)
+    """Which requests wait at the gateways, and for how long."""
+    slo_ttft_s: float = 1.0
+    """A request counts as good whose first token takes no longer, …"""
+    slo_itl_s: float = inf
+    """… nor its tokens on average."""
+    open_loop: bool = False
+    """Requests come at their timestamps, also where the trace says how long after an answer they came."""
 
     def __post_init__(self) -> None:
         """Raises ValueError for what cannot be simulated."""
@@ -113,6 +53,8 @@ class SimulationSettings:
             ("event_delay_s", 0, 10**6),
             ("gateways", 1, 1000),
             ("sync_delay_s", 0, 10**6),
+            ("slo_ttft_s", 0, inf),
+            ("slo_itl_s", 0, inf),
         ):
             value = getattr(self, name)
             if value is not None and not minimum <= value <= maximum:
@@ -142,6 +84,16 @@ class SimulationOutcome:
     """Per worker."""
     requests: list[int] = field(default_factory=list)
     """Per worker."""
+    good: int = 0
+    """Requests within the objectives of the settings."""
+    held: int = 0
+    """Requests that waited at a gateway for a worker."""
+    held_s: float = 0.0
+    """Seconds that those waited there, in all."""
+    preemptions: int = 0
+    """Requests that engines preempted, each time counted."""
+    most_held: int = 0
+    """Requests that waited at a time at most, at one gateway."""
 
 
 class _EventFeed:
@@ -162,10 +114,9 @@ class TraceSimulation:
         self._now = 0.0
         self._gateways: list[SimulatedGateway] = []
         for number in range(setting.gateways):
-            gateway = SimulatedGateway(
-                policy, setting.workers, setting.kv_tokens, self._clock, setting.seed + number
-            )
-            for worker in gateway.workers:
+            gateway = SimulatedGateway(policy, setting.queue, self._clock, setting.seed + number)
+            for _ in range(setting.workers):
+                worker = gateway.add_worker(setting.kv_tokens)
                 gateway.selector.index.set_followed(worker.slot, setting.events)
             self._gateways.append(gateway)
         self._exchange: LoadExchange | None = None
@@ -176,46 +127,43 @@ class TraceSimulation:
             self._add_engine()
         self._leases: dict[int, WorkerLease] = {}
         self._outcome = SimulationOutcome()
+        self._reads_text = self._gateways[0].selector.policy_for_model(None).reads_text
+        self._expected_tokens = 0
+        self._arrivals: list[tuple[float, int]] = []
+        """Heap of the requests that come at a known time: when, and their numbers."""
+        self._following: dict[int, deque[int]] = {}
+        """By session, the numbers of its requests that come after the answers to those before them."""
+        self._senders = [self._make_sender(gateway) for gateway in self._gateways]
+        self._schedule_arrivals()
 
     def run_trace(self, progress: Callable[[int], None] = lambda done: None) -> SimulationOutcome:
         """Replay the whole trace. `progress` is called now and then with the requests sent so far."""
-        policy, expected = self._gateways[0].selector.policy_for_model(None), 0
-        for number, traced in enumerate(self._trace.requests):
-            if number % 256 == 0:
-                progress(number)
-            if not self._feeds[0].engine.fits_request(traced.input_tokens, traced.output_tokens):
-                self._outcome.skipped += 1
-                continue
-            now = traced.at / self._setting.speedup
-            self._run_engines_until(now)
-            self._now = now
-            self._deliver_events(now)
-            request = RoutingRequest(
-                tokens=traced.input_tokens,
-                blocks=traced.blocks,
-                block_tokens=self._trace.block_tokens,
-                tokenized=True,
-                session=None if traced.session is None else str(traced.session),
-                text=_blocks_to_text(traced.blocks) if policy.reads_text else "",
-                stream=True,
-            )
-            gateway = self._gateways[number % len(self._gateways)]
-            choice = gateway.selector.select_worker(request, self._candidates(gateway))
-            job = SimulatedRequest(traced.blocks, traced.input_tokens, traced.output_tokens, now)
-            self._leases[id(job)] = gateway.selector.reserve(choice)
-            self._feeds[gateway.workers.index(choice.worker)].engine.submit_request(job, now)
-            expected += choice.cached_tokens
-            self._on_sent(choice)
-        self._run_engines_until(inf)
+        policy, sent = self._gateways[0].selector.policy_for_model(None), 0
+        while True:
+            event_at = self._next_event_at()
+            if self._arrivals and self._arrivals[0][0] < event_at:
+                self._now, number = heappop(self._arrivals)
+                if sent % 256 == 0:
+                    progress(sent)
+                sent += 1
+                self._arrive(number)
+            elif event_at < inf:
+                self._now = event_at
+                self._run_event()
+            else:
+                break
         progress(len(self._trace.requests))
-        self._outcome.expected_cached_tokens = expected if policy.reads_blocks else None
-        self._outcome.work_s = [feed.engine.work_s for feed in self._feeds]
-        self._outcome.busy_s = [feed.engine.busy_s for feed in self._feeds]
-        self._outcome.requests = [
+        outcome, engines = self._outcome, [feed.engine for feed in self._feeds]
+        outcome.expected_cached_tokens = self._expected_tokens if policy.reads_blocks else None
+        outcome.work_s = [engine.work_s for engine in engines]
+        outcome.preemptions = sum(engine.preemptions for engine in engines)
+        outcome.busy_s = [engine.busy_s for engine in engines]
+        outcome.requests = [
             sum(gateway.workers[number].load.total for gateway in self._gateways)
             for number in range(len(self._feeds))
         ]
-        return self._outcome
+        outcome.most_held = max(gateway.most_waiting for gateway in self._gateways)
+        return outcome
 
     def check(self) -> None:
         """Check every count, here and in the parts. Raises AssertionError with the difference."""
@@ -235,34 +183,99 @@ class TraceSimulation:
         )
         self._feeds.append(feed)
 
-    def _candidates(self, gateway: SimulatedGateway) -> Sequence[Worker]:
-        return gateway.workers
-
-    def _on_sent(self, choice: WorkerChoice) -> None:
+    def _on_sent(self, job: SimulatedRequest, choice: WorkerChoice) -> None:
         """A request is on its way."""
 
     def _on_token(self, job: SimulatedRequest) -> None:
         """A request's first token has come or, once it is `finished`, its last."""
 
-    def _run_engines_until(self, now: float) -> None:
-        happened = merge(*(feed.engine.run_until(now) for feed in self._feeds), key=itemgetter(0))
-        for when, job in happened:
-            self._exchange_until(when)
-            self._now = when
-            if job.finished:
-                self._leases.pop(id(job)).release()
-                self._record_finished(job)
+    def _schedule_arrivals(self) -> None:
+        answered: set[int] = set()
+        for number, traced in enumerate(self._trace.requests):
+            session = traced.session
+            if session in answered and traced.delay_s is not None and not self._setting.open_loop:
+                self._following.setdefault(session, deque()).append(number)
             else:
-                self._leases[id(job)].mark_prefill_done()
-            self._on_token(job)
-        self._exchange_until(now)
+                self._arrivals.append((traced.at / self._setting.speedup, number))
+            if session is not None:
+                answered.add(session)
+        heapify(self._arrivals)
 
-    def _exchange_until(self, now: float) -> None:
-        """Exchange loads between gateways until `now`."""
-        exchange = self._exchange
-        while exchange is not None and (at := exchange.next_delivery_at) is not None and at <= now:
-            self._now = at
+    def _arrive(self, number: int) -> None:
+        """A request arrives at its gateway."""
+        traced = self._trace.requests[number]
+        if not self._feeds[0].engine.fits_request(traced.input_tokens, traced.output_tokens):
+            self._outcome.skipped += 1
+            self._end_turn(traced.session)
+            return
+        request = RoutingRequest(
+            tokens=traced.input_tokens,
+            blocks=traced.blocks,
+            block_tokens=self._trace.block_tokens,
+            tokenized=True,
+            session=None if traced.session is None else str(traced.session),
+            text=_blocks_to_text(traced.blocks) if self._reads_text else "",
+            stream=True,
+        )
+        job = SimulatedRequest(traced.blocks, traced.input_tokens, traced.output_tokens, self._now)
+        job.requested, job.session = self._now, traced.session
+        gateway = number % len(self._gateways)
+        self._deliver_events(self._now)
+        self._gateways[gateway].route_request(request, job, self._senders[gateway])
+
+    def _end_turn(self, session: int | None) -> None:
+        """The session's answer has ended: its next request, if that waits for it, comes after the pause."""
+        following = self._following.get(session) if session is not None else None
+        if following:
+            number = following.popleft()
+            delay_s = self._trace.requests[number].delay_s or 0.0
+            heappush(self._arrivals, (self._now + delay_s / self._setting.speedup, number))
+
+    def _next_event_at(self) -> float:
+        """When something happens next besides arrivals; infinity if nothing does."""
+        at = min(feed.engine.next_event_at for feed in self._feeds)
+        at = min(at, *(gateway.wake_at for gateway in self._gateways))
+        if self._exchange is not None and (delivery_at := self._exchange.next_delivery_at) is not None:
+            at = min(at, delivery_at)
+        return at
+
+    def _run_event(self) -> None:
+        """Let happen what happens now."""
+        exchange, now = self._exchange, self._now
+        if exchange is not None and exchange.next_delivery_at == now:
             exchange.deliver_next()
+        elif (engine := self._stepping_engine()) is not None:
+            for _, job in engine.run_until(now):
+                if job.finished:
+                    self._leases.pop(id(job)).release()
+                    self._record_finished(job)
+                    self._end_turn(job.session)
+                else:
+                    self._leases[id(job)].mark_prefill_done()
+                self._on_token(job)
+        self._serve_queues()
+
+    def _stepping_engine(self) -> EngineModel | None:
+        return next((feed.engine for feed in self._feeds if feed.engine.next_event_at == self._now), None)
+
+    def _serve_queues(self) -> None:
+        if any(gateway.is_waiting for gateway in self._gateways):
+            self._deliver_events(self._now)
+            for gateway, send in zip(self._gateways, self._senders, strict=True):
+                gateway.serve_queue(send)
+
+    def _make_sender(self, gateway: SimulatedGateway) -> Callable[[SimulatedRequest, WorkerChoice], None]:
+        def send(job: SimulatedRequest, choice: WorkerChoice) -> None:
+            held_s = self._now - job.requested
+            if held_s > 0:
+                self._outcome.held += 1
+                self._outcome.held_s += held_s
+            self._leases[id(job)] = gateway.selector.reserve(choice)
+            self._feeds[gateway.workers.index(choice.worker)].engine.submit_request(job, self._now)
+            self._expected_tokens += choice.cached_tokens
+            self._on_sent(job, choice)
+
+        return send
 
     def _clock(self) -> float:
         return self._now
@@ -280,11 +293,14 @@ class TraceSimulation:
                     (index.add_blocks if stored else index.remove_blocks)(slot, blocks)
 
     def _record_finished(self, job: SimulatedRequest) -> None:
-        outcome = self._outcome
-        outcome.arrived_s.append(job.arrived)
-        outcome.ttft_s.append(job.first_token - job.arrived)
-        if job.output_tokens > 1:
-            outcome.itl_s.append((job.finished - job.first_token) / (job.output_tokens - 1))
+        outcome, setting = self._outcome, self._setting
+        ttft_s = job.first_token - job.requested
+        itl_s = (job.finished - job.first_token) / (job.output_tokens - 1) if job.output_tokens > 1 else None
+        outcome.arrived_s.append(job.requested)
+        outcome.ttft_s.append(ttft_s)
+        if itl_s is not None:
+            outcome.itl_s.append(itl_s)
+        outcome.good += ttft_s <= setting.slo_ttft_s and (itl_s or 0.0) <= setting.slo_itl_s
         outcome.input_tokens += job.input_tokens
         outcome.cached_tokens += job.cached_tokens
 

@@ -6,8 +6,10 @@ One JSON object a line (the file may be gzipped)::
 
 `timestamp` is in milliseconds since the trace began; `hash_ids` name the prompt's blocks of 512 tokens, the
 last one maybe partial, each standing for all that leads to it. Where blocks have another size, every line
-says so in `block_size`. `session` may hold a number that the requests of one session share. Source: Mooncake
-(FAST'25), its `FAST25-release/traces`.
+says so in `block_size`. `session` may hold a number that the requests of one session share, and `delay` the
+milliseconds from the end of the session's answer before it until the request comes: then it waits for that
+answer, and its `timestamp` only says in which order it stands. Source: Mooncake (FAST'25), its
+`FAST25-release/traces`.
 """
 
 from __future__ import annotations
@@ -45,6 +47,8 @@ class TraceLine(msgspec.Struct, omit_defaults=True):
     hash_ids: list[int]
     block_size: Annotated[int, Meta(ge=1)] | None = None
     session: int | None = None
+    delay: Annotated[float, Meta(ge=0)] | None = None
+    """Milliseconds from the end of the session's answer before it."""
 
 
 _decode = msgspec.json.Decoder(TraceLine).decode
@@ -62,6 +66,8 @@ class TraceRequest:
     """Names of the prompt's whole blocks."""
     session: int | None = None
     """Conversation of the request, if the trace has it."""
+    delay_s: float | None = None
+    """Pause after the session's answer before it, if the trace has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +107,9 @@ def read_trace(
         at = line.timestamp / 1e3
         if len(requests) == max_requests:
             raise TraceError(f"{path}: there are more than {max_requests} requests in it")
-        requests.append(TraceRequest(at, line.input_length, max(1, line.output_length), blocks, line.session))
+        delay_s = None if line.delay is None else line.delay / 1e3
+        answer = max(1, line.output_length)
+        requests.append(TraceRequest(at, line.input_length, answer, blocks, line.session, delay_s))
     if not requests:
         raise TraceError(f"{path}: there is no request in it")
     requests.sort(key=lambda request: request.at)
@@ -191,7 +199,9 @@ class _SamplePrompt:
         more = [next(self._names) for _ in range(max(1, tokens // _BLOCK))]
         return _SamplePrompt(self._names, self._blocks + more)
 
-    def to_trace_line(self, at_s: float, output_tokens: int, session: int) -> TraceLine:
+    def to_trace_line(
+        self, at_s: float, output_tokens: int, session: int, pause_s: float | None = None
+    ) -> TraceLine:
         return TraceLine(
             timestamp=round(at_s * 1e3, 1),
             input_length=len(self._blocks) * _BLOCK,
@@ -199,6 +209,7 @@ class _SamplePrompt:
             hash_ids=self._blocks,
             block_size=_BLOCK,
             session=session,
+            delay=None if pause_s is None else round(pause_s * 1e3, 1),
         )
 
 
@@ -217,16 +228,17 @@ def _chat_trace(draw: Random) -> Iterator[TraceLine]:
 
 
 def _agent_trace(draw: Random) -> Iterator[TraceLine]:
-    """Return calls of three kinds of agents with long instructions, sent as soon as a tool has answered."""
+    """Return calls of three kinds of agents with long instructions, each sent once a tool has answered."""
     names = count()
     kinds = [_SamplePrompt(names).extend_prompt(draw.randint(6_000, 9_000)) for _ in range(3)]
     for session in range(70):
-        prompt, at_s = draw.choice(kinds).extend_prompt(500), draw.uniform(0, 300)
+        prompt, at_s, pause_s = draw.choice(kinds).extend_prompt(500), draw.uniform(0, 300), None
         for _ in range(draw.randint(6, 22)):
             answer = draw.randint(40, 200)
-            yield prompt.to_trace_line(at_s, answer, session)
+            yield prompt.to_trace_line(at_s, answer, session, pause_s)
             prompt = prompt.extend_prompt(answer + draw.randint(100, 1600))
-            at_s += 2 + draw.expovariate(1 / 4)
+            pause_s = draw.expovariate(1 / 4)
+            at_s += 2 + pause_s
 
 
 def _document_trace(draw: Random) -> Iterator[TraceLine]:

@@ -1,9 +1,7 @@
 """A request's way to its place at a worker: at once where there is room, otherwise through the queue."""
 
-import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from math import ceil
 
 from radixway.core.config import RoutingConfig
@@ -12,8 +10,6 @@ from radixway.core.pipeline import (
     GatewayError,
     ModelNotServedError,
     NoWorkersError,
-    OverloadedError,
-    RefusalReason,
     Request,
     WeightsTooOldError,
     WorkerNotFoundError,
@@ -25,14 +21,15 @@ from radixway.routing import (
     Selector,
     WeightVersionTracker,
     Worker,
+    WorkerChoice,
     WorkerRegistry,
     WorkerState,
 )
 from radixway.routing.fleet_breakers import FleetBreakers
 from radixway.routing.policies import Policy
 from radixway.routing.prompt_reader import PromptNeeds
-from radixway.routing.request_queue import QueuedRequest, RequestQueue
 from radixway.routing.transports.assignment import PairAssigner, WorkerAssignment
+from radixway.routing.transports.waiting_requests import WaitingRequests
 from radixway.routing.worker import ErrorKind
 from radixway.routing.worker_registry import WorkerLimits
 
@@ -51,16 +48,6 @@ _KINDS: Mapping[ErrorKind, str] = {
     "unwell": "a health check that fails",
 }
 """Error kinds as clients see them, without addresses."""
-
-
-@dataclass(slots=True, eq=False, kw_only=True)
-class _QueuedWaiter(QueuedRequest):
-    request: Request
-    place: asyncio.Future[WorkerAssignment]
-    since: float
-    """When it joined the queue; monotonic seconds."""
-    ahead: int = 0
-    """How many stood before it when it came."""
 
 
 class AdmissionController:
@@ -85,13 +72,10 @@ class AdmissionController:
         self._config = config
         self._limits = WorkerLimits(config)
         self._pairing = PairAssigner(registry, selector, breakers, self._limits, metrics, config)
-        self._queue: RequestQueue[_QueuedWaiter] = RequestQueue(config.queue)
-        self._reserved: set[Worker] = set()
-        """Workers reserved for the first of a line, though others would fit sooner."""
+        self._waiting = WaitingRequests(self, registry, selector, metrics, config)
         registry.on_add.append(self._on_fleet_change)
         registry.on_remove.append(self._on_fleet_change)
         registry.on_state.append(self._on_fleet_change)
-        metrics.gauge("radixway_queued", "Requests that wait for a worker", lambda: len(self._queue))
 
     async def assign_worker(self, request: Request) -> WorkerAssignment:
         """A place for `request` at one of the workers that serve its model; release its lease.
@@ -104,14 +88,14 @@ class AdmissionController:
             OverloadedError: all are at their limits and the queue is full, or the wait takes too long.
         """
         began_s = request.journal.elapsed_s()
-        candidates = self._ready_workers(request)
+        candidates = self.ready_workers(request)
         if not candidates:
             raise self._no_candidate_error(request)
         request.routing.metrics_model = request.model or "default"
         prompt = self._read_prompt(request, candidates)
         if not isinstance(prompt, RoutingRequest):
             prompt = await prompt
-            candidates = self._ready_workers(request)  # workers may have changed while it waited
+            candidates = self.ready_workers(request)  # workers may have changed while it waited
             if not candidates:
                 raise self._no_candidate_error(request)
         if prompt.source in _COUNTED:
@@ -119,11 +103,17 @@ class AdmissionController:
         if request.ttft_s is not None:
             self._check_ttft_objective(request, request.ttft_s, prompt, candidates)
         if self._limits.on:
-            self._serve_queue()
-            candidates = self._with_capacity(candidates, prompt)
+            self._waiting.serve()
+            candidates = self.filter_with_capacity(candidates, prompt)
             if not candidates:
-                return await self._wait_in_queue(request, prompt)
-        place = self._assign_from(request, prompt, candidates)
+                return await self._waiting.wait_for_place(request, prompt)
+        if self.needs_pair(candidates):
+            place = self.assign_from(request, prompt, candidates)
+        else:
+            choice = self._choose_worker(request, prompt, candidates)
+            if self._waiting.should_wait(request, choice):
+                return await self._waiting.wait_for_place(request, prompt)
+            place = self.assign_from(request, prompt, candidates, choice)
         took_s = request.journal.elapsed_s() - began_s
         self._metrics.steps.selection_buckets(place.choice.policy).observe_value(took_s)
         return place
@@ -150,8 +140,8 @@ class AdmissionController:
             and not worker.breaker.tripped
             and worker.models[:1] == models  # the body names one of them if it named none
         ]
-        free = self._with_capacity(others, prompt) if self._limits.on else others
-        return self._assign_from(request, prompt, free) if free else None
+        free = self.filter_with_capacity(others, prompt) if self._limits.on else others
+        return self.assign_from(request, prompt, free) if free else None
 
     def _read_prompt(
         self, request: Request, candidates: Sequence[Worker]
@@ -167,7 +157,8 @@ class AdmissionController:
             reads = PromptNeeds(True, reads.reads_text, reads.reads_session)
         return self._prompts.read_prompt(request, reads, candidates, alone=alone)
 
-    def _ready_workers(self, request: Request) -> Sequence[Worker]:
+    def ready_workers(self, request: Request) -> Sequence[Worker]:
+        """Return the workers that may answer `request`, at their limits or not."""
         found = self._candidates(request)
         usable = self._pairing.filter_usable(request.model, found, tenancy=request.caller.policy)
         ready = self._weights.filter_fresh(request, usable)
@@ -224,138 +215,84 @@ class AdmissionController:
             else None
         )
 
-    def _with_capacity(self, candidates: Sequence[Worker], prompt: RoutingRequest) -> Sequence[Worker]:
+    def filter_with_capacity(self, candidates: Sequence[Worker], prompt: RoutingRequest) -> Sequence[Worker]:
+        """Return the `candidates` that are below their limits and reserved for nobody else."""
         free = self._limits.filter_with_capacity(candidates, prompt)
         free = self._pairing.filter_usable(prompt.model, free, prompt)
-        return [worker for worker in free if worker not in self._reserved] if self._reserved else free
+        reserved = self._waiting.reserved
+        return [worker for worker in free if worker not in reserved] if reserved else free
 
-    def _assign_from(
-        self, request: Request, prompt: RoutingRequest, candidates: Sequence[Worker]
+    def needs_pair(self, candidates: Sequence[Worker]) -> bool:
+        """Return True if a prefill and a decode worker are chosen together."""
+        return self._pairing.has_decode_only(candidates)
+
+    def assign_from(
+        self,
+        request: Request,
+        prompt: RoutingRequest,
+        candidates: Sequence[Worker],
+        choice: WorkerChoice | None = None,
     ) -> WorkerAssignment:
-        if request.ttft_s is not None:
-            left = request.ttft_s - request.journal.elapsed_s()
-            expected = self._selector.expected_ttft_s(prompt, candidates)
-            candidates = [w for w, s in zip(candidates, expected, strict=True) if s <= left] or candidates
+        """Take a place at the worker of `choice`, or of the policy's choice among `candidates`."""
         if request.journal.is_erased:  # policies keep them
             prompt.text, prompt.session = "", None
-        if self._pairing.has_decode_only(candidates):
-            return self._pairing.assign_pair(request, prompt, candidates)
-        choice = self._selector.select_worker(prompt, candidates)
+        if choice is None:
+            if self.needs_pair(candidates):
+                return self._pairing.assign_pair(
+                    request, prompt, self._filter_in_time(request, prompt, candidates)
+                )
+            choice = self._choose_worker(request, prompt, candidates)
+        self._selector.mark_selected(choice)
         request.journal.add("select", choice)
         lease = self._selector.reserve(choice)
         self._breakers.record_sent(choice.worker, lease)
         return WorkerAssignment(choice, lease)
+
+    def _choose_worker(
+        self, request: Request, prompt: RoutingRequest, candidates: Sequence[Worker]
+    ) -> WorkerChoice:
+        policy = self._selector.policy_for_model(prompt.model)
+        return self._selector.score_candidates(
+            prompt, self._filter_in_time(request, prompt, candidates), policy
+        )
+
+    def _filter_in_time(
+        self, request: Request, prompt: RoutingRequest, candidates: Sequence[Worker]
+    ) -> Sequence[Worker]:
+        """Return the `candidates` that are expected to keep the request's objective, if there are any."""
+        if request.ttft_s is None:
+            return candidates
+        left = request.ttft_s - request.journal.elapsed_s()
+        expected = self._selector.expected_ttft_s(prompt, candidates)
+        return [worker for worker, s in zip(candidates, expected, strict=True) if s <= left] or candidates
 
     def _check_ttft_objective(
         self, request: Request, ttft_s: float, prompt: RoutingRequest, candidates: Sequence[Worker]
     ) -> None:
         """Note, or if so configured refuse, a request whose first token is late on every worker."""
         expected = min(self._selector.expected_ttft_s(prompt, candidates))
-        if self._limits.on and not self._with_capacity(candidates, prompt):
-            expected += self._queue.estimate_drain_s() or 0.0
+        if self._limits.on and not self.filter_with_capacity(candidates, prompt):
+            expected += self._waiting.estimate_drain_s()
         late = request.journal.elapsed_s() + expected - ttft_s
         if late <= 0:
             return
         request.journal.add("objective", ttft_s=ttft_s, expected_s=round(expected, 6), missed=True)
         if self._config.enforce_ttft:
             message = f"the first token is expected in {expected:.3g} s, not within {ttft_s:g} s"
-            raise self._refusal_error("ttft_unreachable", message, max(1, ceil(late)))
-
-    async def _wait_in_queue(self, request: Request, prompt: RoutingRequest) -> WorkerAssignment:
-        """Wait in the queue for an assignment; a client that leaves frees its place."""
-        loop, queue = asyncio.get_running_loop(), self._queue
-        elapsed_s, now = request.journal.elapsed_s(), self._selector.ledger.clock()
-        waiter = _QueuedWaiter(
-            prompt,
-            (request.model, request.pinned),
-            now - elapsed_s,
-            queue.clamp_priority(request.priority),
-            self._uncached(prompt, self._ready_workers(request)),
-            request=request,
-            place=loop.create_future(),
-            since=now,
-        )
-        left_out = queue.enqueue(waiter)
-        if left_out is waiter:
-            raise self._queue_full_error()
-        if left_out is not None:
-            self._reject_waiter(left_out, self._queue_full_error())
-        waiter.ahead = queue.count_ahead(waiter)
-        self._serve_queue()
-        limit_s, reason, message = self._wait_limit(request, elapsed_s)
-        timer = loop.call_later(
-            limit_s, lambda: self._reject_waiter(waiter, self._refusal_error(reason, message))
-        )
-        try:
-            place = await waiter.place
-        except asyncio.CancelledError:
-            if not waiter.place.cancelled() and waiter.place.exception() is None:
-                waiter.place.result().release()  # it came in the same moment
-            raise
-        finally:
-            timer.cancel()
-            queue.dequeue(waiter)
-            self._serve_queue()
-        return place
-
-    def _wait_limit(self, request: Request, elapsed_s: float) -> tuple[float, RefusalReason, str]:
-        """How long the request may wait, and what it is refused with then."""
-        timeout_s, ttft_s = self._config.queue.timeout_s, request.ttft_s
-        if self._config.enforce_ttft and ttft_s is not None and ttft_s - elapsed_s < timeout_s:
-            message = f"no worker had room within {ttft_s:g} s, in which the first token was to come"
-            return ttft_s - elapsed_s, "ttft_unreachable", message
-        return timeout_s, "queue_timeout", f"no worker had room within {timeout_s:g} s"
-
-    def _queue_full_error(self) -> OverloadedError:
-        waiting = f"{len(self._queue)} requests wait" if self._queue else "requests may not wait"
-        return self._refusal_error("queue_full", f"every worker is at its limit and {waiting} already")
-
-    def _refusal_error(
-        self, reason: RefusalReason, message: str, retry_after_s: int | None = None
-    ) -> OverloadedError:
-        self._metrics.refusals(reason).inc()
-        return OverloadedError(reason, message, retry_after_s or self._queue.estimate_retry_after_s())
-
-    def _reject_waiter(self, waiter: _QueuedWaiter, error: GatewayError) -> None:
-        self._queue.dequeue(waiter)
-        if not waiter.place.done():
-            waiter.place.set_exception(error)
-
-    def _serve_queue(self) -> None:
-        self._reserved.clear()
-        if self._queue:
-            self._queue.fill_free_slots(
-                self._offer_assignment,
-                lambda waiter: self._uncached(waiter.prompt, self._ready_workers(waiter.request)),
-                self._selector.ledger.clock(),
-            )
-
-    def _offer_assignment(self, waiter: _QueuedWaiter) -> bool:
-        request = waiter.request
-        if waiter.place.done():
-            return False  # it leaves in a moment, and then the next is served
-        candidates = self._ready_workers(request)
-        free = self._with_capacity(candidates, waiter.prompt)
-        if not free:
-            self._reserved.update(candidates)
-            return False
-        waited_s = self._selector.ledger.clock() - waiter.since
-        self._metrics.queue_time.with_labels(request.routing.metrics_model).observe_value(waited_s)
-        request.journal.add("queue", waited_s=round(waited_s, 6), ahead=waiter.ahead)
-        waiter.place.set_result(self._assign_from(request, waiter.prompt, free))
-        return True
-
-    def _uncached(self, prompt: RoutingRequest, candidates: Sequence[Worker]) -> int:
-        return min(self._selector.uncached_tokens(prompt, candidates), default=prompt.tokens)
+            raise self._waiting.refusal_error("ttft_unreachable", message, max(1, ceil(late)))
 
     def _on_fleet_change(self, _: Worker) -> None:
         """End waits for workers that are gone or whose model has a fallback."""
         self._limits.refresh_limits(self._registry)
-        self._selector.ledger.on_release = self._serve_queue if self._limits.on or self._queue else None
-        for waiter in tuple(self._queue):
-            if not self._ready_workers(waiter.request) and not self._may_return(waiter.request):
-                self._reject_waiter(waiter, self._no_candidate_error(waiter.request))
-        self._serve_queue()
+        self._waiting.set_limited(self._limits.on)
+        self._waiting.end_hopeless(self._hopeless_error)
+        self._waiting.serve()
+
+    def _hopeless_error(self, request: Request) -> GatewayError | None:
+        """Return the error for a request whose workers are gone for good, None for others."""
+        if self.ready_workers(request) or self._may_return(request):
+            return None
+        return self._no_candidate_error(request)
 
     def _may_return(self, request: Request) -> bool:
         """Return whether a worker for this request starts or may recover, without a fallback."""

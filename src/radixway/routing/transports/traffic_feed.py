@@ -25,6 +25,9 @@ from radixway.routing.prompt_reader import PromptNeeds
 _UNREAD_LINES = 10_000
 """Lines that a follower may lag; then its stream ends, because a trace must have no gaps."""
 
+_MAX_SESSIONS = 100_000
+"""Sessions of which a follower remembers the latest answer's end."""
+
 _WANTED = PromptNeeds(reads_blocks=True, reads_text=False, reads_session=True)
 _pack = Struct("<Q").pack
 
@@ -38,6 +41,8 @@ class TrafficFollower:
         self._lines: Queue[bytes | None] = Queue()
         self._key = key or secrets.token_bytes(32)
         self._began = perf_counter()
+        self._answered: dict[int, float] = {}
+        """When each session's latest answer ended, the least recent first."""
 
     def __aiter__(self) -> Self:
         return self
@@ -68,7 +73,13 @@ class TrafficFollower:
             "hash_ids": [self._hash_name(_pack(block)) for block in prompt.blocks],
         }
         if prompt.session is not None:
-            line["session"] = self._hash_name(prompt.session.encode())
+            session = line["session"] = self._hash_name(prompt.session.encode())
+            answered = self._answered.pop(session, None)
+            if answered is not None and arrived >= answered:
+                line["delay"] = round((arrived - answered) * 1e3, 3)
+            self._answered[session] = perf_counter()
+            if len(self._answered) > _MAX_SESSIONS:
+                del self._answered[next(iter(self._answered))]
         self._lines.put_nowait(msgspec.json.encode(line) + b"\n")
 
     def _hash_name(self, value: bytes) -> int:
