@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ import openai
 import pytest
 from aiohttp import web
 
+from radixway.api.worker_files import FileOwnerStore
 from support.running_gateway import RunningGateway, running_gateway
 from support.surface_worker import SurfaceWorker, surface_worker
 
@@ -28,6 +30,8 @@ class KeepingWorker(SurfaceWorker):
     mark: str = "a"
     kept: dict[str, dict[str, Any]] = field(default_factory=dict)
     made: int = 0
+    keeps: bool = True
+    """False: as vLLM without a store, whose responses say so."""
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
         parts = request.path.strip("/").split("/")
@@ -54,7 +58,9 @@ class KeepingWorker(SurfaceWorker):
             return web.json_response({"error": {"message": "no such response"}}, status=404)
         self.made += 1
         made = {"id": f"resp_{self.mark}{self.made}", "object": "response", "status": "completed"}
-        if asked.get("store") is not False:
+        if not self.keeps:
+            made["store"] = False
+        elif asked.get("store") is not False:
             self.kept[made["id"]] = made
         if not asked.get("stream"):
             return web.json_response(made)
@@ -152,6 +158,41 @@ async def test_a_tenant_is_shown_its_own_responses_alone() -> None:
             await other.responses.retrieve(made.id)
         with pytest.raises(openai.BadRequestError):
             await other.responses.create(model="m", input="on", previous_response_id=made.id)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_response_that_its_worker_does_not_keep_is_nobodys(stream: bool) -> None:
+    tenants = {"a": {"keys": [{"key": "key-of-a"}]}}
+    async with keeping(tenants=tenants) as (workers, gateway):
+        for worker in workers:
+            worker.keeps = False
+        client = client_of(gateway, "key-of-a")
+        if stream:
+            events = await client.responses.create(model="m", input="hello", stream=True)
+            made = [event async for event in events][-1].response
+        else:
+            made = await client.responses.create(model="m", input="hello")
+        with pytest.raises(openai.NotFoundError):
+            await client.responses.retrieve(made.id)
+        assert not any(call[0] == "GET" for worker in workers for call in worker.calls), "it is not noted"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_response_is_passed_on_though_it_cannot_be_noted(
+    stream: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise sqlite3.OperationalError("disk full")
+
+    monkeypatch.setattr(FileOwnerStore, "add_file", fail)
+    tenants = {"a": {"keys": [{"key": "key-of-a"}]}}
+    async with keeping(tenants=tenants) as (_, gateway):
+        client = client_of(gateway, "key-of-a")
+        if stream:
+            events = await client.responses.create(model="m", input="hello", stream=True)
+            assert [event async for event in events][-1].type == "response.completed"
+        else:
+            assert (await client.responses.create(model="m", input="hello")).id
 
 
 async def test_where_no_worker_has_responses_it_says_that_chats_are_off() -> None:

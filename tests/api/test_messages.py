@@ -221,6 +221,9 @@ async def test_images_become_parts_of_the_chat_completion() -> None:
         ({"type": "file", "file_id": "f"}, "messages[0].content[0].source"),
         ({"type": "base64", "data": "aGk="}, "messages[0].content[0].source"),
         ("a.png", "messages[0].content[0].source"),
+        ({"type": "url", "url": "file:///etc/passwd"}, "messages[0].content[0].source"),
+        ({"type": "url", "url": "/etc/secret.png"}, "messages[0].content[0].source"),
+        ({"type": "base64", "media_type": "text/plain", "data": "aGk="}, "messages[0].content[0].source"),
     ],
 )
 async def test_an_image_that_cannot_be_passed_on_is_refused_by_its_field(source, named) -> None:

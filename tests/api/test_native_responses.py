@@ -156,6 +156,8 @@ async def test_tokens_are_counted_by_a_worker_that_does_else_by_the_prompt(chats
             counted = await sdk(gateway.url).responses.input_tokens.count(**asked)
             assert (counted.object, counted.input_tokens) == ("response.input_tokens", 2)
             assert worker.calls == [("POST", "/tokenize")]
+            status, told, _ = await gateway.post(COUNT, asked | {"previous_response_id": "resp_1"})
+            assert (status, told["error"]["param"]) == (400, "previous_response_id")
     async with surface_worker(CHAT) as worker, running_gateway(worker.url, **more) as gateway:
         assert (await gateway.post(COUNT, asked))[0] == 501
         status, told, _ = await gateway.post(COUNT, asked | {"model": "unknown"})

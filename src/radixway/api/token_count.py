@@ -12,6 +12,7 @@ from radixway.api.messages.dispatch import may_pass
 from radixway.api.native_surfaces import NativeSurfaces
 from radixway.core.pipeline import GatewayError, ModelNotServedError, Pipeline, Reply, Request
 from radixway.core.protocols import NormalizedRequest
+from radixway.core.protocols.request import field_error
 from radixway.routing import PromptReader, RoutingRequest, WorkerRegistry
 from radixway.routing.prompt_reader import PromptNeeds
 
@@ -71,5 +72,9 @@ class TokenCountDispatcher:
         """Return the count for `request`. Raises HttpError."""
         if await may_pass(self._native, request):
             return await self._pipeline(request)
+        asked = self._parse_request(request.raw)
+        if asked.previous_response_id is not None:
+            why = "is kept by a worker that does not count: send the conversation so far as input"
+            raise field_error("previous_response_id", why, code="unsupported")
         request.journal.add("translated", to="openai.chat")
-        return await self._counter(build_chat_request(request, self._parse_request(request.raw)))
+        return await self._counter(build_chat_request(request, asked))

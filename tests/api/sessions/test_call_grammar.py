@@ -132,3 +132,34 @@ def test_a_schema_of_any_depth_has_a_grammar() -> None:
     for _ in range(100):
         value = {"a": value}
     assert accepts(grammar, written("hermes", ("deep", value)))
+
+
+@pytest.mark.parametrize("required", [[], ["a"]])
+def test_a_grammar_is_about_as_long_as_its_schema(required: list[str]) -> None:
+    schema: dict[str, Any] = {"type": ["string", "string"]}
+    for _ in range(6):
+        lists = {"type": ["array", "array"], "items": schema}
+        properties = {"a": schema, "b": {"type": "integer"}, "c": lists, "d": {"type": "null"}}
+        schema = {"type": "object", "properties": properties, "required": required}
+    tools = [{"type": "function", "function": {"name": "wide", "parameters": schema}}]
+    grammar = build_call_grammar(tools, AnswerFormat("after", "hermes"), several=False)
+    assert len(grammar) < 4 * len(json.dumps(schema))
+
+
+@pytest.mark.parametrize(
+    ("given", "is_allowed"),
+    [
+        ({}, True),
+        ({"a": 1}, True),
+        ({"b": 1}, True),
+        ({"a": 1, "c": 1}, True),
+        ({"a": 1, "b": 1, "c": 1}, True),
+        ({"c": 1, "a": 1}, False),
+        ({"a": 1, "d": 1}, False),
+    ],
+)
+def test_any_of_the_optional_properties_may_be_left_out(given: Any, is_allowed: bool) -> None:
+    schema = {"type": "object", "properties": {name: {"type": "integer"} for name in "abc"}}
+    tools = [{"type": "function", "function": {"name": "f", "parameters": schema}}]
+    grammar = build_call_grammar(tools, AnswerFormat("after", "hermes"), several=False)
+    assert accepts(grammar, written("hermes", ("f", given))) == is_allowed

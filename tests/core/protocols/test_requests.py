@@ -369,3 +369,11 @@ def test_of_allowed_tools_the_others_are_left_out(wire):
         with pytest.raises(BadBodyError) as refused:
             read(wire, **{**body, "tool_choice": choice})
         assert refused.value.param.startswith("tool_choice")
+
+
+@pytest.mark.parametrize("url", ["file:///etc/passwd", "a.png", "data:text/plain;base64,aGk=", 5, None])
+def test_an_image_is_a_link_or_its_own_bytes(url):
+    body = {"input": [{**USER, "content": [{"type": "input_image", "image_url": url}]}]}
+    with pytest.raises(BadBodyError) as refused:
+        type(RESPONSES)(takes_images=True).parse_request(json.dumps(BODIES[RESPONSES] | body).encode())
+    assert refused.value.param == "input[0].content[0].image_url"

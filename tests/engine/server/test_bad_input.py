@@ -130,6 +130,7 @@ async def test_a_body_that_is_not_json_is_refused(cramped_guide: Served, raw: by
         ({"stop_token_ids": ["x"]}, "stop_token_ids[0]"),
         ({"logit_bias": {"a": 1}}, "logit_bias"),
         ({"logit_bias": {"10000000": 1}}, "logit_bias"),
+        ({"logit_bias": {"9" * 5000: 1}}, "logit_bias"),
         ({"logit_bias": {"5": 1e9}}, "logit_bias"),
         ({"logprobs": 5}, "logprobs"),
         ({"top_logprobs": 3}, "top_logprobs"),

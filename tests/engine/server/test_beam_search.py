@@ -76,12 +76,24 @@ def test_few_beams_stop_early_only_where_none_could_be_better() -> None:
                 ]
                 group.keep_best(candidates)
                 if group is patient and not group.open and candidates:
-                    length = len(candidates[0].logprobs)
+                    length = candidates[0].length
                     if length < LENGTH:  # go on in spite of the bound
                         stopped += 1
                         group.open = sorted(candidates, key=lambda beam: -beam.total)[:width]
         assert [b.token_ids for b in groups[0].ended] == [b.token_ids for b in patient.ended]
     assert stopped
+
+
+def test_candidates_share_their_beginning() -> None:
+    group = BeamGroup(JOB, max_tokens=3, length_penalty=1.0, width=2)
+    (empty,) = group.open
+    assert (empty.length, empty.token_ids) == (0, [])
+    for token in (1, 2):
+        beam = group.open[0]
+        longer = group.add_candidates(beam, TokenLogprob(0, 0.0, ((token, -1.0), (0, -2.0))), frozenset())
+        assert len(longer) == 2 and all(each.before is beam for each in longer), "no copy for each of them"
+        group.keep_best(longer)
+    assert (group.open[0].token_ids, group.open[0].total, group.open[0].length) == ([1, 2], -2.0, 2)
 
 
 over_http = pytest.mark.asyncio(loop_scope="session")

@@ -363,3 +363,6 @@ async def test_tokens_of_a_response_are_counted(served: Served) -> None:
     )
     response = await served.openai.responses.create(model=MODEL, input=HI, instructions="Be brief.")
     assert counted.json() == {"object": "response.input_tokens", "input_tokens": response.usage.input_tokens}
+    body = {"model": MODEL, "input": HI, "previous_response_id": "resp_1"}
+    error = (await served.post("/v1/responses/input_tokens", body)).json()["error"]
+    assert (error["param"], error["code"]) == ("previous_response_id", "unsupported"), "none is kept"

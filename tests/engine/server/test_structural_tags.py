@@ -47,6 +47,8 @@ def accepts(compiler: GrammarCompiler, tag: Any, text: str) -> bool:
         (AB[0], ["a"], ["b", "", "aa"]),
         (JSON, ['{"x": 5}'], ['{"x": "5"}', "5"]),
         (WORD, ["abc/"], ["abc", "/"]),
+        ({"type": "regex", "pattern": r"a\/\\/b"}, ["a/\\/b"], ["a/", "a\\/"]),
+        ({"type": "regex", "pattern": "a\nb|\\n"}, ["a\nb", "\n"], ["a", "anb"]),
         ({"type": "any_text"}, ["", "anything <f= at all"], []),
         ({"type": "sequence", "elements": AB}, ["ab"], ["a", "ba"]),
         ({"type": "sequence", "elements": [AB[0], {"type": "any_text"}]}, ["a", "a b"], ["b"]),
@@ -110,6 +112,20 @@ def test_what_cannot_be_bound_names_its_part(form: Any, param: str) -> None:
     with pytest.raises(BadBodyError) as refused:
         make_structural_constraint({"type": "structural_tag", "format": form}, "tag")
     assert refused.value.param == f"tag.{param}"
+
+
+@pytest.mark.parametrize(
+    ("form", "param"),
+    [
+        ({"type": "regex", "pattern": "a" * 20_000}, "tag.format.pattern"),
+        ({**JSON, "json_schema": {"const": "a" * 70_000}}, "tag.format.json_schema"),
+    ],
+    ids=["pattern", "schema"],
+)
+def test_a_part_is_no_longer_than_a_constraint_may_be(form: Any, param: str) -> None:
+    with pytest.raises(BadBodyError) as refused:
+        make_structural_constraint({"format": form}, "tag")
+    assert refused.value.param == param
 
 
 @pytest.mark.asyncio(loop_scope="session")

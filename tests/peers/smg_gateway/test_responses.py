@@ -96,6 +96,7 @@ def test_a_conversation_has_its_turns(api: openai.OpenAI):
     ]
     for answer in answers:
         check_done(answer)
+    assert all("Alice" in answer.output_text for answer in answers[1:])
     sizes = [answer.usage.input_tokens for answer in answers]
     assert sizes == sorted(set(sizes))
     assert len(api.conversations.items.list(conversation.id).data) >= 6
@@ -247,12 +248,12 @@ def test_a_finished_response_cannot_be_cancelled(wire: httpx.Client):
 
 @ported(EVENTS, "TestStreamingEventsLocal::test_output_item_event_emitted")
 def test_output_items_are_numbered_from_zero(api: openai.OpenAI):
-    events = list(api.responses.create(**SHORT, input="Count from 1 to 20.", stream=True))
+    events = list(api.responses.create(**SHORT, input="Hello!", stream=True))
     added = [event for event in events if event.type == "response.output_item.added"]
     assert [event.output_index for event in added] == list(range(len(added))) and added
     done = [event for event in events if event.type == "response.output_item.done"]
     assert done and all(event.item.type and event.output_index is not None for event in done)
-    (completed,) = [e for e in events if e.type in ("response.completed", "response.incomplete")]
+    (completed,) = [event for event in events if event.type == "response.completed"]
     assert len(completed.response.output) == len(added)
     assert all(item.type for item in completed.response.output)
 

@@ -41,66 +41,79 @@ def build_call_grammar(tools: Sequence[Tool], reading: AnswerFormat, *, several:
         f"root ::= {thought} {_quote(form.first)} call {more} {_quote(form.last)}",
         f"call ::= {_quote(form.opens)} ({any_call}) {_quote(form.closes)}",
     ]
+    schemas = _SchemaWriter()
     for index, tool in enumerate(tools):
         name = json.dumps(tool["function"]["name"], ensure_ascii=False)
         head = _quote(f'{{"name": {name}, "{form.arguments}": ')
         schema = {"type": "object", **(tool["function"].get("parameters") or {"properties": {}})}
-        lines.append(f'call{index} ::= {head} {_schema_rule(schema, _MAX_DEPTH)} "}}"')
-    return "\n".join(lines) + (_THINKING if thought else "") + _JSON_RULES + _DIGITS
+        lines.append(f'call{index} ::= {head} {schemas.write_schema(schema)} "}}"')
+    return "\n".join(lines + schemas.rules) + (_THINKING if thought else "") + _JSON_RULES + _DIGITS
 
 
 def _quote(text: str) -> str:
     return json.dumps(text, ensure_ascii=False) if text else ""
 
 
-def _schema_rule(schema: Any, depth: int) -> str:
-    """Return an expression for the values that `schema` describes."""
-    if not isinstance(schema, Mapping) or not depth:
+class _SchemaWriter:
+    """Writes the values that schemas describe as rules; each part of a schema is written once."""
+
+    def __init__(self) -> None:
+        self.rules: list[str] = []
+
+    def write_schema(self, schema: Any, depth: int = _MAX_DEPTH) -> str:
+        """Return an expression for the values that `schema` describes, `depth` levels of it."""
+        if not isinstance(schema, Mapping) or not depth:
+            return "value"
+        choices = [schema["const"]] if "const" in schema else schema.get("enum")
+        if isinstance(choices, list) and choices:
+            return _any_of([_quote(json.dumps(choice, ensure_ascii=False)) for choice in choices])
+        for name in ("anyOf", "oneOf"):
+            if isinstance(schema.get(name), list) and schema[name]:
+                return _any_of([self.write_schema(each, depth - 1) for each in schema[name]])
+        match schema.get("type"):
+            case list(kinds) if kinds:
+                each_once = dict.fromkeys(map(str, kinds))
+                return _any_of([self.write_schema({**schema, "type": kind}, depth - 1) for kind in each_once])
+            case "string" | "integer" | "number" as kind:
+                return str(kind)
+            case "boolean":
+                return '("true" | "false")'
+            case "null":
+                return '"null"'
+            case "array":
+                item = self._add_rule(self.write_schema(schema.get("items"), depth - 1))
+                return f'"[" ({item} ("," sp {item})*)? "]"'
+            case "object" if isinstance(schema.get("properties"), Mapping):
+                return self._write_object(schema["properties"], schema.get("required"), depth)
+            case "object":
+                return "object"
         return "value"
-    choices = [schema["const"]] if "const" in schema else schema.get("enum")
-    if isinstance(choices, list) and choices:
-        return _any_of([_quote(json.dumps(choice, ensure_ascii=False)) for choice in choices])
-    for name in ("anyOf", "oneOf"):
-        if isinstance(schema.get(name), list) and schema[name]:
-            return _any_of([_schema_rule(each, depth - 1) for each in schema[name]])
-    match schema.get("type"):
-        case list(kinds) if kinds:
-            return _any_of([_schema_rule({**schema, "type": kind}, depth - 1) for kind in kinds])
-        case "string" | "integer" | "number" as kind:
-            return str(kind)
-        case "boolean":
-            return '("true" | "false")'
-        case "null":
-            return '"null"'
-        case "array":
-            item = _schema_rule(schema.get("items"), depth - 1)
-            return f'"[" ({item} ("," sp {item})*)? "]"'
-        case "object" if isinstance(schema.get("properties"), Mapping):
-            return _object_rule(schema["properties"], schema.get("required"), depth)
-        case "object":
-            return "object"
-    return "value"
+
+    def _add_rule(self, body: str) -> str:
+        name = f"part{len(self.rules)}"
+        self.rules.append(f"{name} ::= {body}")
+        return name
+
+    def _write_object(self, properties: Mapping[str, Any], required: Any, depth: int) -> str:
+        """Return an expression for objects: required properties first, then others, as they are listed."""
+
+        def write_pair(name: str, schema: Any) -> str:
+            key = _quote(json.dumps(name, ensure_ascii=False))
+            return f'{key} ":" sp {self.write_schema(schema, depth - 1)}'
+
+        names = required if isinstance(required, list) else []
+        needed = dict.fromkeys(name for name in names if isinstance(name, str))
+        others = [write_pair(name, schema) for name, schema in properties.items() if name not in needed]
+        if needed:
+            first = ' "," sp '.join(write_pair(name, properties.get(name)) for name in needed)
+            rest = "".join(f' ("," sp {pair})?' for pair in others)
+            return f'"{{" {first}{rest} "}}"'
+        starts, rest = list[str](), ""
+        for pair in map(self._add_rule, reversed(others)):
+            starts.append(f"{pair} {rest}")
+            rest = self._add_rule(f'("," sp {pair})? {rest}')
+        return f'"{{" {_any_of(starts[::-1])}? "}}"' if starts else '"{}"'
 
 
 def _any_of(rules: Sequence[str]) -> str:
     return f"({' | '.join(rules)})"
-
-
-def _object_rule(properties: Mapping[str, Any], required: Any, depth: int) -> str:
-    """Return an expression for objects: required properties first, then others, as they are listed."""
-
-    def pair_rule(name: str, schema: Any) -> str:
-        key = _quote(json.dumps(name, ensure_ascii=False))
-        return f'{key} ":" sp {_schema_rule(schema, depth - 1)}'
-
-    def then_maybe(pairs: Sequence[str]) -> str:
-        return "".join(f' ("," sp {pair})?' for pair in pairs)
-
-    names = required if isinstance(required, list) else []
-    needed = dict.fromkeys(name for name in names if isinstance(name, str))
-    others = [pair_rule(name, schema) for name, schema in properties.items() if name not in needed]
-    if needed:
-        first = ' "," sp '.join(pair_rule(name, properties.get(name)) for name in needed)
-        return f'"{{" {first}{then_maybe(others)} "}}"'
-    starts = [pair + then_maybe(others[at + 1 :]) for at, pair in enumerate(others)]
-    return f'"{{" {_any_of(starts)}? "}}"' if starts else '"{}"'

@@ -1,5 +1,7 @@
 """Responses that workers keep: found again, and gone on from where they are."""
 
+import logging
+import sqlite3
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Self
@@ -17,9 +19,12 @@ from radixway.core.pipeline import Request as PipelineRequest
 from radixway.core.pipeline.endpoints import COUNT_RESPONSE_TOKENS, RESPONSES
 from radixway.routing import Worker
 
+log = logging.getLogger(__name__)
 
-class _AskedResponse(msgspec.Struct):
-    """The fields of a request for a response that say what it has to do with kept ones."""
+
+class _StorageFields(msgspec.Struct):
+    """The fields of a request for a response, and of the response, that say what it has to do with kept
+    ones."""
 
     previous_response_id: str | None = None
     store: bool | None = None
@@ -31,7 +36,8 @@ class _CreatedEvent(msgspec.Struct):
     response: msgspec.Raw = msgspec.Raw(b"{}")
 
 
-_asked = msgspec.json.Decoder(_AskedResponse)
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_storage = msgspec.json.Decoder(_StorageFields)
 _created = msgspec.json.Decoder(_CreatedEvent)
 
 
@@ -50,8 +56,8 @@ class ResponsePlacement:
     async def __call__(self, request: PipelineRequest, call_next: Next) -> Reply:
         """Return the worker's answer. Raises BadBodyError for a previous response that no worker has."""
         try:
-            asked = _asked.decode(request.raw)
-        except msgspec.DecodeError:  # its worker says what is wrong
+            asked = _storage.decode(request.raw)
+        except _UNREADABLE:  # its worker says what is wrong
             return await call_next(request)
         tenancy = request.caller.policy
         if (previous := asked.previous_response_id) is not None:
@@ -61,13 +67,23 @@ class ResponsePlacement:
         if answered is None or asked.store is False or not 200 <= reply.status < 300:
             return reply
         if reply.chunks is None:
-            self._files.note_files(reply.body, answered, tenancy)
+            self._note_response(reply.body, answered, tenancy)
         else:
             reply.chunks = NotedChunks(
-                reply.chunks, lambda made: self._files.note_files(made, answered, tenancy)
+                reply.chunks, lambda made: self._note_response(made, answered, tenancy)
             )
             request.open_streams.append(reply.chunks)
         return reply
+
+    def _note_response(self, made: bytes, worker: Worker, tenancy: TenantPolicy | None) -> None:
+        """Note whose the response `made` is, unless its `worker` says that it keeps none."""
+        with suppress(*_UNREADABLE):
+            if _storage.decode(made).store is False:
+                return
+        try:
+            self._files.note_files(made, worker, tenancy)
+        except sqlite3.Error as error:  # it has been answered all the same
+            log.warning("cannot note whose a response is: %s", type(error).__name__)
 
     async def _find_holder(self, response_id: str, tenancy: TenantPolicy | None) -> Worker:
         try:
@@ -109,7 +125,7 @@ class NotedChunks(Chunks):
             return
         for data in iterate_data(chunk):
             self._is_noted = True
-            with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            with suppress(*_UNREADABLE):
                 self._note(bytes(_created.decode(data).response))
             return
 

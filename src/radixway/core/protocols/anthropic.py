@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from radixway.core.chat_images import make_image_part
+from radixway.core.chat_images import find_image_url, make_image_part
 from radixway.core.http import HttpError, decode_open_struct
 from radixway.core.protocols.answer import (
     AssistantTurn,
@@ -236,11 +236,15 @@ def _text_or_image(block: dict[str, Any], place: str) -> str | dict[str, Any]:
         return _block_text(block, place)
     match block.get("source"):
         case {"type": "base64", "media_type": str(kind), "data": str(data)}:
-            return make_image_part(f"data:{kind};base64,{data}")
+            url = f"data:{kind};base64,{data}"
         case {"type": "url", "url": str(url)}:
-            return make_image_part(url)
-    why = "must be of type base64, with media_type and data, or url"
-    raise field_error(f"{place}.source", why, code="unsupported_content")
+            pass
+        case _:
+            url = ""
+    if find_image_url(part := make_image_part(url)) is None:
+        why = "must be of type base64, with an image's media_type and data, or an http(s): url"
+        raise field_error(f"{place}.source", why, code="unsupported_content")
+    return part
 
 
 def _assistant_message(blocks: Sequence[dict[str, Any]], place: str) -> Message:

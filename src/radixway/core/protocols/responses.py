@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from radixway.core.chat_images import make_image_part
+from radixway.core.chat_images import find_image_url, make_image_part
 from radixway.core.http import decode_open_struct
 from radixway.core.protocols.answer import (
     AssistantTurn,
@@ -255,10 +255,10 @@ def _part_texts(content: Any, place: str) -> list[str]:
 def _text_or_image(part: Any, place: str) -> str | dict[str, Any]:
     if not isinstance(part, dict) or part.get("type") != "input_image":
         return _part_text(part, place)
-    if not isinstance(part.get("image_url"), str):
+    if (url := find_image_url(part)) is None:
         why = "must be an http(s): or data: URL: files are not kept here"
         raise field_error(f"{place}.image_url", why, code="unsupported_content")
-    return make_image_part(part["image_url"])
+    return make_image_part(url)
 
 
 def _part_text(part: Any, place: str) -> str:

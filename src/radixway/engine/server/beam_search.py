@@ -6,7 +6,7 @@ found in the radix cache, so a step computes the tokens of its last page.
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from radixway.core.http import BadBodyError
 from radixway.engine.engine_request import FinishReason, RequestOutput, TokenLogprob
@@ -19,15 +19,27 @@ _SAMPLING_FIELDS = ("stop", "stop_regex", "min_tokens", "grammar", "edits_logits
 _BODY_FIELDS = ("stream", "logprob_token_ids", "bootstrap_room")
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True, frozen=True, eq=False)
 class Beam:
-    """A beginning of an answer, or a whole one."""
+    """A beginning of an answer, or a whole one: the beam `before` it, which others share, and a token."""
 
-    logprobs: tuple[TokenLogprob, ...] = ()
-    """Of each token, with the likeliest in its place."""
+    before: "Beam | None" = None
+    last: TokenLogprob | None = None
+    """The last token, with the likeliest in its place; None: the beam has no tokens."""
+    length: int = 0
+    """Its tokens."""
     total: float = 0.0
     """The log-probability of all tokens."""
     finish: FinishReason | None = None
+
+    @property
+    def logprobs(self) -> list[TokenLogprob]:
+        """Of each token, with the likeliest in its place."""
+        items, beam = list[TokenLogprob](), self
+        while beam.last is not None and beam.before is not None:
+            items.append(beam.last)
+            beam = beam.before
+        return items[::-1]
 
     @property
     def token_ids(self) -> list[int]:
@@ -57,19 +69,19 @@ class BeamGroup:
         going_on = []
         for token_id, logprob in step.top[: 2 * self.width]:
             item = TokenLogprob(token_id, logprob, step.top)
-            longer = (*beam.logprobs, item)
+            longer = Beam(beam, item, beam.length + 1, beam.total + logprob)
             if token_id in stop_ids:
-                self.ended.append(Beam(longer, beam.total + logprob, FinishReason("stop", token_id)))
+                self.ended.append(replace(longer, finish=FinishReason("stop", token_id)))
             else:
-                going_on.append(Beam(longer, beam.total + logprob))
+                going_on.append(longer)
         return going_on
 
     def keep_best(self, candidates: Sequence[Beam]) -> None:
         """Go on with the best of `candidates`, as long as one of them may still be among the best answers."""
         self.open = sorted(candidates, key=lambda beam: -beam.total)[: self.width]
-        length = len(self.open[0].logprobs) if self.open else 0
+        length = self.open[0].length if self.open else 0
         if length >= self.max_tokens:
-            self.ended += [Beam(each.logprobs, each.total, FinishReason("length")) for each in self.open]
+            self.ended += [replace(each, finish=FinishReason("length")) for each in self.open]
             self.open = []
         self.ended = sorted(self.ended, key=self._final_score, reverse=True)[: self.width]
         if self.open and len(self.ended) == self.width:
@@ -80,12 +92,12 @@ class BeamGroup:
 
     def abort_beams(self) -> None:
         """End all beams as they are."""
-        self.ended += [Beam(each.logprobs, each.total, FinishReason("abort")) for each in self.open]
+        self.ended += [replace(each, finish=FinishReason("abort")) for each in self.open]
         self.ended, self.open = self.ended[: self.width], []
 
     def _final_score(self, beam: Beam) -> float:
         assert beam.finish is not None
-        return self.score_beam(beam, len(beam.logprobs) - (beam.finish.type == "stop"))
+        return self.score_beam(beam, beam.length - (beam.finish.type == "stop"))
 
 
 async def search_beams(
@@ -111,7 +123,7 @@ async def search_beams(
             outputs = await answers.gather_outputs()
         candidates: dict[int, list[Beam]] = {id(group): [] for group, _ in pairs}
         for (group, beam), output in zip(pairs, outputs, strict=True):
-            if not beam.logprobs:
+            if not beam.length:
                 group.prompt_tokens, group.cached_tokens = output.prompt_tokens, output.cached_tokens
             group.weight_version = output.weight_version
             if output.logprobs:

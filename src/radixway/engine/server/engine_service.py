@@ -13,6 +13,7 @@ from typing import TypeVar
 from radixway.core.config.engine import EngineConfig
 from radixway.core.http import BadBodyError, HttpError
 from radixway.core.parsers import ModelFamily
+from radixway.core.protocols.request import field_error
 from radixway.core.telemetry.tracing import RequestTracer
 from radixway.core.tokenizer import Tokenizer
 from radixway.engine.engine import Engine
@@ -29,7 +30,7 @@ from radixway.engine.server.generation_fields import (
 from radixway.engine.server.generation_group import GenerationGroup
 from radixway.engine.server.http_exchange import HttpExchange
 from radixway.engine.server.metrics import EngineGpuMonitor, ServerMetrics
-from radixway.engine.server.openai_fields import FieldConstraint, field_error
+from radixway.engine.server.openai_fields import FieldConstraint
 from radixway.engine.server.sampling import SamplingDefaults
 
 T = TypeVar("T")

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from radixway.core.http import BadBodyError
+from radixway.core.protocols.request import field_error
 from radixway.engine.grammar_compiler import WHITESPACE, OutputConstraint
 from radixway.engine.server.sampling import MAX_NAMED_LOGPROBS, check_choice_count
 from radixway.engine.server.structural_tags import make_structural_constraint
@@ -259,7 +260,3 @@ def _require_single(found: list[FieldConstraint]) -> FieldConstraint | None:
         fields = " and ".join(field for field, _ in found)
         raise field_error(found[1][0], f"{fields} exclude each other: give one constraint")
     return found[0] if found else None
-
-
-def field_error(param: str, why: str, *, code: str = "invalid_value") -> BadBodyError:
-    return BadBodyError(f"{param}: {why}", param=param, code=code)

@@ -28,6 +28,7 @@ from radixway.core.protocols import (
     SampledTokenLogprob,
 )
 from radixway.core.protocols.anthropic import CountTokensBody, MessagesBody
+from radixway.core.protocols.request import field_error
 from radixway.core.protocols.responses import ResponsesBody
 from radixway.core.tokenizer import TemplateError
 from radixway.engine.engine_request import RequestOutput, TokenLogprob
@@ -40,7 +41,6 @@ from radixway.engine.server.chat_completions import (
 from radixway.engine.server.engine_service import EngineService
 from radixway.engine.server.generation_group import GenerationGroup
 from radixway.engine.server.http_exchange import HttpExchange
-from radixway.engine.server.openai_fields import field_error
 from radixway.engine.server.sampling import field_names
 from radixway.engine.server.unsupported_fields import unsupported_field_error
 
@@ -74,9 +74,6 @@ class ProtocolEndpoint:
 
     async def __call__(self, service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
         request = self.adapter.parse_request(raw)
-        if request.previous_response_id is not None:
-            why = "nothing is kept here: send the conversation so far as input"
-            raise field_error("previous_response_id", why, code="unsupported")
         request = replace(request, body={**request.body, "store": False})  # as replies say it
         with self.renamed_fields():
             body = self.make_chat_body(request)
@@ -92,6 +89,9 @@ class ProtocolEndpoint:
     def make_chat_body(self, request: NormalizedRequest) -> ChatCompletionBody:
         """Convert `request` to the chat completion that it is. Raises BadBodyError (400) naming the field."""
         extra = request.extra
+        if request.previous_response_id is not None:
+            why = "nothing is kept here: send the conversation so far as input"
+            raise field_error("previous_response_id", why, code="unsupported")
         for name in _OTHER_REPLIES:
             if extra.get(name) not in (None, False) and (name, extra[name]) != ("n", 1):
                 raise unsupported_field_error(name, "in this protocol")

@@ -22,6 +22,7 @@ T = TypeVar("T")
 MAX_CHOICES = 128  # of one prompt
 MAX_ANSWERS = 1024  # of one request
 MAX_NAMED_LOGPROBS = 128
+_MAX_ID_DIGITS = 20
 _MAX_STOP_STRINGS = 64
 _MAX_STOP_PATTERNS = 8  # each is looked for in the text with every token
 _MAX_STOP_CHARACTERS = 1_000  # characters
@@ -168,7 +169,7 @@ def check_choice_count(fields: CommonSamplingFields, place: str = "") -> int:
 
 
 def _parse_logit_bias(given: Mapping[str, float], param: str) -> dict[int, float]:
-    wrong = [name for name in given if not name.isdecimal()]
+    wrong = [name for name in given if not (name.isdecimal() and len(name) <= _MAX_ID_DIGITS)]
     if wrong:
         shown = ", ".join(repr(name[:60]) for name in wrong[:10])
         raise BadBodyError(f"{param} must be keyed by token ids, not {shown}", param=param)

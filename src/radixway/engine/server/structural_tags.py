@@ -5,11 +5,17 @@ needs tokens, nested grammars or lists of forbidden texts is refused by name.
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from radixway.core.http import BadBodyError
-from radixway.engine.grammar_compiler import WHITESPACE, OutputConstraint
+from radixway.core.protocols.request import field_error
+from radixway.engine.grammar_compiler import (
+    MAX_SOURCE_CHARACTERS,
+    WHITESPACE,
+    ConstraintKind,
+    OutputConstraint,
+)
 
 _TEXT = r"TEXT: /(.|\n)*/"
 _UNBOUNDED = -1
@@ -22,9 +28,9 @@ def make_structural_constraint(given: Any, field: str) -> OutputConstraint:
         try:
             given = json.loads(given)
         except (ValueError, RecursionError):
-            raise _error(field, "is not JSON") from None
+            raise field_error(field, "is not JSON") from None
     if not isinstance(given, Mapping):
-        raise _error(field, "must be an object")
+        raise field_error(field, "must be an object")
     writer = _GrammarWriter()
     if "format" in given:
         start = writer.write_format(given["format"], f"{field}.format", is_last=True)
@@ -39,7 +45,7 @@ def _convert_structures(given: Mapping[str, Any], field: str) -> dict[str, Any]:
     tags = []
     for index, each in enumerate(structures):
         if not isinstance(each, Mapping):
-            raise _error(f"{field}.structures[{index}]", "must be an object")
+            raise field_error(f"{field}.structures[{index}]", "must be an object")
         content = {"type": "json_schema", "json_schema": each.get("schema", {})}
         tags.append({"begin": each.get("begin"), "content": content, "end": each.get("end")})
     return {"type": "triggered_tags", "triggers": given.get("triggers"), "tags": tags}
@@ -55,20 +61,23 @@ class _GrammarWriter:
         """Return an expression for format `given`, which is at `place` of the request; `is_last`: nothing
         follows it, so that it may be any text."""
         if not isinstance(given, Mapping):
-            raise _error(place, "must be an object with a type")
+            raise field_error(place, "must be an object with a type")
         match given.get("type"):
             case "const_string":
                 return _quote(given.get("value"), f"{place}.value")
             case "json_schema":
                 return self._write_schema(given, place)
             case "regex":
-                pattern = _text_of(given, "pattern", place).replace("/", "\\/")
-                return self._add_rule(f"/{pattern}/")
+                pattern = _text_of(given, "pattern", place)
+                _check_size(pattern, "regex", f"{place}.pattern")
+                return self._add_rule(f"/{_delimit_pattern(pattern)}/")
             case "any_text" if is_last:
                 _refuse_fields(given, place, "excludes", "max_tokens", "max_chars")
                 return "TEXT"
             case "any_text":
-                raise _error(place, "any_text must come last, or be the content of a tag", "unsupported")
+                raise field_error(
+                    place, "any_text must come last, or be the content of a tag", code="unsupported"
+                )
             case "sequence":
                 elements = _list_of(given, "elements", place)
                 last = len(elements) - 1
@@ -91,7 +100,7 @@ class _GrammarWriter:
             case "tags_with_separator":
                 return self._write_separated_tags(given, place)
             case kind:
-                raise _error(f"{place}.type", f"{str(kind)[:60]!r} is not supported", "unsupported")
+                raise field_error(f"{place}.type", f"{str(kind)[:60]!r} is not supported", code="unsupported")
 
     def _add_rule(self, body: str, options: str = "") -> str:
         name = f"rule_{len(self.rules)}"
@@ -101,12 +110,13 @@ class _GrammarWriter:
     def _write_schema(self, given: Mapping[str, Any], place: str) -> str:
         _refuse_fields(given, place, "any_order", "max_whitespace_cnt", "excludes")
         if given.get("style", "json") != "json":
-            raise _error(f"{place}.style", "other than json is not supported", "unsupported")
+            raise field_error(f"{place}.style", "other than json is not supported", code="unsupported")
         schema = given.get("json_schema")
         if schema is True:
             schema = {}
         if not isinstance(schema, Mapping):
-            raise _error(f"{place}.json_schema", "must be a JSON schema, which is an object")
+            raise field_error(f"{place}.json_schema", "must be a JSON schema, which is an object")
+        _check_size(json.dumps(schema), "json_schema", f"{place}.json_schema")
         options = {"whitespace_pattern": WHITESPACE, "lenient": True}
         return self._add_rule(f"%json {json.dumps({**schema, 'x-guidance': options})}")
 
@@ -121,19 +131,19 @@ class _GrammarWriter:
     def _write_tag(self, given: Any, place: str, trigger: str = "") -> str:
         """Return an expression for a tag, without the `trigger` with which it begins."""
         if not isinstance(given, Mapping):
-            raise _error(place, "must be a tag, which is an object")
+            raise field_error(place, "must be a tag, which is an object")
         begin = _text_of(given, "begin", place)
         parts = [_quote(begin[len(trigger) :], place)] if len(begin) > len(trigger) else []
         given_ends = given.get("end")
         ends = given_ends if isinstance(given_ends, list) else [given_ends]
         if not ends or not all(isinstance(end, str) for end in ends):
-            raise _error(f"{place}.end", "must be a string, or a list of strings")
+            raise field_error(f"{place}.end", "must be a string, or a list of strings")
         end = " | ".join(_quote(each, f"{place}.end") for each in ends if each)
         content = given.get("content")
         if isinstance(content, Mapping) and content.get("type") == "any_text":
             _refuse_fields(content, f"{place}.content", "excludes", "max_tokens", "max_chars")
             if not all(ends):
-                raise _error(f"{place}.end", "must not be empty where the content is any text")
+                raise field_error(f"{place}.end", "must not be empty where the content is any text")
             return " ".join([*parts, self._add_rule(f"TEXT ({end})", "[lazy]")])
         parts.append(self.write_format(content, f"{place}.content"))
         if end:
@@ -143,9 +153,9 @@ class _GrammarWriter:
     def _write_repeat(self, given: Mapping[str, Any], place: str) -> str:
         least, most = given.get("min"), given.get("max")
         if not isinstance(least, int) or not isinstance(most, int) or least < 0:
-            raise _error(place, "needs min and max, which are whole numbers")
+            raise field_error(place, "needs min and max, which are whole numbers")
         if most != _UNBOUNDED and not least <= most > 0:
-            raise _error(f"{place}.max", "must be at least min and 1, or -1")
+            raise field_error(f"{place}.max", "must be at least min and 1, or -1")
         content = self.write_format(given.get("content"), f"{place}.content")
         return f"({content}){{{least},{'' if most == _UNBOUNDED else most}}}"
 
@@ -159,7 +169,7 @@ class _GrammarWriter:
             known = [each for each in triggers if isinstance(each, str) and each]
             found = [each for each in known if isinstance(begin, str) and begin.startswith(each)]
             if len(found) != 1:
-                raise _error(f"{where}.begin", "must begin with one of the triggers")
+                raise field_error(f"{where}.begin", "must begin with one of the triggers")
             tags.setdefault(found[0], []).append(self._write_tag(tag, where, found[0]))
         heads = []
         for trigger, parts in tags.items():
@@ -169,7 +179,7 @@ class _GrammarWriter:
         if given.get("stop_after_first"):
             return some_tag if given.get("at_least_one") else f"({some_tag} | TEXT)"
         if not is_last:
-            raise _error(place, "must come last, or stop after the first tag", "unsupported")
+            raise field_error(place, "must come last, or stop after the first tag", code="unsupported")
         return f"({some_tag}{'+' if given.get('at_least_one') else '*'} TEXT)"
 
     def _write_separated_tags(self, given: Mapping[str, Any], place: str) -> str:
@@ -183,31 +193,41 @@ class _GrammarWriter:
         return f"({some_tag})" if given.get("at_least_one") else f"({some_tag})?"
 
 
+def _delimit_pattern(pattern: str) -> str:
+    """Return a regular expression as it is written between slashes, on one line."""
+    escapes = {"/": "\\/", "\n": "\\n", "\\\n": "\\n"}
+    return re.sub(r"\\?[\s\S]", lambda found: escapes.get(found[0], found[0]), pattern)
+
+
+def _check_size(source: str, kind: ConstraintKind, place: str) -> None:
+    """Raise BadBodyError (400) for a part that alone would be too long for a constraint."""
+    if len(source) > (limit := MAX_SOURCE_CHARACTERS[kind]):
+        raise field_error(
+            place, f"has {len(source)} characters; at most {limit} are taken", code="invalid_grammar"
+        )
+
+
 def _quote(text: Any, place: str) -> str:
     if not isinstance(text, str) or not text:
-        raise _error(place, "must be a string that is not empty")
+        raise field_error(place, "must be a string that is not empty")
     return json.dumps(text, ensure_ascii=False)
 
 
 def _text_of(given: Mapping[str, Any], name: str, place: str) -> str:
     value = given.get(name)
     if not isinstance(value, str) or not value:
-        raise _error(f"{place}.{name}", "must be a string that is not empty")
+        raise field_error(f"{place}.{name}", "must be a string that is not empty")
     return value
 
 
 def _list_of(given: Mapping[str, Any], name: str, place: str) -> Sequence[Any]:
     value = given.get(name)
     if not isinstance(value, list) or not value:
-        raise _error(f"{place}.{name}", "must be a list that is not empty")
+        raise field_error(f"{place}.{name}", "must be a list that is not empty")
     return value
 
 
 def _refuse_fields(given: Mapping[str, Any], place: str, *names: str) -> None:
     for name in names:
         if given.get(name):
-            raise _error(f"{place}.{name}", "is not supported", "unsupported")
-
-
-def _error(param: str, why: str, code: str = "invalid_value") -> BadBodyError:
-    return BadBodyError(f"{param}: {why}", param=param, code=code)
+            raise field_error(f"{place}.{name}", "is not supported", code="unsupported")

@@ -6,11 +6,12 @@ import msgspec
 
 from radixway.core.http import BadBodyError, HttpError, ReshapedError
 from radixway.core.http.server_sent_events import write_event
+from radixway.core.protocols.request import field_error
 from radixway.engine.engine_request import FinishReason, RequestOutput
 from radixway.engine.grammar_compiler import OutputConstraint
 from radixway.engine.server.engine_service import EngineService, GenerationJob
 from radixway.engine.server.http_exchange import HttpExchange, encode
-from radixway.engine.server.openai_fields import FieldConstraint, field_error, make_json_constraint
+from radixway.engine.server.openai_fields import FieldConstraint, make_json_constraint
 from radixway.engine.server.openai_replies import MIN_LOGPROB
 from radixway.engine.server.sampling import (
     CommonSamplingFields,

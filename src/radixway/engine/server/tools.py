@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from radixway.core.parsers import CALL_FORMS, MARKERS, ToolFamily, forced_call_family
-from radixway.core.protocols.request import select_allowed_tools
+from radixway.core.protocols.request import field_error, select_allowed_tools
 from radixway.core.tokenizer import Tokenizer
 from radixway.engine.errors import InvalidGrammarError
 from radixway.engine.grammar_compiler import WHITESPACE, OutputConstraint
-from radixway.engine.server.openai_fields import FieldConstraint, field_error
+from radixway.engine.server.openai_fields import FieldConstraint
 from radixway.engine.structured_output import StructuredOutputGrammar
 
 if TYPE_CHECKING:
