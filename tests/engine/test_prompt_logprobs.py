@@ -140,7 +140,6 @@ def test_a_scored_prompt_without_an_answer(reference: Make) -> None:
     ("options", "field"),
     [
         ({"prompt_logprobs": -1}, "prompt_logprobs"),
-        ({"prompt_logprobs": 101}, "prompt_logprobs"),
         ({"prompt_logprobs": 0, "prompt_logprobs_start": -1}, "prompt_logprobs_start"),
         ({"prompt_logprobs": 0, "prompt_logprobs_start": 5}, "prompt_logprobs_start"),
         ({"logprob_ids": (400,)}, "logprob_ids"),
@@ -151,4 +150,4 @@ def test_what_cannot_be_scored_is_refused(reference: Make, options: dict[str, in
     core = tiny_core(reference("qwen3")[0])
     with pytest.raises(InvalidRequestError) as error:
         submit(core, random_tokens(5), SamplingParams(max_tokens=1, **options))  # type: ignore[arg-type]
-    assert error.value.field == field and len(str(error.value)) < 100
+    assert error.value.field == field and len(str(error.value)) < 120
