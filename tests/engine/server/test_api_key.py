@@ -39,7 +39,7 @@ async def test_everything_but_what_probes_and_scrapers_ask_needs_it(locked):
                     assert answer.json()["error"]["type"] == "authentication_error"
                 else:
                     assert method == "HEAD" or answer.json()["error"]["code"] == "invalid_api_key"
-    assert set(open_paths) == {"/health", "/ready", "/metrics"}
+    assert set(open_paths) == {"/health", "/ping", "/ready", "/metrics"}
 
 
 @pytest.mark.parametrize(

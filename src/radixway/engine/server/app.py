@@ -171,7 +171,7 @@ _TRACED = frozenset(
         "/invocations",
     }
 )
-_FOR_PROBES = frozenset({"/health", "/ready"})
+_FOR_PROBES = frozenset({"/health", "/ping", "/ready"})
 """Probes use all kinds of host names and have no key."""
 _MODEL_ROUTE: dict[str, EndpointHandler] = {"GET": status.model}
 
