@@ -2,6 +2,8 @@
 
 import itertools
 import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -9,7 +11,8 @@ import pytest
 from radixway.engine.engine_request import TokenLogprob
 from radixway.engine.sampling_params import SamplingParams
 from radixway.engine.server.beam_search import BeamGroup
-from radixway.engine.server.engine_service import GenerationJob
+from radixway.engine.server.engine_service import EngineService, GenerationJob
+from radixway.engine.server.generation_group import GenerationGroup
 from support.server_served import Served
 
 CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
@@ -142,6 +145,30 @@ async def test_a_stop_token_ends_a_beam(guide: Served) -> None:
     stopped = [choice for choice in reply["choices"] if choice["finish_reason"] == "stop"]
     assert stopped and all(choice["stop_reason"] == ids[2] for choice in stopped)
     assert all(ids[2] not in answer[:-1] for answer in answers)
+
+
+@over_http
+async def test_a_search_keeps_its_id_and_can_be_aborted_between_two_steps(
+    guide: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, others, aborted = EngineService.start_generations, [], []
+
+    @asynccontextmanager
+    async def start_step(service: EngineService, *args: Any, **fields: Any) -> AsyncIterator[GenerationGroup]:
+        async with start(service, *args, **fields) as answers:
+            yield answers
+        if fields.get("is_step"):
+            others.append(await guide.post(COMPLETIONS, {"prompt": "x", "max_tokens": 1, "rid": "mine"}))
+            if len(others) == 2:
+                aborted.append((await guide.post("/abort_request", {"rid": "mine"})).json()["aborted"])
+
+    monkeypatch.setattr(EngineService, "start_generations", start_step)
+    reply = await search(guide, rid="mine", max_tokens=50, ignore_eos=True)
+    assert {other.json()["error"]["code"] for other in others} == {"duplicate_request_id"}
+    assert len(others) == 2 and aborted == [1]
+    assert {choice["finish_reason"] for choice in reply["choices"]} == {"abort"}
+    assert reply["choices"][0]["logprobs"]["token_logprobs"]
+    assert (await search(guide, rid="mine"))["choices"], "the id is free again"
 
 
 @pytest.mark.parametrize(

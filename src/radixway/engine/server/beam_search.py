@@ -100,28 +100,32 @@ async def search_beams(
     count = max(2 * n, params.logprobs or 0)
     step = SamplingParams(max_tokens=1, temperature=0, logprobs=count, ignore_eos=True)
     stop_ids = service.engine.model_info.collect_stop_ids(params)
-    while pairs := [(group, beam) for group in groups for beam in group.open]:
-        steps = [
-            GenerationJob([*group.job.prompt_ids, *beam.token_ids], step, group.job.request_id)
-            for group, beam in pairs
-        ]
-        async with service.start_generations(
-            exchange, steps, body, extra_key=body.extra_key, client_ids=body.client_ids, is_step=True
-        ) as answers:
-            outputs = await answers.gather_outputs()
-        candidates: dict[int, list[Beam]] = {id(group): [] for group, _ in pairs}
-        for (group, beam), output in zip(pairs, outputs, strict=True):
-            if not beam.logprobs:
-                group.prompt_tokens, group.cached_tokens = output.prompt_tokens, output.cached_tokens
-            group.weight_version = output.weight_version
-            if output.logprobs:
-                candidates[id(group)] += group.add_candidates(beam, output.logprobs[0], stop_ids)
-        is_aborted = any(output.finish and output.finish.type == "abort" for output in outputs)
-        for group in groups:
-            if group.open and not is_aborted:
-                group.keep_best(candidates[id(group)])
-            elif group.open:
-                group.abort_beams()
+    ids = {exchange.request_id, *(job.request_id for job in jobs)}
+    with service.hold_ids(ids, body.client_ids) as aborted:
+        while pairs := [(group, beam) for group in groups for beam in group.open]:
+            steps = [
+                GenerationJob([*group.job.prompt_ids, *beam.token_ids], step, group.job.request_id)
+                for group, beam in pairs
+            ]
+            async with service.start_generations(
+                exchange, steps, body, extra_key=body.extra_key, is_step=True
+            ) as answers:
+                outputs = await answers.gather_outputs()
+            candidates: dict[int, list[Beam]] = {id(group): [] for group, _ in pairs}
+            for (group, beam), output in zip(pairs, outputs, strict=True):
+                if not beam.logprobs:
+                    group.prompt_tokens, group.cached_tokens = output.prompt_tokens, output.cached_tokens
+                group.weight_version = output.weight_version
+                if output.logprobs:
+                    candidates[id(group)] += group.add_candidates(beam, output.logprobs[0], stop_ids)
+            is_aborted = aborted.is_set() or any(
+                output.finish and output.finish.type == "abort" for output in outputs
+            )
+            for group in groups:
+                if group.open and not is_aborted:
+                    group.keep_best(candidates[id(group)])
+                elif group.open:
+                    group.abort_beams()
     service.metrics.latency_s.observe(time.perf_counter() - exchange.arrived_at)
     return [_make_output(service, group, beam, params) for group in groups for beam in group.ended]
 
