@@ -47,6 +47,7 @@ def accepts(compiler: GrammarCompiler, tag: Any, text: str) -> bool:
         (AB[0], ["a"], ["b", "", "aa"]),
         (JSON, ['{"x": 5}'], ['{"x": "5"}', "5"]),
         (WORD, ["abc/"], ["abc", "/"]),
+        ({"type": "regex", "pattern": r"a\/b//[/]\\/"}, ["a/b///\\/"], ["a\\/b///\\/"]),
         ({"type": "any_text"}, ["", "anything <f= at all"], []),
         ({"type": "sequence", "elements": AB}, ["ab"], ["a", "ba"]),
         ({"type": "sequence", "elements": [AB[0], {"type": "any_text"}]}, ["a", "a b"], ["b"]),

@@ -5,6 +5,7 @@ needs tokens, nested grammars or lists of forbidden texts is refused by name.
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from radixway.core.http import BadBodyError
 from radixway.engine.grammar_compiler import WHITESPACE, OutputConstraint
 
 _TEXT = r"TEXT: /(.|\n)*/"
+_ESCAPE_OR_SLASH = re.compile(r"\\.|/", re.DOTALL)
 _UNBOUNDED = -1
 
 
@@ -62,8 +64,8 @@ class _GrammarWriter:
             case "json_schema":
                 return self._write_schema(given, place)
             case "regex":
-                pattern = _text_of(given, "pattern", place).replace("/", "\\/")
-                return self._add_rule(f"/{pattern}/")
+                pattern = _text_of(given, "pattern", place)
+                return self._add_rule(f"/{_ESCAPE_OR_SLASH.sub(_escape_slash, pattern)}/")
             case "any_text" if is_last:
                 _refuse_fields(given, place, "excludes", "max_tokens", "max_chars")
                 return "TEXT"
@@ -187,6 +189,10 @@ def _quote(text: Any, place: str) -> str:
     if not isinstance(text, str) or not text:
         raise _error(place, "must be a string that is not empty")
     return json.dumps(text, ensure_ascii=False)
+
+
+def _escape_slash(found: re.Match[str]) -> str:
+    return "\\/" if found[0] == "/" else found[0]
 
 
 def _text_of(given: Mapping[str, Any], name: str, place: str) -> str:
