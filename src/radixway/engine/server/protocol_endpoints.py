@@ -74,9 +74,7 @@ class ProtocolEndpoint:
 
     async def __call__(self, service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
         request = self.adapter.parse_request(raw)
-        if request.previous_response_id is not None:
-            why = "nothing is kept here: send the conversation so far as input"
-            raise field_error("previous_response_id", why, code="unsupported")
+        _refuse_previous(request)
         request = replace(request, body={**request.body, "store": False})  # as replies say it
         with self.renamed_fields():
             body = self.make_chat_body(request)
@@ -166,6 +164,12 @@ class ProtocolEndpoint:
         await answers.stream_events(exchange, make_events, end=b"")
 
 
+def _refuse_previous(request: NormalizedRequest) -> None:
+    if request.previous_response_id is not None:
+        why = "nothing is kept here: send the conversation so far as input"
+        raise field_error("previous_response_id", why, code="unsupported")
+
+
 class AnswerConverter:
     """Reads the outputs of one generation as parts of an answer."""
 
@@ -250,6 +254,7 @@ class TokenCountEndpoint:
 
     async def __call__(self, service: EngineService, exchange: HttpExchange, raw: bytes) -> None:
         request = self._parse_request(raw)
+        _refuse_previous(request)
         with self._endpoint.renamed_fields():
             body = self._endpoint.make_chat_body(request)
             service.check_model(body.model)
