@@ -87,6 +87,22 @@ def test_few_beams_stop_early_only_where_none_could_be_better() -> None:
     assert stopped
 
 
+def test_wide_beams_share_what_they_have_in_common() -> None:
+    """Candidates are made by the thousand in each step: none may copy what its beam has so far."""
+    group = BeamGroup(JOB, max_tokens=99, length_penalty=1.0, width=128, num_top=2)
+    top = tuple((token, -0.1 * token) for token in range(256))
+    for length in range(1, 6):
+        candidates = [
+            longer
+            for beam in group.open
+            for longer in group.add_candidates(beam, TokenLogprob(0, 0.0, top), frozenset())
+        ]
+        assert len({id(beam.parent) for beam in candidates}) == len(group.open)
+        group.keep_best(candidates)
+        assert all(beam.num_tokens == len(beam.token_ids) == length for beam in group.open)
+    assert all(item.top == top[:2] for item in group.open[0].logprobs), "what is not told is not kept"
+
+
 over_http = pytest.mark.asyncio(loop_scope="session")
 
 
