@@ -8,6 +8,7 @@ from typing import Any
 
 import openai
 import pytest
+from aiohttp import web
 
 from radixway.routing import WorkerState
 from support.file_worker import FILE_PATHS, FileWorker, lines
@@ -103,6 +104,15 @@ async def test_what_is_not_there_or_makes_no_sense_is_named(method, path, body, 
             assert answer.status == status, told
             if param is not None:
                 assert told["error"]["param"] == param
+
+
+async def test_rows_that_make_no_sense_are_listed_behind_the_others() -> None:
+    stamps = [3, 10**400, "now", None, 2.5, -(10**400)]
+    rows = [{"id": str(at), "created_at": stamp} for at, stamp in enumerate(stamps)]
+    async with surface_worker("/v1/files") as worker, running_gateway(worker.url) as gateway:
+        worker.answers["/v1/files"] = lambda request, body: web.json_response({"data": rows})
+        status, told = await gateway.get("/v1/files")
+        assert (status, [row["id"] for row in told["data"]]) == (200, ["1", "0", "4", "2", "3", "5"])
 
 
 async def test_where_no_worker_keeps_files_there_are_none() -> None:

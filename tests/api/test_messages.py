@@ -221,16 +221,21 @@ async def test_images_become_parts_of_the_chat_completion() -> None:
         ({"type": "file", "file_id": "f"}, "messages[0].content[0].source"),
         ({"type": "base64", "data": "aGk="}, "messages[0].content[0].source"),
         ("a.png", "messages[0].content[0].source"),
-        ({"type": "url", "url": "file:///etc/passwd"}, "messages[0].content[0].source"),
-        ({"type": "url", "url": "/etc/secret.png"}, "messages[0].content[0].source"),
-        ({"type": "base64", "media_type": "text/plain", "data": "aGk="}, "messages[0].content[0].source"),
+        ({"type": "url", "url": "file:///etc/passwd"}, "messages[0].content[0].source.url"),
+        ({"type": "url", "url": "/etc/passwd.png"}, "messages[0].content[0].source.url"),
+        ({"type": "url", "url": ""}, "messages[0].content[0].source.url"),
+        (PNG | {"media_type": "text/html"}, "messages[0].content[0].source.media_type"),
+        (PNG | {"media_type": "image/png,x"}, "messages[0].content[0].source.media_type"),
     ],
 )
 async def test_an_image_that_cannot_be_passed_on_is_refused_by_its_field(source, named) -> None:
     async with serving(CHAT) as (worker, gateway, _):
-        image = {"role": "user", "content": [{"type": "image", "source": source}]}
-        status, told, _ = await gateway.post(MESSAGES, ASKED | {"messages": [image]})
-        assert (status, worker.seen) == (400, []) and named in told["error"]["message"]
+        image = {"type": "image", "source": source}
+        result = {"type": "tool_result", "tool_use_id": "t1", "content": [image]}
+        for block, field in ((image, named), (result, named.replace(".source", ".content[0].source"))):
+            body = ASKED | {"messages": [{"role": "user", "content": [block]}]}
+            status, told, _ = await gateway.post(MESSAGES, body)
+            assert (status, worker.seen) == (400, []) and told["error"]["message"].startswith(f"{field}: ")
 
 
 async def test_tokens_of_images_are_counted_by_a_worker_alone() -> None:

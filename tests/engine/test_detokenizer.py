@@ -17,6 +17,7 @@ from radixway.engine.detokenizer import (
     IncrementalDetokenizer,
     StopRegexMatcher,
     StopStringMatcher,
+    compile_stop_regex,
 )
 from radixway.engine.sampling_params import SamplingParams
 
@@ -217,6 +218,18 @@ def test_a_pattern_is_looked_for_in_the_end_of_a_long_text() -> None:
     stopping = StopRegexMatcher(["x[^x]*y", "end"], window=100)
     assert all(stopping.feed(part) == part for part in ("x", "a" * 200, "y", "an en"))
     assert [stopping.feed("d of"), stopping.matched] == ["d", "end"]
+
+
+def test_large_patterns_are_looked_for_in_less_text_but_in_all_that_they_can_match() -> None:
+    pattern = "x[a-z]{900}!"  # a little over 900 instructions
+    stopping = StopRegexMatcher([pattern])
+    assert stopping.feed("x" + "a" * 900) == "x" + "a" * 900
+    assert [stopping.feed("! more"), stopping.matched] == ["!", pattern]
+    instructions = compile_stop_regex(pattern).programsize
+    long = StopRegexMatcher([f"{pattern}|begin.*end"])
+    assert long.feed("begin" + "a" * 10_000) and long.feed("end") == "end"
+    assert long.matched is None and instructions * 2_000 > 1 << 20
+    assert StopRegexMatcher(["begin.*end"]).feed("begin" + "a" * 10_000 + "end of").endswith("aend")
 
 
 def test_an_evil_pattern_costs_time_in_proportion_to_the_text() -> None:

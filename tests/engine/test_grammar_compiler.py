@@ -1,8 +1,10 @@
 """Constraints: whatever a model would say, what it may say has the form asked for."""
 
 import json
+import os
 import random
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -159,6 +161,27 @@ def test_what_takes_too_long_to_compile_is_refused(
     monkeypatch.setattr("radixway.engine.grammar_compiler._MAX_COMPILE_S", 0)
     with pytest.raises(InvalidGrammarError, match="too complex"):
         grammars.compile_constraint(OutputConstraint("regex", "(a{100}){100}"))
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads the process's memory from /proc")
+def test_large_repetitions_keep_little_memory(grammars: GrammarCompiler) -> None:
+    def resident_bytes() -> int:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+
+    before = resident_bytes()
+    kept = [
+        grammars.compile_constraint(OutputConstraint("regex", f"(a{{1000}}){{1000}}{end}")) for end in "bcd"
+    ]
+    assert len(kept) == 3 and resident_bytes() - before < 150 * 2**20, "llguidance's own limits: 170 MB each"
+    for schema in (
+        {"enum": [f"value number {number}" for number in range(3_000)]},
+        {"type": "string", "minLength": 4_000},
+        {"type": "string", "pattern": "^[A-Z][a-z]+( [A-Z][a-z]+)*$", "minLength": 5, "maxLength": 200},
+        {"type": "array", "items": {"type": "string", "format": "date-time"}},
+        {"type": "integer", "multipleOf": 100_000},
+    ):
+        assert grammars.compile_constraint(OutputConstraint("json_schema", json.dumps(schema)))
 
 
 def test_a_lenient_schema_passes_over_what_cannot_be_enforced(grammars: GrammarCompiler) -> None:

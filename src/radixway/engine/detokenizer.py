@@ -15,7 +15,13 @@ from radixway.core.parsers import partial_match_start
 from radixway.core.tokenizer import Tokenizer
 from radixway.engine.sampling_params import SamplingParams
 
+MAX_STOP_REGEX_SIZE = 1_024
+"""Instructions of RE2 that the stop patterns of one request may have together: each may be tried at every
+character, 1.7 ns each, with every token, and all other requests of the step wait for it."""
+
 _MAX_REGEX_BYTES = 1 << 20
+_MAX_REGEX_STEPS = 1 << 20  # instructions times characters that are looked through with a token: 2 ms
+_MAX_REGEX_WINDOW = 16_384  # characters
 
 
 class IncrementalDetokenizer:
@@ -85,13 +91,17 @@ class StopStringMatcher:
 class StopRegexMatcher:
     """Cuts a growing text behind the first match of a regular expression, in time linear in the text.
 
-    A match is looked for in the last `window` characters.
+    A match is looked for in the last `window` characters: by default in 16,384, or fewer where `patterns` are
+    large, but always in more than one without `*` or `+` can have.
     """
 
-    def __init__(self, patterns: Sequence[str], *, window: int = 16_384) -> None:
+    def __init__(self, patterns: Sequence[str], *, window: int | None = None) -> None:
         self.matched: str | None = None
         self._patterns = [compile_stop_regex(pattern) for pattern in patterns]
-        self._window = window
+        size = max(1, sum(pattern.programsize for pattern in self._patterns))
+        self._window = (
+            min(_MAX_REGEX_WINDOW, max(size, _MAX_REGEX_STEPS // size)) if window is None else window
+        )
         self._text = ""
         self._early = -1
         """Matches that end within this much of `_text` do not count."""

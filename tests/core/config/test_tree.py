@@ -163,7 +163,11 @@ def test_a_secret_that_fits_in_no_header_is_refused_without_being_repeated(key):
 
 
 @pytest.mark.parametrize(
-    "url", ["ftp://a", "a:1", "http://", "http://u:p@a", "http://a?x=1", "http://a:99999", ""]
+    "url",
+    [
+        *("ftp://a", "a:1", "http://", "http://u:p@a", "http://a?x=1", "http://a:99999", ""),
+        *("http://a b", "http://a..b", "http://" + "a" * 64, "http://" + "a." * 128, "http://a\0"),
+    ],
 )
 def test_a_worker_url_must_be_plain_http(url):
     with pytest.raises(ValueError):
@@ -176,7 +180,9 @@ def test_an_ipv4_address_has_one_spelling(host):
         check_worker_url(f"http://{host}:80")
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]", "[::ffff:a00:1]", "gpu1", "1.gpu", "0xgpu", "gpu."])
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "[::1]", "[::ffff:a00:1]", "gpu1", "1.gpu", "0xgpu", "gpu.", "a_b-c"]
+)
 def test_names_and_plain_addresses_are_worker_hosts(host):
     assert check_worker_url(f"http://{host}:1") == f"http://{host}:1"
 

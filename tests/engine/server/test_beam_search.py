@@ -2,6 +2,8 @@
 
 import itertools
 import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -9,7 +11,8 @@ import pytest
 from radixway.engine.engine_request import TokenLogprob
 from radixway.engine.sampling_params import SamplingParams
 from radixway.engine.server.beam_search import BeamGroup
-from radixway.engine.server.engine_service import GenerationJob
+from radixway.engine.server.engine_service import EngineService, GenerationJob
+from radixway.engine.server.generation_group import GenerationGroup
 from support.server_served import Served
 
 CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
@@ -76,7 +79,7 @@ def test_few_beams_stop_early_only_where_none_could_be_better() -> None:
                 ]
                 group.keep_best(candidates)
                 if group is patient and not group.open and candidates:
-                    length = candidates[0].length
+                    length = len(candidates[0].logprobs)
                     if length < LENGTH:  # go on in spite of the bound
                         stopped += 1
                         group.open = sorted(candidates, key=lambda beam: -beam.total)[:width]
@@ -84,16 +87,20 @@ def test_few_beams_stop_early_only_where_none_could_be_better() -> None:
     assert stopped
 
 
-def test_candidates_share_their_beginning() -> None:
-    group = BeamGroup(JOB, max_tokens=3, length_penalty=1.0, width=2)
-    (empty,) = group.open
-    assert (empty.length, empty.token_ids) == (0, [])
-    for token in (1, 2):
-        beam = group.open[0]
-        longer = group.add_candidates(beam, TokenLogprob(0, 0.0, ((token, -1.0), (0, -2.0))), frozenset())
-        assert len(longer) == 2 and all(each.before is beam for each in longer), "no copy for each of them"
-        group.keep_best(longer)
-    assert (group.open[0].token_ids, group.open[0].total, group.open[0].length) == ([1, 2], -2.0, 2)
+def test_wide_beams_share_what_they_have_in_common() -> None:
+    """Candidates are made by the thousand in each step: none may copy what its beam has so far."""
+    group = BeamGroup(JOB, max_tokens=99, length_penalty=1.0, width=128, num_top=2)
+    top = tuple((token, -0.1 * token) for token in range(256))
+    for length in range(1, 6):
+        candidates = [
+            longer
+            for beam in group.open
+            for longer in group.add_candidates(beam, TokenLogprob(0, 0.0, top), frozenset())
+        ]
+        assert len({id(beam.parent) for beam in candidates}) == len(group.open)
+        group.keep_best(candidates)
+        assert all(beam.num_tokens == len(beam.token_ids) == length for beam in group.open)
+    assert all(item.top == top[:2] for item in group.open[0].logprobs), "what is not told is not kept"
 
 
 over_http = pytest.mark.asyncio(loop_scope="session")
@@ -154,6 +161,30 @@ async def test_a_stop_token_ends_a_beam(guide: Served) -> None:
     stopped = [choice for choice in reply["choices"] if choice["finish_reason"] == "stop"]
     assert stopped and all(choice["stop_reason"] == ids[2] for choice in stopped)
     assert all(ids[2] not in answer[:-1] for answer in answers)
+
+
+@over_http
+async def test_a_search_keeps_its_id_and_can_be_aborted_between_two_steps(
+    guide: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, others, aborted = EngineService.start_generations, [], []
+
+    @asynccontextmanager
+    async def start_step(service: EngineService, *args: Any, **fields: Any) -> AsyncIterator[GenerationGroup]:
+        async with start(service, *args, **fields) as answers:
+            yield answers
+        if fields.get("is_step"):
+            others.append(await guide.post(COMPLETIONS, {"prompt": "x", "max_tokens": 1, "rid": "mine"}))
+            if len(others) == 2:
+                aborted.append((await guide.post("/abort_request", {"rid": "mine"})).json()["aborted"])
+
+    monkeypatch.setattr(EngineService, "start_generations", start_step)
+    reply = await search(guide, rid="mine", max_tokens=50, ignore_eos=True)
+    assert {other.json()["error"]["code"] for other in others} == {"duplicate_request_id"}
+    assert len(others) == 2 and aborted == [1]
+    assert {choice["finish_reason"] for choice in reply["choices"]} == {"abort"}
+    assert reply["choices"][0]["logprobs"]["token_logprobs"]
+    assert (await search(guide, rid="mine"))["choices"], "the id is free again"
 
 
 @pytest.mark.parametrize(

@@ -331,6 +331,8 @@ async def test_what_needs_a_store_is_refused_by_name(served: Served) -> None:
         with pytest.raises(openai.BadRequestError) as refused:
             await served.openai.responses.create(model=MODEL, input="x", **{name: value})
         assert refused.value.param == name
+        count = await served.post("/v1/responses/input_tokens", {"model": MODEL, "input": "x", name: value})
+        assert (count.status_code, count.json()["error"]["param"]) == (400, name)
     assert (await served.http.get("/v1/responses/resp_1")).status_code == 404
 
 

@@ -202,12 +202,16 @@ async def test_token_rules_reach_the_sampler(served: Served, path: str) -> None:
         ({"stop_regex": "(?=a)"}, "stop_regex"),
         ({"stop_regex": ["a"] * 9}, "stop_regex"),
         ({"stop_regex": [""]}, "stop_regex"),
+        ({"stop_regex": "(.?){900}Z"}, "stop_regex"),
+        ({"stop_regex": ["[a-z]{300}!"] * 4}, "stop_regex"),
+        ({"logit_bias": {"9" * 5_000: 1}}, "logit_bias"),
         ({"truncate_prompt_tokens": 0}, "truncate_prompt_tokens"),
         ({"truncate_prompt_tokens": -2}, "truncate_prompt_tokens"),
         ({"truncate_prompt_tokens": 256}, "truncate_prompt_tokens"),
         ({"truncation_side": "middle"}, "truncation_side"),
         ({"logprob_token_ids": [5]}, "logprob_token_ids"),
         ({"rid": ""}, "rid"),
+        ({"rid": "x" * 1_001}, "rid"),
     ],
 )
 async def test_wrong_values_name_their_field(served: Served, fields: dict[str, Any], param: str) -> None:

@@ -49,6 +49,7 @@ def accepts(compiler: GrammarCompiler, tag: Any, text: str) -> bool:
         (WORD, ["abc/"], ["abc", "/"]),
         ({"type": "regex", "pattern": r"a\/\\/b"}, ["a/\\/b"], ["a/", "a\\/"]),
         ({"type": "regex", "pattern": "a\nb|\\n"}, ["a\nb", "\n"], ["a", "anb"]),
+        ({"type": "regex", "pattern": r"a\/b//[/]\\/"}, ["a/b///\\/"], ["a\\/b///\\/"]),
         ({"type": "any_text"}, ["", "anything <f= at all"], []),
         ({"type": "sequence", "elements": AB}, ["ab"], ["a", "ba"]),
         ({"type": "sequence", "elements": [AB[0], {"type": "any_text"}]}, ["a", "a b"], ["b"]),

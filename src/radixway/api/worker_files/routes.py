@@ -128,7 +128,7 @@ async def _list_all(
 
 def _created_at(row: dict[str, Any]) -> float:
     created = row.get("created_at")
-    return float(created) if isinstance(created, int | float) else 0.0
+    return created if isinstance(created, int | float) else 0.0  # as it is: an integer may be too large
 
 
 def _cut_list(rows: list[dict[str, Any]], query: _ListQuery, default_rows: int) -> dict[str, Any]:

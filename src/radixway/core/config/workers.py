@@ -72,6 +72,7 @@ def _spell_out(value: Any) -> Any:
 
 Transfer = Annotated[TransferConfig, BeforeValidator(_spell_out)]
 
+_HOST_NAME = re.compile(r"(?=.{1,254}$)([\w-]{1,63}\.)*[\w-]{1,63}\.?", re.ASCII)
 _NUMERIC_HOST = re.compile(r"([^:]*\.)?(\d+|0x[\da-f]*)\.?")
 """Host names that resolvers read as an IPv4 address."""
 
@@ -90,6 +91,8 @@ def check_worker_url(text: str) -> str:
         raise ValueError(f"a worker's URL must be http(s)://host[:port], not {shown!r}")
     if url.query_string or url.fragment or url.user or url.password:
         raise ValueError(f"a worker's URL takes no credentials, query or fragment: {shown!r}")
+    if ":" not in url.raw_host and _HOST_NAME.fullmatch(url.raw_host) is None:
+        raise ValueError(f"its host is no host name: {shown[:300]!r}")
     if _NUMERIC_HOST.fullmatch(url.raw_host):
         try:
             IPv4Address(url.raw_host)

@@ -4,6 +4,7 @@ user:       text, tool_result, tool_result, text    ─► user, tool, tool, use
 assistant:  thinking, text, tool_use, tool_use      ─► one assistant message
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
@@ -231,20 +232,24 @@ def _user_messages(blocks: Sequence[dict[str, Any]], place: str, *, takes_images
         yield {"role": "user", "content": join_content(parts or [""])}
 
 
+_IMAGE_TYPE = re.compile(r"image/[a-z0-9][a-z0-9.+-]*")
+
+
 def _text_or_image(block: dict[str, Any], place: str) -> str | dict[str, Any]:
     if block.get("type") != "image":
         return _block_text(block, place)
     match block.get("source"):
         case {"type": "base64", "media_type": str(kind), "data": str(data)}:
-            url = f"data:{kind};base64,{data}"
+            if _IMAGE_TYPE.fullmatch(kind) is None:
+                raise field_error(f"{place}.source.media_type", "must be that of an image: image/png, say")
+            return make_image_part(f"data:{kind};base64,{data}")
         case {"type": "url", "url": str(url)}:
-            pass
-        case _:
-            url = ""
-    if find_image_url(part := make_image_part(url)) is None:
-        why = "must be of type base64, with an image's media_type and data, or an http(s): url"
-        raise field_error(f"{place}.source", why, code="unsupported_content")
-    return part
+            part = make_image_part(url)
+            if find_image_url(part) is None:
+                raise field_error(f"{place}.source.url", "must be an http(s): or data:image/ URL")
+            return part
+    why = "must be of type base64, with media_type and data, or url"
+    raise field_error(f"{place}.source", why, code="unsupported_content")
 
 
 def _assistant_message(blocks: Sequence[dict[str, Any]], place: str) -> Message:

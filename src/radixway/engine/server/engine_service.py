@@ -3,9 +3,9 @@
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
@@ -38,6 +38,7 @@ T = TypeVar("T")
 DEFAULT_MODEL = "default"
 """SGLang clients' name of a single model."""
 _MAX_INLINE_CHARACTERS = 8_192  # characters: tokenizing that many takes some 5 ms
+_MAX_ID_CHARACTERS = 1_000  # every event of a stream carries the id
 _NUM_TEXT_THREADS = 2  # a thread's work may take seconds of a core and, while it lasts, 200 bytes a character
 
 
@@ -77,6 +78,8 @@ class EngineService:
     """Characters; a longer text does not fit the context, whatever its tokens."""
     _running: dict[str, set[str]] = field(default_factory=dict)
     """Generation ids by request."""
+    _stepwise: dict[str, set[asyncio.Event]] = field(default_factory=dict)
+    """By the ids of requests of several steps, what is set once they are aborted."""
     _threads: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(_NUM_TEXT_THREADS, "radixway-text")
     )
@@ -240,10 +243,7 @@ class EngineService:
         Raises BadBodyError (400) naming the field at fault, InvalidRequestError, EngineQueueFullError or
         EngineStoppedError, and then nothing runs.
         """
-        for name in client_ids:
-            if not name or name in self._running or client_ids.count(name) > 1:
-                message = f"rid must name one running request at most, and {name[:100]!r} does not"
-                raise BadBodyError(message, param="rid", code="duplicate_request_id")
+        self._check_client_ids(client_ids)
         priority = check_priority(body.priority if body is not None else None)
         namespace = prefix_namespace(body.cache_salt, extra_key) if body is not None else ""
         capacity = self.config.max_running + self.config.max_queued
@@ -290,13 +290,48 @@ class EngineService:
                         del self._running[name]
             await answers.aclose()
 
+    @contextmanager
+    def hold_ids(self, ids: Set[str], client_ids: Sequence[str]) -> Iterator[asyncio.Event]:
+        """Keep `ids` for a request of several steps, from its first to its last; yields the event that an
+        abort of any of them sets. `client_ids` are as in `start_generations`.
+
+        Raises BadBodyError (400) for a client's id that another request has."""
+        self._check_client_ids(client_ids)
+        aborted = asyncio.Event()
+        for each in ids:
+            self._stepwise.setdefault(each, set()).add(aborted)
+        try:
+            yield aborted
+        finally:
+            for each in ids:
+                held = self._stepwise[each]
+                held.discard(aborted)
+                if not held:
+                    del self._stepwise[each]
+
     def abort_request(self, request_id: str) -> int:
         """End every generation of request `request_id`; returns how many there were."""
-        return sum(self.engine.abort_request(running) for running in self._running.get(request_id, ()))
+        stepwise = self._stepwise.get(request_id, set())
+        for aborted in stepwise:
+            aborted.set()
+        running = [self.engine.abort_request(each) for each in self._running.get(request_id, ())]
+        return max(len(stepwise), sum(running))
 
     def abort_all_requests(self) -> int:
         """End every generation; how many there were."""
+        for aborted in set().union(*self._stepwise.values()):
+            aborted.set()
         return sum(map(self.engine.abort_request, set().union(*self._running.values())))
+
+    def _check_client_ids(self, client_ids: Sequence[str]) -> None:
+        for name in client_ids:
+            in_use = name in self._running or name in self._stepwise
+            if not name or in_use or client_ids.count(name) > 1:
+                message = f"rid must name one running request at most, and {name[:100]!r} does not"
+                raise BadBodyError(message, param="rid", code="duplicate_request_id")
+            if len(name) > _MAX_ID_CHARACTERS:
+                message = f"rid has {len(name)} characters; at most {_MAX_ID_CHARACTERS} are taken"
+                raise BadBodyError(message, param="rid")
 
 
 def split_prompts(given: str | Sequence[str | int | list[int]], *, param: str) -> Sequence[str | list[int]]:

@@ -11,7 +11,7 @@ import re2
 
 from radixway.core.http import BadBodyError
 from radixway.core.tokenizer import Tokenizer, read_sampling_defaults
-from radixway.engine.detokenizer import compile_stop_regex
+from radixway.engine.detokenizer import MAX_STOP_REGEX_SIZE, compile_stop_regex
 from radixway.engine.errors import InvalidRequestError
 from radixway.engine.sampling_params import SamplingParams
 from radixway.engine.server.http_exchange import to_http_error
@@ -22,10 +22,10 @@ T = TypeVar("T")
 MAX_CHOICES = 128  # of one prompt
 MAX_ANSWERS = 1024  # of one request
 MAX_NAMED_LOGPROBS = 128
-_MAX_ID_DIGITS = 20
 _MAX_STOP_STRINGS = 64
 _MAX_STOP_PATTERNS = 8  # each is looked for in the text with every token
 _MAX_STOP_CHARACTERS = 1_000  # characters
+_MAX_ID_DIGITS = 18  # Python refuses to read a number of some thousand digits
 
 
 class CommonSamplingFields(msgspec.Struct, kw_only=True):
@@ -169,7 +169,7 @@ def check_choice_count(fields: CommonSamplingFields, place: str = "") -> int:
 
 
 def _parse_logit_bias(given: Mapping[str, float], param: str) -> dict[int, float]:
-    wrong = [name for name in given if not (name.isdecimal() and len(name) <= _MAX_ID_DIGITS)]
+    wrong = [name for name in given if not name.isdecimal() or len(name) > _MAX_ID_DIGITS]
     if wrong:
         shown = ", ".join(repr(name[:60]) for name in wrong[:10])
         raise BadBodyError(f"{param} must be keyed by token ids, not {shown}", param=param)
@@ -178,15 +178,21 @@ def _parse_logit_bias(given: Mapping[str, float], param: str) -> dict[int, float
 
 def _parse_stop_patterns(patterns: str | list[str] | None, param: str) -> tuple[str, ...]:
     parsed = _parse_stop_strings(patterns, param, _MAX_STOP_PATTERNS)
+    size = 0
     for pattern in parsed:
         if not pattern:
             raise BadBodyError(f"{param} must be made of patterns that are not empty", param=param)
         try:
-            compile_stop_regex(pattern)
+            size += compile_stop_regex(pattern).programsize
         except re2.error as error:
             why = error.args[0] if error.args else ""
             detail = why.decode("utf-8", "replace") if isinstance(why, bytes) else str(why)
             raise BadBodyError(f"{param} is no regular expression of RE2: {detail}", param=param) from None
+    if size > MAX_STOP_REGEX_SIZE:
+        message = (
+            f"{param} is too large: RE2 needs {size} instructions, at most {MAX_STOP_REGEX_SIZE} are taken"
+        )
+        raise BadBodyError(f"{message}; repeat less", param=param)
     return parsed
 
 
