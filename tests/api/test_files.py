@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import openai
@@ -162,6 +163,44 @@ async def test_a_tenant_sees_its_own_files_alone() -> None:
         assert [file.id async for file in acme.files.list()] == [batch.output_file_id, made.id]
         with pytest.raises(openai.AuthenticationError):
             await sdk(gateway, "unknown").files.list()
+
+
+async def test_a_file_that_is_deleted_or_gone_is_nobodys() -> None:
+    tenants = {"acme": {"keys": [{"key": "acme-key"}]}}
+    async with (
+        two_file_workers() as (one, two),
+        running_gateway(one.url, two.url, tenants=tenants) as gateway,
+    ):
+        client, owners = sdk(gateway, "acme-key"), gateway.gateway.files.owners
+        made = [await client.files.create(file=("a.jsonl", lines("m")), purpose="batch") for _ in range(2)]
+        batch = await client.batches.create(
+            input_file_id=made[0].id, endpoint="/v1/chat/completions", completion_window="24h"
+        )
+        ids = {made[0].id, made[1].id, batch.id, batch.output_file_id}
+        assert await owners.list_files("acme") == ids
+        await client.files.delete(made[0].id)
+        assert await owners.list_files("acme") == ids - {made[0].id}
+        one.files.clear()
+        one.batches.clear()
+        with pytest.raises(openai.NotFoundError):
+            await client.files.retrieve(made[1].id)
+        with pytest.raises(openai.NotFoundError):
+            await client.batches.retrieve(batch.id)
+        assert await owners.list_files("acme") == {batch.output_file_id}
+
+
+async def test_a_file_is_made_though_the_store_cannot_be_opened(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "files.sqlite").mkdir()
+    monkeypatch.setenv("RADIXWAY_HOME", str(tmp_path))
+    tenants = {"acme": {"keys": [{"key": "acme-key"}]}}
+    async with (
+        two_file_workers() as (one, two),
+        running_gateway(one.url, two.url, tenants=tenants) as gateway,
+    ):
+        made = await sdk(gateway, "acme-key").files.create(file=("a.jsonl", lines("m")), purpose="batch")
+        assert list(one.files) == [made.id]
 
 
 async def test_the_guard_reads_the_lines_of_a_file(monkeypatch) -> None:

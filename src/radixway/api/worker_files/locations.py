@@ -1,6 +1,7 @@
 """Finds the worker that has a file or batch, and has new ones made where they belong."""
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -9,7 +10,7 @@ from urllib.parse import quote
 import aiohttp
 import msgspec
 
-from radixway.api.worker_files.owner_store import FileOwnerStore
+from radixway.api.worker_files.owner_store import OWNER_STORE_ERRORS, FileKind, FileOwnerStore
 from radixway.core.pipeline import (
     Endpoint,
     GatewayError,
@@ -19,10 +20,14 @@ from radixway.core.pipeline import (
     Request,
     TenantPolicy,
 )
-from radixway.core.pipeline.endpoints import BATCHES, FILES
+from radixway.core.pipeline.endpoints import BATCHES, FILES, RESPONSES
 from radixway.routing import DefaultModelResolver, Worker, WorkerRegistry
 from radixway.routing.transports import HttpTransport, WorkerSurfaceReader
 from radixway.routing.transports.worker_responses import CALL_ERRORS
+
+log = logging.getLogger(__name__)
+
+_KINDS: dict[str, FileKind] = {FILES.path: "file", BATCHES.path: "batch", RESPONSES.path: "response"}
 
 _MAX_KNOWN = 10_000
 """Files of which it is remembered which worker has them."""
@@ -112,7 +117,7 @@ class WorkerFiles:
     async def find_worker(self, root: str, file_id: str, tenancy: TenantPolicy | None, param: str) -> Worker:
         """Return the worker that has `file_id` beneath `root`. Raises FileNotFoundAtWorkersError."""
         if tenancy is not None:
-            url = self.owners.find_worker(tenancy.name, file_id)
+            url = await self.owners.find_worker(tenancy.name, file_id)
         else:
             url = self._known.get(file_id)
         worker = None if url is None else self._registry.get_worker(url)
@@ -126,17 +131,38 @@ class WorkerFiles:
                     return each
         raise FileNotFoundAtWorkersError(file_id, param)
 
-    def note_files(self, body: bytes, worker: Worker, tenancy: TenantPolicy | None) -> None:
-        """Note whose the file, batch or response in `body`, of `worker`, is, with what came of it."""
+    async def note_files(self, root: str, body: bytes, worker: Worker, tenancy: TenantPolicy | None) -> None:
+        """Note whose the file, batch or response in `body`, of `worker`, is, with what came of it.
+
+        `root`: what it is (`/v1/files`). A store that cannot be used is logged: the worker has answered.
+        """
         try:
             found = _ids.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return
-        for file_id in (found.id, found.output_file_id, found.error_file_id):
-            if file_id:
-                self._remember(file_id, worker)
-                if tenancy is not None:
-                    self.owners.add_file(tenancy.name, file_id, worker.url)
+        kinds: dict[str | None, FileKind] = {
+            found.output_file_id: "file",
+            found.error_file_id: "file",
+            found.id: _KINDS[root],
+        }
+        try:
+            for file_id, kind in kinds.items():
+                if file_id:
+                    self._remember(file_id, worker)
+                    if tenancy is not None:
+                        await self.owners.add_file(tenancy.name, file_id, worker.url, kind)
+        except OWNER_STORE_ERRORS as error:
+            log.warning("cannot note whose a %s is: %s", _KINDS[root], type(error).__name__)
+
+    async def forget_file(self, root: str, file_id: str, tenancy: TenantPolicy | None) -> None:
+        """Forget `file_id` beneath `root`, which its worker has no more."""
+        self._known.pop(file_id, None)
+        if tenancy is None:
+            return
+        try:
+            await self.owners.remove_file(tenancy.name, file_id, _KINDS[root])
+        except OWNER_STORE_ERRORS as error:
+            log.warning("cannot forget a %s: %s", _KINDS[root], type(error).__name__)
 
     def find_by_name(self, name: str) -> Worker | None:
         """Return the worker of that name."""
@@ -176,7 +202,7 @@ class FilePlacement:
         reply = await call_next(request)
         answered = self._files.find_by_name(reply.worker)
         if 200 <= reply.status < 300 and answered is not None:
-            self._files.note_files(reply.body, answered, tenancy)
+            await self._files.note_files(request.endpoint.path, reply.body, answered, tenancy)
         return reply
 
     def _find_model(self, content: bytes, tenancy: TenantPolicy | None) -> str | None:

@@ -1,7 +1,5 @@
 """Responses that workers keep: found again, and gone on from where they are."""
 
-import logging
-import sqlite3
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Self
@@ -18,8 +16,6 @@ from radixway.core.pipeline import Chunks, Endpoint, Next, Reply, SendChunk, Ten
 from radixway.core.pipeline import Request as PipelineRequest
 from radixway.core.pipeline.endpoints import COUNT_RESPONSE_TOKENS, RESPONSES
 from radixway.routing import Worker
-
-log = logging.getLogger(__name__)
 
 
 class _StorageFields(msgspec.Struct):
@@ -67,7 +63,7 @@ class ResponsePlacement:
         if answered is None or asked.store is False or not 200 <= reply.status < 300:
             return reply
         if reply.chunks is None:
-            self._note_response(reply.body, answered, tenancy)
+            await self._note_response(reply.body, answered, tenancy)
         else:
             reply.chunks = NotedChunks(
                 reply.chunks, lambda made: self._note_response(made, answered, tenancy)
@@ -75,15 +71,12 @@ class ResponsePlacement:
             request.open_streams.append(reply.chunks)
         return reply
 
-    def _note_response(self, made: bytes, worker: Worker, tenancy: TenantPolicy | None) -> None:
+    async def _note_response(self, made: bytes, worker: Worker, tenancy: TenantPolicy | None) -> None:
         """Note whose the response `made` is, unless its `worker` says that it keeps none."""
         with suppress(*_UNREADABLE):
             if _storage.decode(made).store is False:
                 return
-        try:
-            self._files.note_files(made, worker, tenancy)
-        except sqlite3.Error as error:  # it has been answered all the same
-            log.warning("cannot note whose a response is: %s", type(error).__name__)
+        await self._files.note_files(RESPONSES.path, made, worker, tenancy)
 
     async def _find_holder(self, response_id: str, tenancy: TenantPolicy | None) -> Worker:
         try:
@@ -95,39 +88,51 @@ class ResponsePlacement:
 
 
 class NotedChunks(Chunks):
-    """A streamed response as its worker gives it, of whose first event `note` is told the response."""
+    """A streamed response as its worker gives it. `note` is told the response of its first event before that
+    is passed on, and again at the end: to whoever asked meanwhile, a worker that keeps it only then said 404.
+    """
 
-    def __init__(self, chunks: Chunks, note: Callable[[bytes], None]) -> None:
+    def __init__(self, chunks: Chunks, note: Callable[[bytes], Awaitable[None]]) -> None:
         self._chunks = chunks
         self._note = note
-        self._is_noted = False
+        self._made: bytes | None = None
+        """The response of the first event, once that has come."""
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> bytes:
-        chunk = await anext(self._chunks)
-        self._read_first(chunk)
+        try:
+            chunk = await anext(self._chunks)
+        except StopAsyncIteration:
+            await self._note_made()
+            raise
+        if self._made is None:
+            await self._read_first(chunk)
         return chunk
 
     async def pass_on(self, send: SendChunk) -> None:
-        def send_noted(chunk: bytes) -> Awaitable[None]:
-            self._read_first(chunk)
-            return send(chunk)
+        async def send_first(chunk: bytes) -> None:
+            await self._read_first(chunk)
+            await send(chunk)
 
-        await self._chunks.pass_on(send_noted)
+        await self._chunks.pass_on(lambda chunk: send_first(chunk) if self._made is None else send(chunk))
+        await self._note_made()
 
     async def aclose(self) -> None:
         await self._chunks.aclose()
 
-    def _read_first(self, chunk: bytes) -> None:
-        if self._is_noted:
-            return
+    async def _read_first(self, chunk: bytes) -> None:
         for data in iterate_data(chunk):
-            self._is_noted = True
+            self._made = b""
             with suppress(*_UNREADABLE):
-                self._note(bytes(_created.decode(data).response))
+                self._made = bytes(_created.decode(data).response)
+            await self._note_made()
             return
+
+    async def _note_made(self) -> None:
+        if self._made:
+            await self._note(self._made)
 
 
 def response_routes(files: WorkerFiles, tenancy_of: Callable[[Request], TenantPolicy | None]) -> APIRouter:

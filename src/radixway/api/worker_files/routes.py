@@ -61,7 +61,7 @@ def file_routes(files: WorkerFiles, tenancy_of: Callable[[Request], TenantPolicy
             raise GatewayError(f"no worker has {root}", status=404, code="not_found")
         rows = {row["id"]: row for each in lists for row in each or () if isinstance(row.get("id"), str)}
         if tenancy is not None:
-            own = files.owners.list_files(tenancy.name)
+            own = await files.owners.list_files(tenancy.name)
             rows = {file_id: row for file_id, row in rows.items() if file_id in own}
         ordered = sorted(rows.values(), key=_created_at, reverse=query.order == "desc")
         return _cut_list(ordered, query, _DEFAULT_ROWS[root])
