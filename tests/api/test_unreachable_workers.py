@@ -167,4 +167,4 @@ async def test_health_checks_open_connections_of_their_own() -> None:
         url = f"http://127.0.0.1:{port}"
         await gateway.post("/add_worker", {"url": url, "models": ["m"]})
         await gateway.until(url, WorkerState.READY)
-    assert len(requests) >= 3 and set(requests) == {1}
+    assert len(requests) >= 3 and set(requests[:-1]) == {1} and requests[-1] <= 1  # the last may be cut short

@@ -108,9 +108,12 @@ class FileOwnerStore(Component):
         await self._in_thread(lambda: self._db.execute(query, (tenant, file_id, kind)))
 
     async def stop(self) -> None:
-        """Close the file; everything is written."""
-        await self._in_thread(self._close)
-        self._thread.shutdown(wait=False)
+        """Close the file; everything is written. An interpreter that ends starts no more threads, so this
+        waits for the one there is."""
+        self._thread.shutdown()
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
 
     async def erase(self, subject: Subject) -> int:
         """Forget which files `subject` has; workers keep their content."""
@@ -127,11 +130,6 @@ class FileOwnerStore(Component):
         if not self._path.exists():
             return 0
         return self._db.execute("DELETE FROM files WHERE tenant = ?", (tenant,)).rowcount
-
-    def _close(self) -> None:
-        if self._opened is not None:
-            self._opened.close()
-            self._opened = None
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         """Return the result of `work`, run to its end though the caller be cancelled."""

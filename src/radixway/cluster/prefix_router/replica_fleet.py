@@ -48,7 +48,8 @@ class ReplicaFleet:
 
     def add_replica(self, replica: str) -> None:
         """A new replica."""
-        worker = self._workers[replica] = Worker(WorkerSettings(url=f"http://{replica}"))
+        worker = self._workers[replica] = Worker(WorkerSettings(url="http://replica"))  # it is never asked
+        worker.name = replica
         worker.slot = self.seen.add_replica(replica)
         # Replicas never chosen are in random order, or every new router would begin with the same one.
         worker.picked = -self._rng.getrandbits(32)
