@@ -144,7 +144,12 @@ class LateBinding:
     def _busy_s(load: WorkerLoad, now: float) -> float:
         """Return the seconds that prefills keep the worker from others.
 
-        A first token that is due is waited for, but not if it is later than an engine's step explains.
+        A first token that is due is waited for, but not if it is later than an engine's step explains. Whole
+        replies are not: no first token tells that the worker is as busy as is reckoned.
         """
+        visible = load.visible_prefills()
+        if not visible:
+            return 0.0
         busy_s = load.queue_s(now) if load.drained_at + STEP_S > now else load.min_queue_s
-        return min(busy_s, load.all_prefill_tokens * load.rate.seconds_per_token)
+        share = visible / (load.prefilling + load.elsewhere.prefilling)
+        return min(busy_s, share * load.all_prefill_tokens * load.rate.seconds_per_token)

@@ -138,7 +138,7 @@ async def test_who_leaves_while_it_waits_leaves_nothing_behind():
 async def test_the_shorter_goes_first_and_a_worker_gets_one_at_a_time():
     made = pool()
     leases = [occupy(made, worker) for worker in made.workers]
-    long, short = await held(made, request(list(range(4000))), request([1] * 2000))
+    long, short = await held(made, request(list(range(4000)), stream=True), request([1] * 2000, stream=True))
     leases[0].release()
     assert (await short).worker is made.workers[0]
     assert made.queued() == 1
@@ -187,6 +187,14 @@ async def test_nothing_waits_for_workers_whose_first_tokens_were_never_seen():
     (waiting,) = await held(made)
     assert made.queued() == 1
     waiting.cancel()
+
+
+async def test_nobody_waits_for_whole_replies_of_which_no_first_token_tells():
+    made = pool()
+    for worker in made.workers:
+        made.selector.ledger.reserve(worker, RoutingRequest(stream=False), LONG)
+    (waiting,) = await held(made)
+    assert made.queued() == 0 and waiting.done()
 
 
 async def test_a_single_worker_is_not_waited_for():
@@ -311,7 +319,11 @@ async def test_a_tenant_waits_for_its_own_workers_and_takes_no_others():
 async def test_of_those_that_are_held_the_one_of_higher_priority_goes_first():
     made = pool(queue={"hold_s": 100, "aging_s": 1, "most_priority": 10})
     leases = [occupy(made, worker) for worker in made.workers]
-    low, high = await held(made, request([1] * 2000, priority=-1), request([2] * 2000, priority=1))
+    low, high = await held(
+        made,
+        request([1] * 2000, priority=-1, stream=True),
+        request([2] * 2000, priority=1, stream=True),
+    )
     leases[0].release()
     assert (await high).worker is made.workers[0]
     assert not low.done()
