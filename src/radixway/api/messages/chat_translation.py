@@ -7,8 +7,6 @@ import msgspec
 from radixway.core.pipeline import CHAT_COMPLETIONS, Request
 from radixway.core.protocols import NormalizedRequest
 
-_CHAT_NAMES = {"max_new_tokens": "max_tokens", "min_new_tokens": "min_tokens", "sampling_seed": "seed"}
-"""Names of chat completions for those of /generate's `sampling_params`."""
 _OF_ANTHROPIC = frozenset(
     {"service_tier", "container", "mcp_servers", "context_management", "betas", "inference_geo", "speed"}
 )
@@ -17,10 +15,10 @@ _OF_ANTHROPIC = frozenset(
 
 def build_chat_request(request: Request, ask: NormalizedRequest) -> Request:
     """Return the chat completion that answers `ask`, which `request` brought; it shares the journal."""
-    fields = dict(ask.sampling)
-    schema = fields.pop("json_schema", None)
+    sampling = ask.chat_sampling
+    schema = sampling.pop("json_schema", None)
     body: dict[str, Any] = {name: value for name, value in ask.extra.items() if name not in _OF_ANTHROPIC}
-    body |= {_CHAT_NAMES.get(name, name): value for name, value in fields.items()}
+    body |= sampling
     body |= {"model": request.model, "messages": ask.messages, "stream": ask.stream}
     if ask.tools is not None:
         body |= {"tools": ask.tools, "parallel_tool_calls": ask.parallel_tool_calls}

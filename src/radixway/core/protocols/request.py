@@ -50,6 +50,11 @@ class NormalizedRequest:
     """Its fields that the protocol here does not know."""
 
     @property
+    def chat_sampling(self) -> dict[str, Any]:
+        """Its sampling parameters under the names of chat completions; `json_schema` has none there."""
+        return {_CHAT_NAMES.get(name, name): value for name, value in self.sampling.items()}
+
+    @property
     def visible_tools(self) -> list[Tool] | None:
         """The tools that the template is given; None where the client forbids calls."""
         return None if self.tool_choice == "none" else self.tools
@@ -94,6 +99,7 @@ def _content_text(content: Any) -> str:
 
 Count = Annotated[int, Meta(ge=1)]
 _RENAMED = {"min_tokens": "min_new_tokens", "seed": "sampling_seed"}
+_CHAT_NAMES = {"max_new_tokens": "max_tokens", **{theirs: ours for ours, theirs in _RENAMED.items()}}
 
 
 class SamplingFields(msgspec.Struct, kw_only=True):

@@ -44,7 +44,6 @@ from radixway.engine.server.http_exchange import HttpExchange
 from radixway.engine.server.sampling import field_names
 from radixway.engine.server.unsupported_fields import unsupported_field_error
 
-_CHAT_NAMES = {"max_new_tokens": "max_tokens", "min_new_tokens": "min_tokens", "sampling_seed": "seed"}
 _OTHER_REPLIES = (
     *("n", "best_of", "echo", "logprobs", "prompt_logprobs", "logprob_token_ids", "return_token_ids"),
     *("return_prompt_text", "return_prompt_token_ids", "return_tokens_as_token_ids", "use_beam_search"),
@@ -96,7 +95,7 @@ class ProtocolEndpoint:
             if extra.get(name) not in (None, False) and (name, extra[name]) != ("n", 1):
                 raise unsupported_field_error(name, "in this protocol")
         fields = {name: extra[name] for name in ChatCompletionBody.__struct_encode_fields__ if name in extra}
-        sampling = {_CHAT_NAMES.get(name, name): value for name, value in request.sampling.items()}
+        sampling = request.chat_sampling
         if (schema := sampling.pop("json_schema", None)) is not None:
             form = (request.body.get(self._form_field) or {}).get("format") or {}
             shape = {"schema": json.loads(schema), "strict": form.get("strict")}

@@ -8,17 +8,23 @@ from radixway.core.pipeline.endpoints.base import Endpoint, ParsedRequest, Reply
 
 
 class _MediaBody(RequestBody, kw_only=True):
-    """The fields that both share."""
+    """The fields that all share."""
 
     user: Any = None
     safety_identifier: Any = None
 
-    def parse(self) -> ParsedRequest:
+    def _parse(self, *, stream: bool | None) -> ParsedRequest:
         user = named_user(self.user, self.safety_identifier)
-        return ParsedRequest(self.model, self._is_streamed(), self.priority, self.ttft_slo_ms, user=user)
+        return ParsedRequest(self.model, bool(stream), self.priority, self.ttft_slo_ms, user=user)
 
-    def _is_streamed(self) -> bool:
-        raise NotImplementedError
+
+class _StreamableBody(_MediaBody, kw_only=True):
+    """Those whose answers are events where `stream` says so."""
+
+    stream: bool | None = None
+
+    def parse(self) -> ParsedRequest:
+        return self._parse(stream=self.stream)
 
 
 class SpeechBody(_MediaBody, kw_only=True):
@@ -30,12 +36,11 @@ class SpeechBody(_MediaBody, kw_only=True):
     response_format: str | None = None
     stream_format: Literal["audio", "sse"] | None = None
 
-    def _is_streamed(self) -> bool:
-        """Return whether events are asked for; audio is sent whole."""
-        return self.stream_format == "sse"
+    def parse(self) -> ParsedRequest:
+        return self._parse(stream=self.stream_format == "sse")  # audio itself is sent whole
 
 
-class ImageBody(_MediaBody, kw_only=True):
+class ImageBody(_StreamableBody, kw_only=True):
     """The fields that the gateway reads of a picture's description."""
 
     prompt: str
@@ -43,13 +48,9 @@ class ImageBody(_MediaBody, kw_only=True):
     n: Annotated[int, Meta(ge=1)] | None = None
     size: str | None = None
     response_format: str | None = None
-    stream: bool | None = None
-
-    def _is_streamed(self) -> bool:
-        return bool(self.stream)
 
 
-class TranscriptionForm(_MediaBody, kw_only=True):
+class TranscriptionForm(_StreamableBody, kw_only=True):
     """The fields that the gateway reads of a form with a recording."""
 
     file: bool
@@ -57,23 +58,15 @@ class TranscriptionForm(_MediaBody, kw_only=True):
     language: str | None = None
     response_format: str | None = None
     temperature: Annotated[float, Meta(ge=0)] | None = None
-    stream: bool | None = None
-
-    def _is_streamed(self) -> bool:
-        return bool(self.stream)
 
 
-class ImageEditForm(_MediaBody, kw_only=True):
+class ImageEditForm(_StreamableBody, kw_only=True):
     """The fields that the gateway reads of a form with a picture and what is to become of it."""
 
     image: bool
     prompt: str
     negative_prompt: str | None = None
     n: Annotated[int, Meta(ge=1)] | None = None
-    stream: bool | None = None
-
-    def _is_streamed(self) -> bool:
-        return bool(self.stream)
 
 
 SPEECH = Endpoint(

@@ -3,6 +3,7 @@
 Requests are passed on as they are to a worker that has the surface (`api/native_surfaces.py` says when).
 """
 
+from dataclasses import replace
 from typing import Annotated, Any
 
 from msgspec import Meta
@@ -69,15 +70,12 @@ MESSAGES = Endpoint(
     takes_tools=True,
     by_surface=True,
 )
-COUNT_TOKENS = Endpoint(
+COUNT_TOKENS = replace(
+    MESSAGES,
     path="/v1/messages/count_tokens",
     name="anthropic.count_tokens",
     description="How many tokens the prompt of Anthropic's messages has.",
-    body=MessagesBody,
-    text_fields=_MESSAGE_FIELDS,
     reply_form=ReplyForm.POOLING,
-    takes_tools=True,
-    by_surface=True,
 )
 RESPONSES = Endpoint(
     path="/v1/responses",
@@ -89,13 +87,10 @@ RESPONSES = Endpoint(
     takes_tools=True,
     by_surface=True,
 )
-COUNT_RESPONSE_TOKENS = Endpoint(
+COUNT_RESPONSE_TOKENS = replace(
+    RESPONSES,
     path="/v1/responses/input_tokens",
     name="openai.response_tokens",
     description="How many tokens the prompt of a response has.",
-    body=ResponseBody,
-    text_fields=_RESPONSE_FIELDS,
     reply_form=ReplyForm.POOLING,
-    takes_tools=True,
-    by_surface=True,
 )
