@@ -1,12 +1,14 @@
-"""What each policy gives on real engines: two embedded engines behind the gateway, chats of several turns.
+"""What each policy gives on real engines: two of them behind the gateway, chats of several turns.
 
-    python benchmarks/routing_live.py [--policies a,b] [--at-once N] [--rounds N] [--quick] [--json FILE]
+    python benchmarks/routing_live.py [--engine embedded|vllm] [--policies a,b] [--hold-s S] [--at-once N]
+                                      [--rounds N] [--quick] [--json FILE]
 
 Every arm is a gateway of its own with one policy; the engines stay and their caches are emptied before each.
 24 chats of 5 turns (with --quick 16 of 4), six system prompts of 128 tokens among them, 160 asked and 16
 answered a turn, in streams, at most `--at-once` open at a time, of which an engine runs 8; the chats come in
 an order that is drawn anew for every round, the same for all policies. Each engine's cache holds half of all
-that is said, so it matters where a chat goes. One thread for each engine.
+that is said, so it matters where a chat goes. One thread for each engine. `--engine vllm` takes vLLM's CPU
+build in place of the embedded engine; its first run installs that into a folder of its own (4 GB).
 
 *hits* are the prompt tokens that the engines say they had cached; *possible*, those of one cache that never
 forgets. Time to first token is by the clock on the wall, through the gateway; *beside round robin* is round
@@ -21,6 +23,7 @@ import asyncio
 import contextlib
 import json
 import random
+import sys
 import tempfile
 import time
 import urllib.request
@@ -28,6 +31,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import mean, median
+from typing import Any
 
 import aiohttp
 
@@ -95,6 +99,8 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--policies", default=",".join(POLICIES), help="round_robin is added for comparison")
+    parser.add_argument("--engine", choices=sorted(ENGINE_KINDS), default="embedded")
+    parser.add_argument("--hold-s", type=float, help="routing.queue.hold_s of the gateways")
     parser.add_argument("--rounds", type=int, help="by default 5, with --quick 2")
     parser.add_argument("--model", default="40m", help="a shape of benchmarks/shapes.py")
     parser.add_argument("--system", type=int, default=Shape().system, help="tokens of a system prompt")
@@ -111,19 +117,29 @@ def main() -> None:
     runs: dict[str, list[Run]] = {name: [] for name in names}
     with tempfile.TemporaryDirectory(prefix="radixway-bench-") as scratch, contextlib.ExitStack() as stack:
         model = write_model(given.model, Path(scratch))
-        engines = [stack.enter_context(engine(model, shape)) for _ in range(ENGINES)]
+        engines = stack.enter_context(ENGINE_KINDS[given.engine](model, shape, Path(scratch)))
+        with gateway({"policy": "round_robin"}, engines, Path(scratch)) as url:
+            asyncio.run(converse(url, replace(shape, chats=8, turns=2), -1))  # first requests are slower
         for number in range(rounds):
             turns = names[number % len(names) :] + names[: number % len(names)]
             for name in turns:
-                with gateway(name, engines, Path(scratch)) as url:
+                routing: dict[str, Any] = {"policy": name}
+                if given.hold_s is not None:
+                    routing["queue"] = {"hold_s": given.hold_s}
+                with gateway(routing, engines, Path(scratch)) as url:
                     flush(engines)
                     runs[name].append(asyncio.run(converse(url, shape, number, given.at_once)))
                 print(f"round {number + 1}, {name}: {runs[name][-1].hit_rate:.0%} hits", flush=True)
     possible = possible_hits(shape)
     figures = {name: figures_of(found, runs["round_robin"]) for name, found in runs.items()}
-    show(figures, possible, shape, rounds, given.model, given.at_once)
+    engine = given.model if given.engine == "embedded" else f"{given.engine}, {given.model}"
+    show(figures, possible, shape, rounds, engine, given.at_once)
     if given.json:
-        write_json(given.json, {"policies": figures, "possible_hit_rate": possible, "rounds": rounds})
+        means_s = {name: [mean(run.first_s) for run in found] for name, found in runs.items()}
+        write_json(
+            given.json,
+            {"policies": figures, "ttft_means_s": means_s, "possible_hit_rate": possible, "rounds": rounds},
+        )
 
 
 def figures_of(runs: Sequence[Run], base: Sequence[Run]) -> dict[str, float]:
@@ -144,12 +160,12 @@ def show(
     possible: float,
     shape: Shape,
     rounds: int,
-    model: str,
+    engine: str,
     at_once: int,
 ) -> None:
     best_s = min(f["ttft_mean_s"] for f in figures.values())
     print_table(
-        f"{ENGINES} engines ({model}), {shape.chats} chats of {shape.turns} turns, {at_once} at once, "
+        f"{ENGINES} engines ({engine}), {shape.chats} chats of {shape.turns} turns, {at_once} at once, "
         f"{rounds} round(s); possible hits {100 * possible:.0f} %",
         [
             "policy",
@@ -177,27 +193,56 @@ def show(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class RunningEngine:
+    """What is known of an engine that answers."""
+
+    worker: dict[str, Any]
+    """The entry of `workers` for it."""
+    flush_path: str
+    """POST there empties its cache."""
+
+
 @contextlib.contextmanager
-def engine(model: Path, shape: Shape) -> Iterator[str]:
-    """A running engine; gives its URL."""
-    (port,) = free_ports(1)
+def embedded_engines(model: Path, shape: Shape, scratch: Path) -> Iterator[list[RunningEngine]]:
+    """Embedded engines that run."""
     env = {"THREADS": "1", "DTYPE": "float32", "KV_TOKENS": str(shape.kv_tokens), "MAX_RUNNING": str(AT_ONCE)}
     env["SERVED_MODEL_NAME"] = MODEL
     options = {f"RADIXWAY__ENGINE__{key}": value for key, value in env.items()} | {"OMP_NUM_THREADS": "1"}
-    command = ["engine", "--host", "127.0.0.1", "--port", str(port), "--model", str(model)]
-    url = f"http://127.0.0.1:{port}"
-    with running_radixway(command, options, f"{url}/v1/models"):
-        yield url
+    with contextlib.ExitStack() as stack:
+        urls = [f"http://127.0.0.1:{port}" for port in free_ports(ENGINES)]
+        for url in urls:
+            port = url.rpartition(":")[2]
+            command = ["engine", "--host", "127.0.0.1", "--port", port, "--model", str(model)]
+            stack.enter_context(running_radixway(command, options, f"{url}/v1/models"))
+        yield [RunningEngine({"url": url}, "/flush_cache") for url in urls]
 
 
 @contextlib.contextmanager
-def gateway(policy: str, engines: Sequence[str], scratch: Path) -> Iterator[str]:
-    """A gateway with that policy in front of `engines`; gives its URL."""
+def vllm_engines(model: Path, shape: Shape, scratch: Path) -> Iterator[list[RunningEngine]]:
+    """vLLM servers that run, and publish what their caches hold."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+    from support.vllm_server import BLOCK_TOKENS, VllmServer, running_servers
+
+    options = ["--served-model-name", MODEL, "--max-model-len", "2048", "--max-num-seqs", str(AT_ONCE)]
+    blocks = shape.kv_tokens // BLOCK_TOKENS
+    folders = [scratch / str(number) for number in range(ENGINES)]
+    servers = [VllmServer(model, folder, blocks, options) for folder in folders]
+    for server in servers:
+        server.env["VLLM_SERVER_DEV_MODE"] = "1"  # /reset_prefix_cache
+    with running_servers(*servers):
+        yield [RunningEngine(server.section, "/reset_prefix_cache") for server in servers]
+
+
+ENGINE_KINDS = {"embedded": embedded_engines, "vllm": vllm_engines}
+
+
+@contextlib.contextmanager
+def gateway(routing: dict[str, Any], engines: Sequence[RunningEngine], scratch: Path) -> Iterator[str]:
+    """A gateway that routes so in front of `engines`; gives its URL."""
     (port,) = free_ports(1)
     config = scratch / "radixway.yaml"
-    config.write_text(
-        json.dumps({"routing": {"policy": policy}, "workers": [{"url": url} for url in engines]})
-    )
+    config.write_text(json.dumps({"routing": routing, "workers": [engine.worker for engine in engines]}))
     command = ["serve", "--config", str(config), "--host", "127.0.0.1", "--port", str(port)]
     url = f"http://127.0.0.1:{port}"
     with running_radixway(command, {}, f"{url}/ready"):
@@ -216,10 +261,11 @@ def wait_for_workers(url: str) -> None:
     raise SystemExit("the engines did not become ready")
 
 
-def flush(engines: Sequence[str]) -> None:
+def flush(engines: Sequence[RunningEngine]) -> None:
     """Empty the engines' caches."""
-    for url in engines:
-        with urllib.request.urlopen(urllib.request.Request(url + "/flush_cache", method="POST"), timeout=30):
+    for engine in engines:
+        asked = urllib.request.Request(engine.worker["url"] + engine.flush_path, method="POST")
+        with urllib.request.urlopen(asked, timeout=30):
             pass
 
 
