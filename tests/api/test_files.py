@@ -216,3 +216,14 @@ async def test_the_guard_reads_the_lines_of_a_file(monkeypatch) -> None:
             with pytest.raises(openai.BadRequestError) as refused:
                 await client.files.create(file=("a.bin", b"\xff"), purpose="batch")
             assert refused.value.param == "file"
+
+
+async def test_a_list_of_owners_that_cannot_be_read_is_told() -> None:
+    tenants = {"a": {"keys": [{"key": "key-of-a"}]}}
+    async with two_file_workers() as (one, _), running_gateway(one.url, tenants=tenants) as gateway:
+        client = sdk(gateway, "key-of-a")
+        gateway.gateway.files.owners._path.write_text("no database")
+        for call in (client.files.list(), client.files.retrieve("file-1"), client.batches.list()):
+            with pytest.raises(openai.InternalServerError) as raised:
+                await call
+            assert (raised.value.status_code, raised.value.code) == (503, "files_unavailable")

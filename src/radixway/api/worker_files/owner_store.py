@@ -2,15 +2,19 @@
 processes."""
 
 import asyncio
+import logging
 import sqlite3
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from radixway.core.component import Component, Subject
+from radixway.core.pipeline import GatewayError
 from radixway.core.storage import open_sqlite
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -58,9 +62,19 @@ DELETE FROM files WHERE position IN (
 """
 
 
+class FileOwnersUnreadableError(GatewayError):
+    """Whose files are whose cannot be looked up now."""
+
+    status = 503
+    code = "files_unavailable"
+
+    def __init__(self) -> None:
+        super().__init__("the list of files cannot be read now")
+
+
 class FileOwnerStore(Component):
-    """Files, batches and responses by tenant. Opened by the first call; every method that reads or writes may
-    raise `OWNER_STORE_ERRORS`.
+    """Files, batches and responses by tenant. Opened by the first call; methods that write may raise
+    `OWNER_STORE_ERRORS`, those that read FileOwnersUnreadableError.
 
     One thread does it all, a call after the other, so that the event loop waits for no disk and no other
     process, and whoever asks after a write finds it.
@@ -93,14 +107,13 @@ class FileOwnerStore(Component):
     async def find_worker(self, tenant: str, file_id: str) -> str | None:
         """Return the URL of the worker that has the file, if it is one of `tenant`."""
         query = "SELECT worker FROM files WHERE tenant = ? AND id = ?"
-        row = await self._in_thread(lambda: self._db.execute(query, (tenant, file_id)).fetchone())
-        return None if row is None else str(row[0])
+        rows = await self._read_rows(query, tenant, file_id)
+        return str(rows[0][0]) if rows else None
 
     async def list_files(self, tenant: str) -> frozenset[str]:
         """Return the ids of all files and batches of `tenant`."""
         query = "SELECT id FROM files WHERE tenant = ? AND kind <> 'response'"
-        rows = await self._in_thread(lambda: self._db.execute(query, (tenant,)).fetchall())
-        return frozenset(str(row[0]) for row in rows)
+        return frozenset(str(row[0]) for row in await self._read_rows(query, tenant))
 
     async def remove_file(self, tenant: str, file_id: str, kind: FileKind) -> None:
         """Forget that `tenant` has `file_id`, if it is of that kind."""
@@ -118,6 +131,13 @@ class FileOwnerStore(Component):
     async def erase(self, subject: Subject) -> int:
         """Forget which files `subject` has; workers keep their content."""
         return await self._in_thread(lambda: self._remove_all(subject.tenant))
+
+    async def _read_rows(self, query: str, *values: str) -> list[tuple[Any, ...]]:
+        try:
+            return await self._in_thread(lambda: self._db.execute(query, values).fetchall())
+        except OWNER_STORE_ERRORS as error:
+            log.warning("the list of tenants' files cannot be read: %s", error)
+            raise FileOwnersUnreadableError from error
 
     def _add_file(self, tenant: str, file_id: str, worker_url: str, kind: FileKind) -> None:
         added = self._db.execute(_ADD, (tenant, file_id, worker_url, kind)).rowcount
