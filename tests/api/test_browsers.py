@@ -18,6 +18,7 @@ CHANGES = [
     ("POST", "/add_worker"),
     ("POST", "/remove_worker"),
     ("POST", "/drain_worker"),
+    ("POST", "/resume_worker"),
     ("POST", "/workers"),
     ("DELETE", "/workers"),
     ("POST", "/abort_request"),

@@ -1,6 +1,7 @@
 """Administrative calls: workers, readiness, metrics, SGLang's questions."""
 
-from radixway.routing import WorkerState
+from radixway.core.config import WorkerSettings
+from radixway.routing import DiscoveredWorker, WorkerState
 from support.running_gateway import running_gateway
 from support.scripted_worker import Exchange, scripted_worker
 
@@ -208,3 +209,31 @@ async def test_a_wrong_method_is_told_which_are_right():
     async with running_gateway() as gateway:
         async with gateway.client.put(gateway.url + "/v1/completions", data=b"{}") as response:
             assert (response.status, response.headers["allow"]) == (405, "POST")
+
+
+async def test_a_resumed_worker_has_the_settings_it_had():
+    async with scripted_worker() as worker, running_gateway() as gateway:
+        given = {"url": worker.url, "models": ["m"], "max_in_flight": 3, "pools": ["gold"]}
+        await gateway.post("/add_worker", given)
+        await gateway.until(worker.url, WorkerState.READY)
+        known = gateway.gateway.registry.get_worker(worker.url)
+        before = known.config
+        await gateway.post("/drain_worker", {"url": worker.url})
+        assert known.state is WorkerState.DRAINING
+        status, _, _ = await gateway.post("/resume_worker", {"url": worker.url})
+        assert status == 200 and known.state is WorkerState.READY
+        assert known.config == before and known.config.max_in_flight == 3
+        assert (await gateway.post("/resume_worker", {"url": worker.url}))[0] == 200  # as it is
+        gateway.gateway.membership.check()
+
+
+async def test_a_worker_that_its_source_drains_is_not_resumed():
+    async with scripted_worker() as worker, running_gateway() as gateway:
+        membership, section = gateway.gateway.membership, WorkerSettings(url=worker.url)
+        membership.set_members("pods", [DiscoveredWorker(section)])
+        membership.set_members("pods", [DiscoveredWorker(section, draining=True)])
+        status, said, _ = await gateway.post("/resume_worker", {"url": worker.url})
+        assert (status, said["error"]["param"]) == (409, "url") and "pods" in said["error"]["message"]
+        status, said, _ = await gateway.post("/resume_worker", {"url": "http://127.0.0.1:1"})
+        assert (status, said["error"]["code"]) == (404, "worker_not_found")
+        membership.check()

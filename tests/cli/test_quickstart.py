@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from radixway.cli.quickstart import console_url
+
 WITH_ENGINE = """
 import sys
 
@@ -32,10 +34,10 @@ def scripted_engine(directory: Path, script: str) -> Path:
 
 
 @asynccontextmanager
-async def up(engine: Path, port: int) -> AsyncIterator[asyncio.subprocess.Process]:
+async def up(engine: Path, port: int, *options: str) -> AsyncIterator[asyncio.subprocess.Process]:
     """`radixway up` with this for an engine."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", WITH_ENGINE, engine, "up", "--port", str(port)),
+        *(sys.executable, "-c", WITH_ENGINE, engine, "up", "--port", str(port), *options),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         env={**os.environ, "NO_COLOR": "1", "COLUMNS": "200"},
@@ -105,6 +107,54 @@ async def test_a_gateway_that_cannot_start_ends_it_and_the_engine(
         _, told = await process.communicate()
         assert process.returncode == 2
         assert b"chat.database" in told and b"Traceback" not in told
+
+
+READY_ENGINE = """exec "$PYTHON" - "$@" <<'END'
+import http.server, json, sys
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        told = {"data": [{"id": "m", "object": "model"}]}
+        body = json.dumps(told).encode()
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+port = int(sys.argv[sys.argv.index("--port") + 1])
+http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler).serve_forever()
+END
+"""
+
+
+async def test_the_console_is_named_first_and_ctrl_c_is_answered_in_one_line(
+    tmp_path: Path, free_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHON", sys.executable)
+    engine = scripted_engine(tmp_path, READY_ENGINE)
+    async with up(engine, free_port, "--no-greet", "--no-browser") as process:
+        assert process.stdout is not None
+        assert (await process.stdout.readline()).split() == [
+            b"console",
+            b"http://127.0.0.1:%d/console" % free_port,
+        ]
+        while not (await process.stdout.readline()).startswith(b"Serving."):
+            pass
+        process.send_signal(signal.SIGINT)
+        rest, told = await process.communicate()
+        assert (process.returncode, rest) == (0, b"Stopping.\n")
+        # What the log has to say of the engine while it starts, `up` has said.
+        assert b"is down" not in told and b"joined" not in told and b"KV events" not in told
+
+
+def test_the_console_has_an_address_that_a_browser_here_reaches() -> None:
+    assert console_url("http://0.0.0.0:1") == "http://127.0.0.1:1/console"
+    assert console_url("http://[::]:1") == "http://[::1]:1/console"
+    assert console_url("http://10.0.0.1:1") == "http://10.0.0.1:1/console"
 
 
 async def end(process: asyncio.subprocess.Process) -> None:

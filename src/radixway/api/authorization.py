@@ -30,7 +30,8 @@ _CONSOLE = "/console"
 """Its own process checks the Host of page visits."""
 _FOR_WORKERS = frozenset(
     {
-        *("/workers", "/add_worker", "/remove_worker", "/drain_worker", "/list_workers"),
+        *("/workers", "/add_worker", "/remove_worker", "/drain_worker"),
+        *("/resume_worker", "/list_workers"),
         *("/v1/loads", "/loads", "/get_loads", "/get_load"),
     }
 )

@@ -20,7 +20,10 @@ from radixway.routing import API, FleetMembership, HealthMonitor, Worker, Worker
 def worker_routes(
     registry: WorkerRegistry, membership: FleetMembership, health: HealthMonitor, access: AdminAccess
 ) -> APIRouter:
-    """Build `/add_worker`, `/remove_worker`, `/drain_worker` (a query or JSON body) and `/list_workers`."""
+    """Build `/add_worker`, `/remove_worker`, `/drain_worker`, `/resume_worker` and `/list_workers`.
+
+    What they take is a query or a JSON body.
+    """
     router = APIRouter(tags=["workers"])
     guarded = [Depends(access)]
 
@@ -40,8 +43,18 @@ def worker_routes(
 
     @router.post("/drain_worker", dependencies=guarded)
     async def drain_worker(request: Request) -> dict[str, Any]:
-        """Send a worker nothing new; it stays listed. `/add_worker` brings it back."""
+        """Send a worker nothing new; it stays listed. `/resume_worker` brings it back."""
         registry.set_state(find_worker(registry, await read_worker_fields(request)), WorkerState.DRAINING)
+        return _worker_loads(registry)
+
+    @router.post("/resume_worker", dependencies=guarded)
+    async def resume_worker(request: Request) -> dict[str, Any]:
+        """Send a draining worker requests again, with the settings it had, once it passes a probe."""
+        worker = find_worker(registry, await read_worker_fields(request))
+        if worker.state is WorkerState.DRAINING:
+            if not membership.resume_worker(worker):
+                raise WorkerLeavingError(worker)
+            await health.wait_first_probe(worker)
         return _worker_loads(registry)
 
     @router.get("/list_workers")
@@ -147,6 +160,18 @@ class WorkerExistsError(GatewayError):
         """The body of an error reply, with the code where SMG's clients read it, too."""
         told: dict[str, Any] = msgspec.json.decode(super().body())
         return msgspec.json.encode(told | {"code": "WORKER_ALREADY_EXISTS"})
+
+
+class WorkerLeavingError(GatewayError):
+    """A worker that is to be resumed drains because what named it says so."""
+
+    status = 409
+    code = "worker_leaving"
+    param = "url"
+
+    def __init__(self, worker: Worker) -> None:
+        names = ", ".join(worker.sources) or "nothing names it any more"
+        super().__init__(f"{worker.url} drains because its source says so ({names}): resume it there")
 
 
 class WorkerRegistrar(Protocol):

@@ -4,7 +4,9 @@ import asyncio
 import logging
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from rich.markup import escape
 from rich.table import Column, Table
 from yarl import URL
 
+from radixway.cli.desktop_browser import open_page
 from radixway.core.config import Config, ConfigError, WorkerSettings
 from radixway.core.http import (
     bind_tcp,
@@ -30,11 +33,15 @@ from radixway.gateway.processes import (
     check_processes,
     count_processes,
 )
+from radixway.routing import WorkerRegistry, WorkerState
 
 log = logging.getLogger(__name__)
 out = ServerConsole(highlight=False)
 
 GREETING = "What is Radixway?"
+_DRAIN_S = 1.0
+"""How long answers may go on after `radixway up` was asked to stop, if `gateway.drain_s` is not set."""
+_LOGS_OF_WORKERS = ("fleet_membership", "health_monitor", "kv_events.service")
 
 
 def check_exposure(config: Config) -> None:
@@ -56,7 +63,7 @@ async def run_gateway(config: Config) -> int:
     listener = _open_listener(config)
     gateway = Gateway(config)
     server = gateway.make_server(listener)
-    with server.stopped_by_signals():
+    with server.stopped_by_signals(partial(_say_stopping, gateway)):
         async with gateway.running():
             await server.serve(lambda: _announce(server.url, gateway))
     return 0
@@ -91,8 +98,12 @@ async def run_processes(config: Config, reload_config: Callable[[], Config]) -> 
     return 0
 
 
-async def run_up(config: Config, config_file: Path | None, model: str | None, *, greet: bool) -> int:
+async def run_up(
+    config: Config, config_file: Path | None, model: str | None, *, greet: bool, browser: bool
+) -> int:
     """Serve a gateway with an embedded engine on the next port until a signal; return the exit code.
+
+    `greet`: answer and explain one request at the start. `browser`: open the console, on a desktop.
 
     An engine that cannot start ends everything with its exit code; one that dies later is started again. A
     second signal waits for nothing.
@@ -108,14 +119,22 @@ async def run_up(config: Config, config_file: Path | None, model: str | None, *,
     engine_port = _next_free_port(listener.getsockname()[1])
     engine = EngineProcess(engine_port, config_file, model, publish=config.engine.kv_events_endpoint is None)
     workers = (*config.workers, WorkerSettings(url=engine.url, api_key=config.engine.api_key))
-    gateway = Gateway(config.model_copy(update={"workers": workers}))
+    settings = config.gateway
+    if "drain_s" not in settings.model_fields_set:
+        settings = settings.model_copy(update={"drain_s": _DRAIN_S})
+    gateway = Gateway(config.model_copy(update={"workers": workers, "gateway": settings}))
     server = gateway.make_server(listener)
-    with server.stopped_by_signals(on_second=engine.force_stop):
+    with (
+        server.stopped_by_signals(partial(_say_stopping, gateway), engine.force_stop),
+        hide_engine_start(gateway.registry, engine.url),
+    ):
         supervising = asyncio.create_task(engine.keep_running())
-        presenting = asyncio.create_task(_show_welcome(server.url, gateway, engine, greet=greet))
+        presenting = asyncio.create_task(
+            _show_welcome(server.url, gateway, engine, greet=greet, browser=browser)
+        )
         try:
             async with gateway.running():
-                serving = asyncio.create_task(server.serve(gateway.warm_up))
+                serving = asyncio.create_task(server.serve(partial(_announce_up, server.url, gateway)))
                 await asyncio.wait({serving, supervising}, return_when=asyncio.FIRST_COMPLETED)
                 presenting.cancel()
                 server.stop()
@@ -149,13 +168,60 @@ def _announce(url: str, gateway: Gateway) -> None:
         out.print(f"ext_proc {gateway.ext_proc_server.address}")
 
 
-async def _show_welcome(url: str, gateway: Gateway, engine: EngineProcess, *, greet: bool) -> None:
+def _announce_up(url: str, gateway: Gateway) -> None:
+    """Name the page to begin with, before the engine has loaded its model."""
+    if gateway.has_console:
+        out.print(f"console  [bold]{console_url(url)}[/]")
+    gateway.warm_up()
+
+
+def console_url(url: str) -> str:
+    """Return the console's address for a browser on this machine, of a gateway that listens at `url`."""
+    address = URL(url)
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address.host or "", address.host)
+    return str(address.with_host(host or "") / "console")
+
+
+def _say_stopping(gateway: Gateway) -> None:
+    """Acknowledge a signal in one line."""
+    count = sum(worker.load.requests for worker in gateway.registry)
+    drain_s = gateway.config.gateway.drain_s
+    rest = f": {count} requests have {drain_s:g} s to finish; Ctrl-C again ends them now" if count else ""
+    out.print(f"Stopping{rest}.")
+
+
+@contextmanager
+def hide_engine_start(registry: WorkerRegistry, url: str) -> Iterator[None]:
+    """Within it, leave out what the log says of the engine at `url` while it starts: `up` says it."""
+    worker = WorkerSettings(url=url).url.partition("://")[2]
+
+    def is_shown(record: logging.LogRecord) -> bool:
+        known = registry.get_worker(url)
+        is_starting = known is None or known.state is WorkerState.JOINING
+        may_hide = is_starting or record.levelno <= logging.INFO
+        return not (may_hide and worker in record.getMessage())
+
+    loggers = [logging.getLogger(f"radixway.routing.{name}") for name in _LOGS_OF_WORKERS]
+    for each in loggers:
+        each.addFilter(is_shown)
+    try:
+        yield
+    finally:
+        for each in loggers:
+            each.removeFilter(is_shown)
+
+
+async def _show_welcome(
+    url: str, gateway: Gateway, engine: EngineProcess, *, greet: bool, browser: bool
+) -> None:
     """Wait for the engine, then show where everything is and one answered request with its journal."""
     registry = gateway.registry
     with out.status("starting the engine …"):
         await wait_until_ready(registry, engine.url)
     engine.mark_ready()
     gateway.preload_console(URL(url).port or 0)
+    if browser and gateway.has_console:
+        await asyncio.to_thread(open_page, console_url(url))
     table = Table.grid("", Column(no_wrap=True), "", padding=(0, 2, 0, 0))
     table.add_row("gateway", f"[bold]{url}[/]", "/v1/chat/completions, /generate, /explain/{request_id}")
     table.add_row("engine", engine.url, ", ".join(sorted(registry.known_models())))

@@ -13,6 +13,7 @@ from typing import Annotated, Any, NoReturn
 
 from typer import Option
 
+from radixway.cli.model_check import ModelUnavailableError, check_model
 from radixway.cli.options import (
     GATEWAY,
     ConfigFile,
@@ -50,15 +51,18 @@ def up(
     middleware_paths: MiddlewarePaths = None,
     trajectories: Trajectories = None,
     greet: Annotated[bool, Option(help="Answer and explain one request at the start.")] = True,
+    browser: Annotated[bool, Option(help="Open the console in a browser, where there is a desktop.")] = True,
     insecure: Insecure = None,
 ) -> None:
     """Start an engine and a gateway in front of it."""
     overrides = gateway_overrides(host, port, worker, insecure=insecure)
     overrides |= {"engine": drop_unset(model=model), "trajectories": drop_unset(enabled=trajectories)}
     settings = load_options(config, overrides, middleware_paths=middleware_paths or ())
+    with exit_on(ModelUnavailableError):
+        check_model(settings.engine.model)
     from radixway.cli.quickstart import run_up
 
-    run_server(run_up(settings, config, model, greet=greet))
+    run_server(run_up(settings, config, model, greet=greet, browser=browser))
 
 
 def serve(
@@ -163,6 +167,8 @@ def engine(
     settings = load_options(config, {"engine": drop_unset(**options)})
     address = (host or settings.gateway.host, settings.gateway.port + 1 if port is None else port)
     _check_engine_exposure(settings, address[0])
+    with exit_on(ModelUnavailableError):
+        check_model(settings.engine.model)
     if until_stdin_closes:
         terminate_when_stdin_closes()
     _run_engine(settings, *address)

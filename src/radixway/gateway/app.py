@@ -19,6 +19,7 @@ from radixway.api.authorization import PathAuthorization, whoami_routes
 from radixway.api.chats import is_chat_path, is_response_path
 from radixway.api.console import ConsoleProxy
 from radixway.api.error_handlers import add_error_handlers
+from radixway.api.gateway_index import index_routes
 from radixway.cluster import DiscoverySource, LoadTransport, build_owner_proxy, is_signed_hop
 from radixway.core.component import Component, running
 from radixway.core.config import Config, ConfigError
@@ -137,6 +138,7 @@ class Gateway(GatewayParts):
         )
         # Open to all, as is the console.
         include_routes(self._fastapi.router, whoami_routes(self.authorization))
+        include_routes(self._fastapi.router, index_routes(has_console=self.has_console))
         if self.console is not None:
             include_routes(self._fastapi.router, self.console.routes())
 
@@ -274,6 +276,11 @@ class Gateway(GatewayParts):
             state,
             records=records,
         )
+
+    @property
+    def has_console(self) -> bool:
+        """Return whether pages are served at `/console`."""
+        return self.console is not None and self.console.is_installed
 
     def preload_console(self, port: int) -> None:
         """Start the console's process now, if it is not to wait for a visit. `port`: the gateway's."""

@@ -83,6 +83,16 @@ class FleetMembership:
         if not worker.removed:
             self._drain_unnamed(worker)
 
+    def resume_worker(self, worker: Worker) -> bool:
+        """Take back that an administrator drained `worker`: it is probed, then gets requests again.
+
+        Returns False where it drains because its sources say so, or name it no more.
+        """
+        if worker in self._leaving or (worker.sources and self._is_drained_by_all(worker.url)):
+            return False
+        self._registry.add_worker(worker.config)
+        return True
+
     def remove_drained(self) -> None:
         """Remove workers that no source names and that have no requests in flight. Call it periodically."""
         for worker in [worker for worker in self._leaving if not worker.load.requests]:

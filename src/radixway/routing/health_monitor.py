@@ -19,7 +19,6 @@ _FIRST_LOOK_S = 1.0
 _DESCRIBE_EVERY = 15
 """Probes of a healthy worker between two reads of its model list."""
 
-_WHILE_STARTING: frozenset[ErrorKind] = frozenset({"refused", "timeout", "unwell"})
 _UNPROVEN = frozenset({WorkerState.JOINING, WorkerState.DOWN, WorkerState.STALE})
 
 
@@ -181,9 +180,7 @@ class HealthMonitor:
         in_use = worker.state in (WorkerState.READY, WorkerState.STALE)
         if in_use or worker.logged_kind != failure.kind:
             worker.logged_kind = failure.kind
-            is_starting = worker.state is WorkerState.JOINING and failure.kind in _WHILE_STARTING
-            level = logging.INFO if is_starting else logging.WARNING
-            log.log(level, "worker %s is down: %s", worker.name, failure)
+            log.warning("worker %s is down: %s", worker.name, failure)
         if in_use:
             self._registry.set_state(worker, WorkerState.DOWN)
         for tell in self.on_silence:

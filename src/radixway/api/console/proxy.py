@@ -160,6 +160,11 @@ class ConsoleProxy(Component):
         self._starting: asyncio.Task[None] | None = None
 
     @property
+    def is_installed(self) -> bool:
+        """Return whether what the pages need is installed."""
+        return find_spec("nicegui") is not None
+
+    @property
     def is_ready(self) -> bool:
         """Return whether the process answers, so that a visitor sees pages at once."""
         return self._process.is_ready
@@ -176,7 +181,7 @@ class ConsoleProxy(Component):
         """Start the process in the background, if it does not run. `port`: the gateway's."""
         if self.is_ready or (self._starting is not None and not self._starting.done()):
             return
-        if find_spec("nicegui") is not None:
+        if self.is_installed:
             self._starting = asyncio.create_task(self._start(port), name="console-start")
 
     async def _start(self, port: int) -> None:
@@ -184,7 +189,7 @@ class ConsoleProxy(Component):
             await self._process.ensure_running(port)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if find_spec("nicegui") is None:
+        if not self.is_installed:
             await _send_not_installed(scope, receive, send)
             return
         port = scope["server"][1] if scope.get("server") else 0

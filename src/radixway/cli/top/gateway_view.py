@@ -127,7 +127,7 @@ class GatewayReader:
 
     async def resume_worker(self, worker: str) -> None:
         """Send requests to `worker` again. Raises GatewayCallError."""
-        await call_gateway(self.url, "POST", "/add_worker", dict[str, Any], {"url": worker}, self._key)
+        await call_gateway(self.url, "POST", "/resume_worker", dict[str, Any], {"url": worker}, self._key)
 
     async def fetch_explanation(self, request_id: str) -> dict[str, Any]:
         """Return the journal of `request_id`. Raises GatewayCallError."""

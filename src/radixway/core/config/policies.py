@@ -10,6 +10,7 @@ import yaml
 from pydantic import BeforeValidator, Discriminator, Field, TypeAdapter, ValidationError
 
 from radixway.core.config.base import ConfigSection
+from radixway.core.config.yaml_file import describe_mistake
 
 
 class RoundRobinPolicyConfig(ConfigSection):
@@ -167,5 +168,5 @@ def parse_policy(text: str) -> AnyPolicy:
     except ValidationError as error:
         mistake = error.errors()[0]
         where = ".".join(str(part) for part in mistake["loc"][1:])
-        reason = mistake["msg"].removeprefix("Value error, ")
+        reason = describe_mistake(mistake)
         raise ValueError(f"policy {text!r}: {where + ': ' if where else ''}{reason}") from None

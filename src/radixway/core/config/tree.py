@@ -31,6 +31,7 @@ from radixway.core.config.sections import (
 from radixway.core.config.tenants import TenantsConfig
 from radixway.core.config.workers import DiscoveryConfig, WorkerSettings
 from radixway.core.config.yaml_file import Place, has_node, line_of, places_of_mistakes, read_yaml
+from radixway.core.near_names import suggest_names
 
 if TYPE_CHECKING:
     from radixway.core.config.semantic import SemanticConfig
@@ -111,7 +112,7 @@ def load_config(
     try:
         config = Config(**merged)
     except ValidationError as error:
-        mistakes += _describe_errors(error, path, root)
+        mistakes += _describe_errors(error, path, root, Config)
     if mistakes:
         raise ConfigError("\n".join(mistakes))
     return config
@@ -126,7 +127,7 @@ def _read_semantic(given: Any, path: Path | None, root: yaml.Node | None, mistak
         section = SemanticConfig.model_validate(given)
         merge_semantic_file(section)
     except ValidationError as error:
-        mistakes += _describe_errors(error, path, root, ("semantic",))
+        mistakes += _describe_errors(error, path, root, SemanticConfig, ("semantic",))
         return None
     except ConfigError as error:
         mistakes.append(str(error))
@@ -149,8 +150,10 @@ def _read_environment() -> dict[str, Any]:
     known = {name.upper() for name in Config.model_fields}
     for name in os.environ:
         upper = name.upper()
-        if upper.startswith(ENV_PREFIX) and upper.removeprefix(ENV_PREFIX).split("__")[0] not in known:
-            raise ConfigError(f"environment: {name}: there is no such section")
+        section = upper.removeprefix(ENV_PREFIX).split("__")[0]
+        if upper.startswith(ENV_PREFIX) and section not in known:
+            near = suggest_names(section, known)
+            raise ConfigError(f"environment: {name}: there is no such section{near}")
     try:
         source = EnvSettingsSource(
             Config, env_prefix=ENV_PREFIX, env_nested_delimiter="__", case_sensitive=False
@@ -174,9 +177,14 @@ def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _describe_errors(
-    error: ValidationError, path: Path | None, root: yaml.Node | None, section: Place = ()
+    error: ValidationError,
+    path: Path | None,
+    root: yaml.Node | None,
+    model: type[BaseModel],
+    section: Place = (),
 ) -> list[str]:
-    return [_describe_error((*section, *at), text, path, root) for at, text in places_of_mistakes(error)]
+    found = places_of_mistakes(error, model)
+    return [_describe_error((*section, *at), text, path, root) for at, text in found]
 
 
 def _describe_error(at: Place, text: str, path: Path | None, root: yaml.Node | None) -> str:

@@ -6,11 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 from yaml.composer import ComposerError
 from yaml.constructor import ConstructorError
 
 from radixway.core.config.base import ConfigError
+from radixway.core.config.sibling_keys import find_sibling_keys
+from radixway.core.near_names import suggest_names
 
 Place = tuple[str | int, ...]
 """Path in a tree: keys and indexes from the root."""
@@ -126,12 +129,27 @@ def locate_mistakes(found: Sequence[tuple[Place, str]], root: yaml.Node | None) 
     return mistakes
 
 
-def places_of_mistakes(error: ValidationError) -> list[tuple[Place, str]]:
-    """Return where each mistake is that pydantic found, and what it is, for people."""
-    return [
-        (mistake["loc"], _IN_WORDS.get(mistake["type"]) or mistake["msg"].removeprefix("Value error, "))
-        for mistake in error.errors()
-    ]
+def places_of_mistakes(
+    error: ValidationError, model: type[BaseModel] | None = None
+) -> list[tuple[Place, str]]:
+    """Return where each mistake is that pydantic found, and what it is, for people.
+
+    `model`: what was validated; of its keys, those near to an unknown one are named.
+    """
+    return [(mistake["loc"], describe_mistake(mistake, model)) for mistake in error.errors()]
+
+
+def describe_mistake(mistake: ErrorDetails, model: type[BaseModel] | None = None) -> str:
+    """Return what is wrong, for people. `model`: see `places_of_mistakes`."""
+    text = _IN_WORDS.get(mistake["type"]) or mistake["msg"].removeprefix("Value error, ")
+    at = mistake["loc"]
+    if mistake["type"] == "extra_forbidden" and model is not None and at:
+        return text + suggest_names(str(at[-1]), find_sibling_keys(model, at))
+    if mistake["type"] == "union_tag_invalid":
+        tag, expected = mistake["ctx"]["tag"], mistake["ctx"]["expected_tags"]
+        near = suggest_names(tag, [name.strip(" '") for name in expected.split(",")])
+        return f"{tag!r} is none of {expected}{near}"
+    return text
 
 
 class _Loader(yaml.SafeLoader):

@@ -202,20 +202,22 @@ class AppServer:
         await self._server.serve(sockets=[self._listener, *copies])
 
     @contextmanager
-    def stopped_by_signals(self, on_second: Callable[[], None] = lambda: None) -> Iterator[None]:
+    def stopped_by_signals(
+        self, on_first: Callable[[], None] = lambda: None, on_second: Callable[[], None] = lambda: None
+    ) -> Iterator[None]:
         """Within it SIGINT and SIGTERM are `stop`, and cancel the block if that has not come to `serve` yet.
 
-        A block that was cancelled by a signal ends without an error. `on_second` is called with every signal
-        after the first. A block that does not end in time after a signal ends with its process: see
-        `exit_process_within`. Main thread only.
+        A block that was cancelled by a signal ends without an error. `on_first` is called with the first
+        signal, `on_second` with every other. A block that does not end in time after a signal ends with its
+        process: see `exit_process_within`. Main thread only.
         """
         loop, self._starting = asyncio.get_running_loop(), asyncio.current_task()
         cancelled: asyncio.Task[Any] | None = None
 
         def stop() -> None:
             nonlocal cancelled
-            if again := self._server.should_exit:
-                on_second()
+            again = self._server.should_exit
+            (on_second if again else on_first)()
             exit_process_within(_CLOSE_TIMEOUT_S if again else self._drain_s + _CLOSE_TIMEOUT_S)
             self.stop()
             if self._starting is not None:

@@ -69,6 +69,7 @@ _RULES: dict[tuple[str, str], SiblingRule] = {
     ("POST", "/add_worker"): _WORKERS_CHANGE,
     ("POST", "/remove_worker"): _WORKERS_CHANGE,
     ("POST", "/drain_worker"): _WORKERS_CHANGE,
+    ("POST", "/resume_worker"): _WORKERS_CHANGE,
     ("POST", "/workers"): _WORKERS_CHANGE,
     ("DELETE", "/workers"): _WORKERS_CHANGE,
     ("POST", "/expect_weight_version"): _WORKERS_CHANGE,
