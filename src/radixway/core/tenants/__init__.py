@@ -27,6 +27,7 @@ from radixway.core.tenants.budgets import (
 from radixway.core.tenants.keys import KeyRing, KnownKey, digest_key, request_keys
 from radixway.core.tenants.pricing import PriceList, TokenCost
 from radixway.core.tenants.service import TenantService, build_tenant_service
+from radixway.core.tenants.stream_usage import StreamUsage
 from radixway.core.tenants.usage_ledger import ChargedUsage, UsageLedger, UsageTotals, day_of
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "SpendLimits",
     "SpendRows",
     "SpenderKind",
+    "StreamUsage",
     "TenantAccount",
     "TenantService",
     "TokenCost",
