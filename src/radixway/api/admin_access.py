@@ -45,10 +45,16 @@ class AdminAccess:
         """`origins`: the gateway's own names; by default those configured."""
         self._key = config.admin_key.get_secret_value() if config.admin_key else None
         self._networks = config.admin_networks
-        self._callers = callers if callers is not None and callers.needs_keys else None
+        self._known_callers = callers
         self._check_wrong_key = None if callers is None else callers.count_wrong_key
         self._scopes = frozenset(scopes)
         self._origins = origins or OriginCheck(hosts=config.hosts)
+
+    @property
+    def _callers(self) -> CallerAuthenticator | None:
+        """Who knows the keys; None where there are none."""
+        callers = self._known_callers
+        return callers if callers is not None and callers.needs_keys else None
 
     @property
     def needs_key(self) -> bool:

@@ -3,6 +3,7 @@
 import hmac
 from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
+from time import time
 from typing import Any
 
 from radixway.core.config import DEFAULT_TENANT, GatewayConfig
@@ -72,16 +73,25 @@ class CallerAuthenticator:
     def __init__(
         self, config: GatewayConfig, ring: KeyRing | None, tenancies: Mapping[str, TenantPolicy]
     ) -> None:
-        """`tenancies`: empty where no tenants are configured; a trusted hop may then name any."""
+        """`ring` and `tenancies` may change later. `tenancies`: empty where there are no tenants; a trusted
+        hop may then name any.
+        """
         self._hop_networks = config.trusted_hops
         self._hop_keys = [key.get_secret_value().encode() for key in config.trusted_keys]
         self._has_hops = bool(self._hop_networks or self._hop_keys)
         self._ring = ring
         self._tenancies = tenancies
-        self.needs_keys = ring is not None and len(ring) > 0
-        self.any = bool(self._has_hops or tenancies)
-        """Requests may carry facts about their caller."""
         self._attempts = AttemptLimiter()
+
+    @property
+    def needs_keys(self) -> bool:
+        """Whether calls need a key."""
+        return self._ring is not None and self._ring.needs_keys
+
+    @property
+    def any(self) -> bool:
+        """Whether requests may carry facts about their caller."""
+        return bool(self._tenancies or self._has_hops)
 
     def authenticate(self, request: Request, scope: Scope) -> bool:
         """Set the tenant and user of `request` from `scope`; return whether its routing headers are trusted.
@@ -92,15 +102,20 @@ class CallerAuthenticator:
             TooManyWrongKeys: too many unknown keys came from there.
         """
         try:
-            trusted, name, user = self._identify(scope)
+            trusted, name, known = self._identify(scope)
         except UnauthorizedError:
             self.count_wrong_key(scope)
             raise
         policy = None
         if self._tenancies:
-            policy = self._tenancies[name]
+            policy = self._policy_of(name, known)
             request.journal.add("tenant", policy)
-        request.caller = Caller(name, user, policy)
+        if known is None:
+            request.caller = Caller(name, None, policy)
+        else:
+            if known.access is not None:
+                known.access.check_call(scope["path"], time())
+            request.caller = Caller(name, known.user, policy, known.access)
         return trusted
 
     def apply_overrides(self, request: Request, scope: Scope) -> None:
@@ -126,19 +141,29 @@ class CallerAuthenticator:
 
     def tenant_policy_of(self, scope: Scope) -> TenantPolicy | None:
         """Return the policy of the tenant of `scope`; None without tenants. Raises as `authenticate`."""
-        return self._tenancies[self._identify(scope)[1]] if self._tenancies else None
+        if not self._tenancies:
+            return None
+        _, name, known = self._identify(scope)
+        if known is not None and known.access is not None:
+            known.access.check_valid(time())
+        return self._policy_of(name, known)
 
     def known_key_of(self, scope: Scope) -> KnownKey | None:
-        """Return the known key in the headers of `scope`, if there is one."""
-        return None if self._ring is None else self._ring.find_key(scope["headers"])
+        """Return the known key in the headers of `scope`, if there is one; none that has expired or is
+        blocked."""
+        known = None if self._ring is None else self._ring.find_key(scope["headers"])
+        return None if known is None or not known.is_usable(time()) else known
 
     def count_wrong_key(self, scope: Scope) -> None:
         """Count the unknown key in `scope`, if there is one. Raises HttpError (429) after too many."""
         if request_keys(scope["headers"]):
             self._attempts.count_wrong_key(scope)
 
-    def _identify(self, scope: Scope) -> tuple[bool, str, str | None]:
-        """Return whether the caller is trusted, its tenant, and its user."""
+    def _policy_of(self, name: str, known: KnownKey | None) -> TenantPolicy:
+        return self._tenancies[name] if known is None or known.policy is None else known.policy
+
+    def _identify(self, scope: Scope) -> tuple[bool, str, KnownKey | None]:
+        """Return whether the caller is trusted, its tenant, and the key that it is known by."""
         key = self._ring.find_key(scope["headers"]) if self.needs_keys and self._ring is not None else None
         by_hop = self._has_hops and self._is_hop(scope)
         trusted = by_hop or (key is not None and "trusted" in key.scopes)
@@ -148,7 +173,7 @@ class CallerAuthenticator:
         if key is not None:
             if not key.may_use_models:
                 raise ForbiddenError(f"this key is for {' and '.join(sorted(key.scopes))} calls alone")
-            return trusted, key.tenant, key.user
+            return trusted, key.tenant, key
         if self.needs_keys and not (by_hop and self._has_hop_key(scope)):
             raise UnauthorizedError(
                 "this gateway needs a key of its own: `Authorization: Bearer KEY` or `x-api-key: KEY`",

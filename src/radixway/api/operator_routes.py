@@ -87,7 +87,7 @@ def usage_routes(tenants: TenantService | None, confined_to: Callable[[Request],
         `by` groups them: `day`, `tenant`, `model`, `category`, with commas between. `tenant` selects one;
         with it, or with a tenant's own key, the report includes its limits.
         """
-        if tenants is None:
+        if tenants is None or not tenants.tenancies:
             raise GatewayError("nothing is counted: configure tenants", status=404, code="usage_off")
         query = request.query_params
         own = confined_to(request)

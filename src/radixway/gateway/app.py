@@ -163,6 +163,7 @@ class Gateway(GatewayParts):
             self._forwarding,
             self.planner,
             self.tenants,
+            self.access,
             self.files.owners,
             *self.semantics.components(),
             self.discovery,

@@ -53,6 +53,7 @@ from radixway.semantics.guard.audit import build_audit
 from radixway.trajectories import RadixTreeMiddleware
 
 if TYPE_CHECKING:
+    from radixway.access.access_service import AccessService
     from radixway.gateway.processes.process_group import ProcessGroup
 
 log = logging.getLogger(__name__)
@@ -112,7 +113,9 @@ class GatewayParts:
             config.scale.limits,
             limits,
             reads_usage_file=processes is not None,
+            has_store=config.keys.is_on(radixway_home(), has_admin_key=config.gateway.admin_key is not None),
         )
+        self.access = self._build_access()
         self.hosts = (*config.gateway.hosts, *config.console.hosts)
         self.authorization = PathAuthorization(config.gateway, self.tenants, self.hosts)
         guard_is_on = is_guarded(config) or "audit" in config.guard.model_fields_set
@@ -236,6 +239,13 @@ class GatewayParts:
             config, self.metrics, self.semantics.encoders, self.semantics.build_scanner
         )
         self.chats = self._build_chats() if config.chat.enabled else None
+
+    def _build_access(self) -> AccessService | None:
+        if self.tenants is None or not self.tenants.has_store:
+            return None
+        from radixway.access.access_service import build_access_service  # SQLAlchemy takes a while
+
+        return build_access_service(self.config.keys, radixway_home(), self.tenants)
 
     def _state_of(self, model: str) -> ModelWorkers | None:
         return find_model_state(self.registry, model, self.selector.ledger.clock())

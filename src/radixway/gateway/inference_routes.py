@@ -26,7 +26,7 @@ from radixway.core.pipeline.endpoints import (
 )
 from radixway.core.protocols import AnthropicAdapter, ProtocolAdapter, ResponsesAdapter
 from radixway.core.telemetry import MetricsRegistry
-from radixway.core.tenants import PriceList, TenantService
+from radixway.core.tenants import PriceList, StreamUsage, TenantService
 from radixway.gateway.semantics_builder import SemanticsBuilder
 from radixway.gateway.upstream_stack import UpstreamStack
 from radixway.semantics.guard.audit import AuditService
@@ -65,11 +65,16 @@ class InferenceRoutes:
             limits = tenants.middlewares(semantics.is_auto, semantics.model_pricing)
             admission = [tenants.session_admission()]
         audited = [] if audit is None else audit.middlewares()
+        prices = PriceList(config.tenants.pricing, semantics.model_pricing)
+        usage: list[Middleware] = []
+        if tenants is not None or semantics.semantic is not None:
+            accounts = {} if tenants is None else tenants.accounts
+            usage = [StreamUsage(prices, accounts, semantics.is_auto)]
         resume = ResumeAborted(config.trajectories.abort, aborted, upstream.calls)
         own = [*middlewares]
         if recorder is not None:
             own.insert(own.index(recorder) + 1, resume)
-        metrics.attempts.price_of = PriceList(config.tenants.pricing, semantics.model_pricing).cost_of
+        metrics.attempts.price_of = prices.cost_of
         common |= {
             "metrics": metrics,
             "max_body_bytes": config.gateway.max_body_bytes,
@@ -77,6 +82,7 @@ class InferenceRoutes:
         }
         around = [
             *audited,
+            *usage,
             *limits[:1],
             *semantics.middlewares(),
             *limits[1:],

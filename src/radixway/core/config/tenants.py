@@ -46,7 +46,8 @@ DEFAULT_TENANT = "default"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
-def _check_name(name: str) -> str:
+def check_tenant_name(name: str) -> str:
+    """Return `name` where a tenant may be called so. Raises ValueError."""
     if not _NAME.fullmatch(name):
         raise ValueError(
             f"{name!r} is no name: 1 to 64 letters, digits and . _ -, beginning with a letter or digit"
@@ -60,7 +61,7 @@ def _check_salt(salt: SecretStr) -> SecretStr:
     return salt
 
 
-Name = Annotated[str, AfterValidator(_check_name)]
+Name = Annotated[str, AfterValidator(check_tenant_name)]
 Salt = Annotated[SecretStr, AfterValidator(_check_salt)]
 ModelPattern = Annotated[str, Field(min_length=1, max_length=256)]
 Scope = Literal["user", "trusted", "admin", "worker", "metrics"]
@@ -175,9 +176,9 @@ class TenantsConfig(ConfigSection):
     """By a model's name or pattern, the first that fits; goes before `pricing` under `semantic`."""
 
     @model_validator(mode="after")
-    def _check_names(self) -> Self:
+    def check_tenant_names(self) -> Self:
         for name in self.named:
-            _check_name(name)
+            check_tenant_name(name)
         return self
 
     @property

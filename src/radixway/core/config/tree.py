@@ -17,6 +17,7 @@ from radixway.core.config.chat_env import convert_published_keys
 from radixway.core.config.engine import EngineConfig
 from radixway.core.config.gateway import GatewayConfig, LimitsConfig, PipelineConfig, TelemetryConfig
 from radixway.core.config.guard import GuardConfig
+from radixway.core.config.keys import KeysConfig
 from radixway.core.config.renamed_keys import old_places, rename_keys
 from radixway.core.config.routing import RoutingConfig
 from radixway.core.config.scale import RayConfig, ScaleConfig
@@ -65,6 +66,7 @@ class Config(BaseSettings):
         semantic: Annotated[dict | Any, PlainSerializer(_dump)] = None
     semantic_cache: SemanticCacheConfig = SemanticCacheConfig()
     tenants: TenantsConfig = TenantsConfig()
+    keys: KeysConfig = KeysConfig()
     guard: GuardConfig = GuardConfig()
     chat: ChatConfig = ChatConfig()
     ext_proc: ExtProcConfig = ExtProcConfig()

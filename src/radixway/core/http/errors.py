@@ -22,6 +22,8 @@ class HttpError(Exception):
     """The request's field at fault, when one is: `messages[0].content`."""
     retry_after_s: int | None = None
     """Seconds after which to try again, if that makes sense."""
+    kind: str | None = None
+    """The error's type as clients read it; None: by the status."""
     quotes = True
     """The message may quote the request or answer: it goes to the client alone, and is not stored."""
 
@@ -48,7 +50,8 @@ class HttpError(Exception):
 
     def body(self) -> bytes:
         """The body of an error reply, JSON."""
-        kind = _TYPES.get(self.status, "invalid_request_error" if self.status < 500 else "server_error")
+        by_status = _TYPES.get(self.status, "invalid_request_error" if self.status < 500 else "server_error")
+        kind = self.kind or by_status
         error = {"message": self.client_message, "type": kind, "param": self.param, "code": self.code}
         return msgspec.json.encode({"error": error})
 

@@ -7,7 +7,14 @@ State, and the file that owns it:
 """
 
 from radixway.core.pipeline.completeness import IncompleteReplyError, StreamEndDetector, check_complete_reply
-from radixway.core.pipeline.contexts import Caller, DataPlane, RoutingContext, SemanticContext, TenantPolicy
+from radixway.core.pipeline.contexts import (
+    Caller,
+    CallerKey,
+    DataPlane,
+    RoutingContext,
+    SemanticContext,
+    TenantPolicy,
+)
 from radixway.core.pipeline.endpoints import (
     CHAT_COMPLETIONS,
     COMPLETIONS,
@@ -87,6 +94,7 @@ __all__ = [
     "AttackJudge",
     "BadRequest",
     "Caller",
+    "CallerKey",
     "Chunks",
     "DataPlane",
     "DeadlineExceededError",

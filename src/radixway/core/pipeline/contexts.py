@@ -53,9 +53,22 @@ class TenantPolicy(SharedObject):
         return self.models is None or any(map(self.allows_model, models))
 
 
-def model_pattern(patterns: Collection[str]) -> re.Pattern[str] | None:
-    """Return one regular expression for `patterns`, names or globs (`qwen-*`); None where there are none."""
-    return re.compile("|".join(map(translate, patterns))) if patterns else None
+def model_pattern(patterns: Collection[str], within: re.Pattern[str] | None = None) -> re.Pattern[str] | None:
+    """Return one regular expression for `patterns`, names or globs (`qwen-*`); None where there are none.
+
+    `within`: what matches must match this one too.
+    """
+    if not patterns:
+        return within
+    expression = "|".join(map(translate, patterns))
+    return re.compile(expression if within is None else f"(?={within.pattern})(?:{expression})")
+
+
+class CallerKey(ABC):
+    """A key that was made at run time; its budgets are known to `core/tenants/` alone."""
+
+    id: str
+    """Its public name."""
 
 
 class Caller(msgspec.Struct, frozen=True, gc=False):
@@ -66,7 +79,9 @@ class Caller(msgspec.Struct, frozen=True, gc=False):
     user: str | None = None
     """The tenant's user, where the gateway knows it better than the body."""
     policy: TenantPolicy | None = None
-    """Policy of the tenant; None without tenants."""
+    """Policy of the tenant, of the key where that allows less; None without tenants."""
+    key: CallerKey | None = None
+    """The key, where it was made at run time."""
 
     @property
     def cache_namespace(self) -> str:

@@ -107,6 +107,8 @@ class TenantAccount:
     tenant: str
     rates: RatesConfig = field(default_factory=RatesConfig)
     quotas: QuotasConfig = field(default_factory=QuotasConfig)
+    owner_kind: str = "tenant"
+    """What `tenant` is the name of, in messages."""
     in_flight: int = 0
     reserved_tokens: int = 0
     reserved_cost: float = 0.0
@@ -210,7 +212,9 @@ class TenantAccount:
             words = f"{format_cost(allowed)} {self.quotas.currency} a {period}"
         else:
             words = f"{allowed:,} {kind} a {period}"
-        message = f"the tenant {self.tenant!r} may use {words} ({limit}), and has; again in {wait_s} s"
+        message = (
+            f"the {self.owner_kind} {self.tenant!r} may use {words} ({limit}), and has; again in {wait_s} s"
+        )
         return LimitReachedError(limit, message, wait_s)
 
     def settle_usage(self, now: float, estimate: UsageEstimate, tokens: int, cost: float) -> None:
@@ -290,11 +294,11 @@ class TenantAccount:
     def _check_quotas(self, now: float, estimate: UsageEstimate) -> None:
         for name, tokens, cost in self._quota_limits:
             spent = self.day if name == "day" else self.month
-            if tokens is not None and _exceeds_limit(
+            if tokens is not None and exceeds_limit(
                 spent.tokens, self.reserved_tokens, estimate.tokens, tokens
             ):
                 raise self.count_refusal(now, f"tokens_per_{name}")
-            if cost is not None and _exceeds_limit(spent.cost, self.reserved_cost, estimate.cost, cost):
+            if cost is not None and exceeds_limit(spent.cost, self.reserved_cost, estimate.cost, cost):
                 raise self.count_refusal(now, f"cost_per_{name}")
 
     def _roll(self, now: float) -> None:
@@ -324,7 +328,8 @@ def _or_infinite(limit: int | None) -> float:
     return inf if limit is None else limit
 
 
-def _exceeds_limit(used: float, reserved: float, estimate: float, allowed: float) -> bool:
+def exceeds_limit(used: float, reserved: float, estimate: float, allowed: float) -> bool:
+    """Return whether an `estimate`, which counts for no more than `allowed`, goes beyond `allowed`."""
     if used >= allowed:
         return True
     return used + reserved + (estimate if estimate < allowed else allowed) > allowed + 1e-9

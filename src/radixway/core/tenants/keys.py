@@ -2,12 +2,14 @@
 
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b, blake2s, sha256
 
 from radixway.core.config import ConfigError
 from radixway.core.config.tenants import KeyConfig, TenantsConfig
+from radixway.core.pipeline import TenantPolicy
+from radixway.core.tenants.budgets import KeyAccess
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,11 +19,19 @@ class KnownKey:
     tenant: str
     user: str | None
     scopes: frozenset[str]
+    policy: TenantPolicy | None = None
+    """The tenant's policy as far as it is the key's too; None: it is the tenant's."""
+    access: KeyAccess | None = None
+    """What it may do, and its budgets, where it was made at run time."""
     may_use_models: bool = field(init=False)
     """Whether models answer it."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "may_use_models", not self.scopes <= {"worker", "metrics"})
+
+    def is_usable(self, now: float) -> bool:
+        """Return whether it has neither expired nor been blocked; `now` is seconds since the epoch."""
+        return self.access is None or self.access.is_usable(now)
 
 
 _KEY_HEADERS = frozenset({b"authorization", b"x-api-key"})
@@ -43,6 +53,9 @@ class KeyRing:
         self._known: dict[bytes, KnownKey] = {}
         self._seen: dict[bytes, KnownKey] = {}
         """By the digest of a whole header that had a known key, under the secret of the header's name."""
+        self._stored: Mapping[bytes, KnownKey] = {}
+        self._pepper = b""
+        self._needs_stored = False
         self._secrets = {name: secrets.token_bytes(32) for name in _KEY_HEADERS}
         for name, tenant in section.named.items():
             for at, key in enumerate(tenant.keys):
@@ -55,7 +68,20 @@ class KeyRing:
                 self._known[digest] = KnownKey(name, key.user, frozenset(key.scopes))
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._known) + len(self._stored)
+
+    @property
+    def needs_keys(self) -> bool:
+        """Whether calls need a key: there are keys, or there were some in the store."""
+        return bool(self._known) or self._needs_stored
+
+    def set_stored_keys(self, keys: Mapping[bytes, KnownKey], pepper: bytes, *, needs_keys: bool) -> None:
+        """Take up the keys of a store, by their `digest_key` with its secret `pepper`, and no others of it.
+
+        A key of the configuration goes before one of the store. `needs_keys`: calls need one from now on.
+        """
+        self._stored, self._pepper, self._needs_stored = keys, pepper, needs_keys
+        self._seen.clear()
 
     def find_key(self, headers: Iterable[tuple[bytes, bytes]]) -> KnownKey | None:
         """Find the key in `headers`: `Authorization: Bearer` or `x-api-key`; None without a known one."""
@@ -73,6 +99,8 @@ class KeyRing:
     def _read_header(self, header: tuple[bytes, bytes], whole: bytes) -> KnownKey | None:
         for given in request_keys([header]):
             known = self._known.get(self._digest(sha256(given).digest()))
+            if known is None and self._stored:
+                known = self._stored.get(digest_key(given, self._pepper))
             if known is not None:
                 if len(self._seen) >= _MAX_SEEN:
                     self._seen.clear()
@@ -84,6 +112,11 @@ class KeyRing:
         digest = self._keyed.copy()
         digest.update(hashed)
         return digest.digest()
+
+
+def digest_key(key: bytes, pepper: bytes) -> bytes:
+    """Return the digest by which a store knows `key`."""
+    return blake2b(sha256(key).digest(), key=pepper, digest_size=32).digest()
 
 
 def request_keys(headers: Iterable[tuple[bytes, bytes]]) -> list[bytes]:

@@ -18,13 +18,14 @@ from radixway.core.pipeline import (
 )
 from radixway.core.telemetry import StepMetrics
 from radixway.core.tenants.account import NOTHING, LimitsBackend, TenantAccount, UsageEstimate
+from radixway.core.tenants.budgets import KeyAccess
 from radixway.core.tenants.pricing import (
     PriceList,
     count_prompt_tokens,
     estimate_request,
     estimate_usage_by_size,
 )
-from radixway.core.tenants.usage_ledger import ChargedUsage, UsageLedger
+from radixway.core.tenants.usage_ledger import ChargedUsage, UsageLedger, UsageTotals
 
 
 class TenantLimits:
@@ -66,11 +67,20 @@ class TenantLimits:
             model = request.model
             if model is not None and not tenancy.allows_model(model) and not self._is_auto(model):
                 raise ModelNotServedError(model)
-            estimate = self._estimate_usage(account, request) if account.estimates else NOTHING
-            if self._shared is None:
-                account.admit_request(self._clock(), estimate)
-            else:
-                await self._shared.admit_request(account, self._clock(), estimate)
+            estimate = NOTHING
+            if account.estimates:
+                currency = account.currency if account.estimates_cost else None
+                estimate = self._estimate_usage(request, currency)
+            key_estimate = NOTHING if request.caller.key is None else self._admit_key(request)
+            try:
+                if self._shared is None:
+                    account.admit_request(self._clock(), estimate)
+                else:
+                    await self._shared.admit_request(account, self._clock(), estimate)
+            except BaseException:
+                if isinstance(request.caller.key, KeyAccess):
+                    request.caller.key.release(self._clock(), key_estimate)
+                raise
             own_s += perf_counter()
             try:
                 reply = await call_next(request)
@@ -78,13 +88,14 @@ class TenantLimits:
                 own_s -= perf_counter()
                 left = isinstance(failure, asyncio.CancelledError) and request.routing.attempted_workers
                 used = estimate_usage_by_size(request, 0) if left else None
-                self._settle_request(request, account, estimate, used)
+                self._settle_request(request, account, estimate, key_estimate, used)
                 raise
             own_s -= perf_counter()
             if reply.chunks is None:
-                self._settle_request(request, account, estimate, _usage_of_reply(request, reply))
+                used = _usage_of_reply(request, reply)
+                self._settle_request(request, account, estimate, key_estimate, used)
             else:
-                self._settle_at_end(request, account, estimate, reply)
+                self._settle_at_end(request, account, estimate, key_estimate, reply)
             return reply
         finally:
             own_s += perf_counter()
@@ -92,32 +103,59 @@ class TenantLimits:
             request.inner_steps_s += own_s
 
     def _settle_at_end(
-        self, request: Request, account: TenantAccount, estimate: UsageEstimate, reply: Reply
+        self,
+        request: Request,
+        account: TenantAccount,
+        estimate: UsageEstimate,
+        key_estimate: UsageEstimate,
+        reply: Reply,
     ) -> None:
         """Settle a request when its stream is over."""
-        done = partial(self._settle_stream, request, account, estimate)
+        done = partial(self._settle_stream, request, account, estimate, key_estimate)
         if isinstance(reply.chunks, MeteredChunks):
             reply.chunks.add_listener(done)
         elif reply.chunks is not None:  # a middleware changes the stream of the worker
             reply.chunks = MeteredChunks(reply.chunks, done, several=request.endpoint.has_token_ids)
             request.open_streams.append(reply.chunks)
 
-    def _estimate_usage(self, account: TenantAccount, request: Request) -> UsageEstimate:
+    def _admit_key(self, request: Request) -> UsageEstimate:
+        """Let `request` in at the accounts of its key; return what they reserve.
+
+        Raises BudgetExceededError, LimitReachedError.
+        """
+        key = request.caller.key
+        assert isinstance(key, KeyAccess)
+        estimate = self._estimate_usage(request, key.currency if key.estimates_cost else None)
+        key.admit_request(self._clock(), estimate)
+        return estimate
+
+    def _estimate_usage(self, request: Request, currency: str | None) -> UsageEstimate:
+        """Estimate tokens, and the cost in `currency` where that is given."""
         prompt_tokens, answer_tokens = estimate_request(request)
         cost = 0.0
-        if account.estimates_cost:
+        if currency is not None:
             pricing = self._prices.pricing_of(request.model or "")
-            if pricing is not None and pricing.currency == account.currency:
+            if pricing is not None and pricing.currency == currency:
                 cost = pricing.cost(prompt_tokens, answer_tokens)
         return UsageEstimate(prompt_tokens + answer_tokens, cost)
 
     def _settle_stream(
-        self, request: Request, account: TenantAccount, estimate: UsageEstimate, used: TokenUsage
+        self,
+        request: Request,
+        account: TenantAccount,
+        estimate: UsageEstimate,
+        key_estimate: UsageEstimate,
+        used: TokenUsage,
     ) -> None:
-        self._settle_request(request, account, estimate, _complete_usage(request, used))
+        self._settle_request(request, account, estimate, key_estimate, _complete_usage(request, used))
 
     def _settle_request(
-        self, request: Request, account: TenantAccount, estimate: UsageEstimate, used: TokenUsage | None
+        self,
+        request: Request,
+        account: TenantAccount,
+        estimate: UsageEstimate,
+        key_estimate: UsageEstimate,
+        used: TokenUsage | None,
     ) -> None:
         """Settle a finished request; `used` None: it failed and costs nothing."""
         now, routing = self._clock(), request.routing
@@ -147,6 +185,16 @@ class TenantLimits:
                 "usage", ChargedUsage(prompt, cached, completion, used.estimated, cost, model, currency)
             )
         row.requests += 1
+        key = request.caller.key
+        if isinstance(key, KeyAccess):
+            figures = UsageTotals(requests=1, failed=int(used is None), cost=cost)
+            if used is not None and is_cached:
+                figures.kept_answers = 1
+            elif used is not None:
+                figures.estimated = int(used.estimated)
+                figures.prompt_tokens, figures.completion_tokens = used.prompt_tokens, used.completion_tokens
+                figures.cached_tokens = used.cached_tokens
+            key.settle_usage(now, key_estimate, model, currency, figures)
         if currency != account.currency:
             cost = 0.0
         if self._shared is None:

@@ -49,15 +49,20 @@ class TenantService(Component):
         limits: LimitsBackend | None = None,
         *,
         reads_usage_file: bool = False,
+        has_store: bool = False,
     ) -> None:
         """`shared`: where limits of several gateways are kept. `limits`: judges where that is None, by
         default by this process's accounts. `reads_usage_file`: other processes write to it, so that reports
-        read it.
+        read it. `has_store`: keys and teams are added at run time (`set_teams`); until there are any, and
+        where `section` configures nothing, there are no tenants, and nothing is counted.
 
         Raises ConfigError.
         """
         _check_currencies(section)
-        named = {DEFAULT_TENANT: TenantConfig()} | section.named
+        named = {DEFAULT_TENANT: TenantConfig()} | section.named if section.is_on else {}
+        self.has_store = has_store
+        self.configured = frozenset(named)
+        """Tenants of the configuration; a stored team of the same name gives way to them."""
         usage = section.usage
         self.ring = ring
         self.tenancies = {name: _build_tenant_policy(name, tenant) for name, tenant in named.items()}
@@ -98,6 +103,23 @@ class TenantService(Component):
         limits = TenantLimits(self.accounts, self.ledger, prices, is_auto, self._steps, shared=self._limits)
         salted = any(tenancy.cache_salt is not None for tenancy in self.tenancies.values())
         return [limits, CacheSalting()] if salted else [limits]
+
+    def set_teams(self, teams: Mapping[str, Collection[str]]) -> None:
+        """Add tenants made at run time, by the models that each may use; those that are gone, go.
+
+        Limits of theirs are their accounts' (`budgets`). A request of a team that goes is settled.
+        """
+        wanted = {DEFAULT_TENANT: (), **teams}
+        for name, models in wanted.items():
+            if name in self.configured:
+                continue
+            pattern = model_pattern(models)
+            known = self.tenancies.get(name)
+            if known is None or known.models != pattern:
+                self.tenancies[name] = _build_tenant_policy(name, TenantConfig(models=tuple(models)))
+            self.accounts.setdefault(name, TenantAccount(name))
+        for name in self.tenancies.keys() - self.configured - wanted.keys():
+            del self.tenancies[name]  # its account stays: requests of it may be running
 
     def session_admission(self) -> Middleware:
         """Return the admission for pipelines of sessions, whose limits are kept behind them."""
@@ -175,15 +197,20 @@ def build_tenant_service(
     limits: LimitsBackend | None = None,
     *,
     reads_usage_file: bool = False,
+    has_store: bool = False,
 ) -> TenantService | None:
-    """Return the service, if anything is configured. The other arguments: see `TenantService`. Raises
-    ConfigError."""
-    if not section.is_on:
+    """Return the service, if anything is configured or there is a store.
+
+    The other arguments: see `TenantService`. Raises ConfigError.
+    """
+    if not section.is_on and not has_store:
         if shared is not None:
             log.warning("scale.limits: there are no tenants whose limits could be shared")
         return None
     ring = KeyRing(section)
-    return TenantService(section, ring, metrics, shared, limits, reads_usage_file=reads_usage_file)
+    return TenantService(
+        section, ring, metrics, shared, limits, reads_usage_file=reads_usage_file, has_store=has_store
+    )
 
 
 def _build_shared_limits(section: SharedLimitsConfig, accounts: Mapping[str, TenantAccount]) -> SharedLimits:

@@ -1,0 +1,377 @@
+"""AccessService: the keys, users, teams and budgets of the store, as of now, and all that changes them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import uuid
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from time import time
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec import UNSET
+
+from radixway.access.access_store import AccessStore, RecordEdit, SpendDelta
+from radixway.access.budget_alerts import BudgetAlertSender
+from radixway.access.changes import AccessChanges, KeyChanges, TeamChanges, UserChanges, parse_duration
+from radixway.access.errors import AccessUnavailableError, RecordConflictError, RecordNotFoundError
+from radixway.access.key_directory import KeyDirectory
+from radixway.access.records import AccessRecord, KeyRecord, TeamMember, TeamRecord, UserRecord
+from radixway.chat.notifications import wait_for_event
+from radixway.core.component import CannotErase, Component, Subject
+from radixway.core.config import ConfigError
+from radixway.core.config.keys import KeysConfig
+from radixway.core.config.tenants import check_tenant_name
+from radixway.core.pipeline import BadRequest
+from radixway.core.tenants import BudgetPeriod, SpendKey, UsageTotals, digest_key
+
+if TYPE_CHECKING:
+    from radixway.core.tenants import TenantService
+
+log = logging.getLogger(__name__)
+
+RecordT = TypeVar("RecordT", bound=AccessRecord)
+_KEY_PREFIX = "sk-"
+
+
+class AccessService(Component):
+    """Belongs to one event loop. Every change is written first, and then holds here; elsewhere it holds
+    within `sync_s`.
+    """
+
+    name = "keys"
+    erasable_by = frozenset({"tenant", "user"})
+
+    def __init__(
+        self, config: KeysConfig, url: str, tenants: TenantService, clock: Callable[[], float] = time
+    ) -> None:
+        """`url`: of the database. `clock`: seconds since the epoch. Raises ConfigError."""
+        try:
+            self.store = AccessStore(url)
+        except ValueError as error:
+            raise ConfigError(f"keys.database: {error}") from None
+        self._sync_s = config.sync_s
+        self._clock = clock
+        self.directory = KeyDirectory(tenants, config.currency, clock)
+        self._tenants = tenants
+        self._alerts = BudgetAlertSender(config.alerts, self.store, clock)
+        self._syncing = asyncio.Lock()
+        self._stopping = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._unsaved_rows: dict[SpendKey, UsageTotals] = {}
+        self._problem: str | None = None
+
+    async def start(self) -> None:
+        """Open the store and take up what is in it. Raises ConfigError."""
+        try:
+            await self.sync()
+        except (ValueError, OSError, AccessUnavailableError) as error:
+            await self.store.close()
+            cause = error.__cause__ or error
+            raise ConfigError(f"keys.database cannot be used: {cause}") from None
+        self._task = asyncio.create_task(self._keep_in_sync())
+
+    async def stop(self) -> None:
+        """Write what was spent, and close the store."""
+        self._stopping.set()
+        if self._task is not None:
+            await self._task
+        with suppress(AccessUnavailableError):
+            await self.sync()
+        await self._alerts.stop()
+        await self.store.close()
+
+    def describe(self) -> dict[str, Any]:
+        """Describe how many there are, and why the store cannot be written."""
+        counts = {f"{kind}s": len(records) for kind, records in self.directory.records.items()}
+        return counts | {"store": self.store.kind} | ({"error": self._problem} if self._problem else {})
+
+    async def erase(self, subject: Subject) -> int:
+        """Delete the keys and the usage of a tenant or its user, and the user or team itself."""
+        if subject.session is not None or subject.request is not None:
+            return 0
+        directory, user = self.directory, subject.user
+        if not self.store.exists:
+            return 0
+        try:
+            doomed = [
+                key
+                for key in directory.keys.values()
+                if directory.tenant_of(key) == subject.tenant and user in (None, key.user)
+            ]
+            elsewhere = any(key.user == user for key in directory.keys.values() if key not in doomed)
+            async with self.store.edit_records() as edit:
+                for key in doomed:
+                    await edit.delete_record("key", key.id)
+                if user is None and subject.tenant in directory.teams:
+                    await edit.delete_record("team", subject.tenant)
+                elif user in directory.users and not elsewhere:
+                    await edit.delete_record("user", user or "")
+            await self.sync()
+            return len(doomed) + await self.store.erase_user(subject.tenant, user)
+        except AccessUnavailableError as error:
+            raise CannotErase("the database of keys does not answer") from error
+
+    # Keys
+
+    async def create_key(self, changes: KeyChanges) -> tuple[KeyRecord, str]:
+        """Create a key; return it with its text, which is stored nowhere. Raises BadRequest,
+        RecordConflictError, AccessUnavailableError."""
+        await self.store.open()
+        now = self._clock()
+        text = changes.key or _generate_key()
+        key = KeyRecord(id=f"key-{secrets.token_hex(8)}", digest="", shown="", created_at=now)
+        self._set_text(key, text)
+        self._apply_key(key, changes, now)
+        async with self.store.edit_records() as edit:
+            await self._check_owners(edit, key)
+            await self._save_new(edit, key, changes, now)
+        await self.sync()
+        return key, text
+
+    async def update_key(self, id: str, changes: KeyChanges) -> KeyRecord:
+        """Change the key `id`. Raises RecordNotFoundError, and as `create_key`."""
+        if changes.key is not None:
+            raise BadRequest("key: a key's text changes by rotating it", param="key")
+        now = self._clock()
+        async with self.store.edit_records() as edit:
+            key = await _require(edit, KeyRecord, id)
+            before = key.budget_duration
+            self._apply_key(key, changes, now)
+            await self._check_owners(edit, key)
+            await edit.save_record(key)
+            await self._save_spending(edit, key, changes, before, now)
+        await self.sync()
+        return key
+
+    async def rotate_key(
+        self, id: str, grace: str | None, changes: KeyChanges | None = None
+    ) -> tuple[KeyRecord, str]:
+        """Replace the text of the key `id`; the old one works for the duration `grace` more.
+
+        What it spent, its limits and its id stay. Raises as `update_key`.
+        """
+        await self.store.open()
+        now = self._clock()
+        old_until = None if not grace else parse_duration(grace, "grace").after(now)
+        text = (changes and changes.key) or _generate_key()
+        async with self.store.edit_records() as edit:
+            key = await _require(edit, KeyRecord, id)
+            before = key.budget_duration
+            key.old_digest, key.old_until = (key.digest, old_until) if old_until else (None, None)
+            self._set_text(key, text)
+            key.rotated_at = key.updated_at = now
+            if changes is not None:
+                self._apply_key(key, changes, now)
+                await self._check_owners(edit, key)
+                await self._save_spending(edit, key, changes, before, now)
+            await edit.save_record(key)
+        await self.sync()
+        return key, text
+
+    async def delete_records(self, kind: str, ids: Sequence[str]) -> list[KeyRecord]:
+        """Delete keys, or users or teams with all their keys; all or none. Return the keys that are gone.
+
+        Raises RecordNotFoundError.
+        """
+        ids = list(dict.fromkeys(ids))
+        column = {"key": "id"}.get(kind, kind)
+        doomed = [key for key in self.directory.keys.values() if getattr(key, column) in ids]
+        async with self.store.edit_records() as edit:
+            for id in ids:
+                await edit.delete_record(kind, id)
+            for key in doomed if kind != "key" else ():
+                with suppress(RecordNotFoundError):  # another gateway has deleted it
+                    await edit.delete_record("key", key.id)
+        await self.sync()
+        return doomed
+
+    def find_key(self, given: str) -> KeyRecord | None:
+        """Return the key whose text or id `given` is."""
+        if (known := self.directory.keys.get(given)) is not None:
+            return known
+        digest = digest_key(given.encode(), self.store.pepper).hex()
+        return next((key for key in self.directory.keys.values() if key.digest == digest), None)
+
+    # Teams and users
+
+    async def create_team(self, changes: TeamChanges) -> TeamRecord:
+        """Create a team. Raises as `create_key`."""
+        now = self._clock()
+        team = TeamRecord(id=changes.id or _team_id(changes.alias), created_at=now)
+        if team.id in self._tenants.configured or team.id == "default":
+            raise RecordConflictError(f"the tenant {team.id!r} is configured in a file", param="id")
+        return await self._create(team, changes, now)
+
+    async def create_user(self, changes: UserChanges) -> UserRecord:
+        """Create a user. Raises as `create_key`."""
+        now = self._clock()
+        return await self._create(
+            UserRecord(id=changes.id or str(uuid.uuid4()), created_at=now), changes, now
+        )
+
+    async def update_record(self, kind: type[RecordT], id: str, changes: AccessChanges) -> RecordT:
+        """Change the team or user `id`. Raises as `update_key`."""
+        now = self._clock()
+        async with self.store.edit_records() as edit:
+            record = await _require(edit, kind, id)
+            before = record.budget_duration
+            changes.apply_to(record, now)
+            await edit.save_record(record)
+            await self._save_spending(edit, record, changes, before, now)
+        await self.sync()
+        return record
+
+    async def change_members(
+        self, team_id: str, added: Sequence[TeamMember], removed: Sequence[str] = ()
+    ) -> TeamRecord:
+        """Add members to a team, or give them another role, and remove others. Raises as `update_key`."""
+        async with self.store.edit_records() as edit:
+            team = await _require(edit, TeamRecord, team_id)
+            members = {member.user_id: member for member in [*team.members, *added]}
+            team.members = [member for id, member in members.items() if id not in removed]
+            team.updated_at = self._clock()
+            await edit.save_record(team)
+        await self.sync()
+        return team
+
+    async def _create(self, record: RecordT, changes: AccessChanges, now: float) -> RecordT:
+        changes.apply_to(record, now)
+        async with self.store.edit_records() as edit:
+            if await edit.find_record(type(record), record.id) is not None:
+                raise RecordConflictError(f"there is a {record.kind} {record.id[:80]!r}", param="id")
+            await self._save_new(edit, record, changes, now)
+        await self.sync()
+        return record
+
+    async def _save_new(
+        self, edit: RecordEdit, record: AccessRecord, changes: AccessChanges, now: float
+    ) -> None:
+        await edit.save_record(record)
+        spent = changes.spend if isinstance(changes.spend, float) else 0.0
+        await edit.set_spending(record, resets_at=_period_end(record, now), spent=spent)
+
+    async def _save_spending(
+        self,
+        edit: RecordEdit,
+        record: AccessRecord,
+        changes: AccessChanges,
+        before: str | None,
+        now: float,
+    ) -> None:
+        """Save what a change of budgets means for the period, the spending and the alerts."""
+        given = (changes.max_budget, changes.soft_budget, changes.budget_duration, changes.spend)
+        if all(value is UNSET for value in given):
+            return
+        account = self.directory.accounts.get((record.kind, record.id))
+        resets_at = _period_end(record, now)
+        if account is not None and record.budget_duration == before and resets_at is not None:
+            resets_at = account.resets_at if account.resets_at != float("inf") else resets_at
+        spent = changes.spend if isinstance(changes.spend, float) else None
+        await edit.set_spending(record, resets_at=resets_at, spent=spent)
+
+    def _apply_key(self, key: KeyRecord, changes: KeyChanges, now: float) -> None:
+        changes.apply_to(key, now)
+        expires_at = changes.expires_at(now)
+        if expires_at is not UNSET:
+            key.expires_at = expires_at
+
+    def _set_text(self, key: KeyRecord, text: str) -> None:
+        key.digest = digest_key(text.encode(), self.store.pepper).hex()
+        key.shown = f"{_KEY_PREFIX}…{text[-4:]}"
+
+    async def _check_owners(self, edit: RecordEdit, key: KeyRecord) -> None:
+        """Check that there is the key's team. A user need not be known: then it is a label."""
+        if key.team is None or key.team in self._tenants.configured:
+            return
+        if await edit.find_record(TeamRecord, key.team) is None:
+            raise BadRequest(f"team: there is no team {key.team[:80]!r}", param="team")
+
+    # The store
+
+    async def sync(self) -> None:
+        """Write what was spent here, and take up what has changed. Raises AccessUnavailableError."""
+        async with self._syncing:
+            await self._save_spent()
+            changes = await self.store.read_changes()
+            self._problem = None
+            if changes is not None:
+                self.directory.apply_changes(changes, self.store.pepper)
+                self._alerts.check_budgets(self.directory, changes.spending)
+
+    def spending_of(self, record: AccessRecord) -> tuple[float, float, float | None]:
+        """Return what `record` has spent in its period and in all, and when that begins anew."""
+        return self.directory.spending_of(record)
+
+    async def _save_spent(self) -> None:
+        directory = self.directory
+        taken = [(account, account.take_unsaved()) for account in directory.take_spenders()]
+        for key, figures in directory.rows.take_rows().items():
+            self._unsaved_rows.setdefault(key, UsageTotals()).add_totals(figures)
+        rows = self._unsaved_rows
+        if not taken and not rows:
+            return
+        deltas = [
+            SpendDelta(
+                account.kind,
+                account.id,
+                spent,
+                late,
+                None if account.resets_at == float("inf") else account.resets_at,
+            )
+            for account, (spent, late) in taken
+        ]
+        try:
+            await self.store.add_spending(deltas, rows)
+        except BaseException:
+            for account, (_, late) in taken:
+                account.restore_unsaved(late)
+            raise
+        self._unsaved_rows = {}
+        for account, _ in taken:
+            account.confirm_saved()
+
+    async def _keep_in_sync(self) -> None:
+        while not await wait_for_event(self._stopping, self._sync_s):
+            try:
+                await self.sync()
+            except AccessUnavailableError as error:
+                if self._problem is None:
+                    log.warning("keys: %s; what is known works on", error)
+                self._problem = str(error)
+            except Exception:
+                log.exception("keys could not be brought up to date")
+
+
+def build_access_service(
+    config: KeysConfig, home: Path, tenants: TenantService | None
+) -> AccessService | None:
+    """Return the service where `tenants` have a store; `home`: where its file is. Raises ConfigError."""
+    if tenants is None or not tenants.has_store:
+        return None
+    return AccessService(config, config.database_url(home), tenants)
+
+
+def _generate_key() -> str:
+    return _KEY_PREFIX + secrets.token_urlsafe(32)
+
+
+def _team_id(alias: object) -> str:
+    if isinstance(alias, str):
+        with suppress(ValueError):
+            return check_tenant_name(alias)
+    return str(uuid.uuid4())
+
+
+def _period_end(record: AccessRecord, now: float) -> float | None:
+    return None if record.budget_duration is None else BudgetPeriod(record.budget_duration).after(now)
+
+
+async def _require(edit: RecordEdit, kind: type[RecordT], id: str) -> RecordT:
+    record = await edit.find_record(kind, id)
+    if not isinstance(record, kind):
+        raise RecordNotFoundError(f"there is no {kind.kind} {id[:80]!r}", param=kind.kind)
+    return record

@@ -1,0 +1,146 @@
+"""What calls may set of keys, users and teams, and how it is checked."""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any, get_args
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from radixway.access.records import AccessRecord, TeamMember
+from radixway.core.config.tenants import Scope, check_tenant_name
+from radixway.core.pipeline import BadRequest
+from radixway.core.tenants import BudgetPeriod
+
+_Text = Annotated[str, Meta(min_length=1, max_length=256)]
+_Texts = Annotated[list[_Text], Meta(max_length=256)]
+_Amount = Annotated[float, Meta(ge=0, le=1e12)]
+_Count = Annotated[int, Meta(ge=1, le=10**12)]
+_MAX_METADATA_BYTES = 16_384
+ALL_MODELS = frozenset({"all-proxy-models", "all-team-models"})
+"""LiteLLM's names for no limit of models; those of the team hold anyhow."""
+
+
+class AccessChanges(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What may be set of every kind; null takes a limit away."""
+
+    alias: _Text | UnsetType | None = UNSET
+    models: _Texts | UnsetType | None = UNSET
+    max_budget: _Amount | UnsetType | None = UNSET
+    soft_budget: _Amount | UnsetType | None = UNSET
+    budget_duration: _Text | UnsetType | None = UNSET
+    rpm_limit: _Count | UnsetType | None = UNSET
+    tpm_limit: _Count | UnsetType | None = UNSET
+    max_parallel_requests: _Count | UnsetType | None = UNSET
+    metadata: dict[str, Any] | UnsetType | None = UNSET
+    blocked: bool | UnsetType | None = UNSET
+    spend: _Amount | UnsetType | None = UNSET
+    """What counts as spent in this period."""
+
+    def apply_to(self, record: AccessRecord, now: float) -> None:
+        """Set in `record` what is given. Raises BadRequest naming the field."""
+        self._check()
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if value is UNSET or name == "id" or name not in record.__struct_fields__:
+                continue
+            if value is None:
+                value = _EMPTY[name]() if name in _EMPTY else None
+            setattr(record, name, value)
+        record.updated_at = now
+
+    def _check(self) -> None:
+        if self.budget_duration:
+            parse_duration(self.budget_duration, "budget_duration")
+        if self.models:
+            self.models = [name for name in self.models if name not in ALL_MODELS]
+        if self.metadata and len(msgspec.json.encode(self.metadata)) > _MAX_METADATA_BYTES:
+            raise BadRequest(f"metadata: at most {_MAX_METADATA_BYTES} bytes of JSON", param="metadata")
+
+
+_EMPTY: dict[str, Callable[[], Any]] = {
+    "models": list,
+    "metadata": dict,
+    "blocked": bool,
+    "endpoints": list,
+    "scopes": lambda: ["user"],
+    "members": list,
+}
+
+
+class KeyChanges(AccessChanges, kw_only=True, forbid_unknown_fields=True):
+    """What may be set of a key."""
+
+    key: Annotated[str, Meta(min_length=16, max_length=256)] | None = None
+    """A key to take, where it is not to be made up; begins with `sk-`. Only as it is created or rotated."""
+    team: _Text | UnsetType | None = UNSET
+    user: _Text | UnsetType | None = UNSET
+    scopes: Annotated[list[_Text], Meta(min_length=1, max_length=8)] | UnsetType | None = UNSET
+    endpoints: _Texts | UnsetType | None = UNSET
+    duration: _Text | UnsetType | None = UNSET
+    """How long it works from now on; null: for ever."""
+    expires: _Text | UnsetType | None = UNSET
+    """Until when it works, as a time of ISO 8601; null: for ever."""
+
+    def expires_at(self, now: float) -> float | UnsetType | None:
+        """Return when the key is to expire, in seconds since the epoch. Raises BadRequest."""
+        if self.duration is not UNSET and self.expires is not UNSET:
+            raise BadRequest("give duration or expires", param="expires")
+        if isinstance(self.duration, str):
+            return parse_duration(self.duration, "duration").after(now)
+        if isinstance(self.expires, str):
+            try:
+                at = datetime.fromisoformat(self.expires)
+            except ValueError:
+                raise BadRequest(
+                    f"expires: a time like 2026-12-31T00:00:00Z, not {self.expires[:40]!r}", param="expires"
+                ) from None
+            return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+        return UNSET if self.duration is UNSET and self.expires is UNSET else None
+
+    def _check(self) -> None:
+        super()._check()
+        known: Sequence[str] = get_args(Scope)
+        if self.scopes and (wrong := [scope for scope in self.scopes if scope not in known]):
+            raise BadRequest(f"scopes: {', '.join(known)}, not {wrong[0][:40]!r}", param="scopes")
+        for endpoint in self.endpoints or ():
+            if not (endpoint.startswith("/") or endpoint in ("llm_api_routes", "openai_routes")):
+                raise BadRequest(
+                    f"endpoints: paths like /v1/chat/completions or /v1/*, not {endpoint[:60]!r}",
+                    param="endpoints",
+                )
+        if self.key is not None and not (self.key.startswith("sk-") and self.key.isascii()):
+            raise BadRequest("key: begins with sk-, and has ASCII characters", param="key")
+
+
+class TeamChanges(AccessChanges, kw_only=True, forbid_unknown_fields=True):
+    """What may be set of a team."""
+
+    id: _Text | None = None
+    """Its name as a tenant; only as it is created."""
+    members: Annotated[list[TeamMember], Meta(max_length=10_000)] | UnsetType | None = UNSET
+
+    def _check(self) -> None:
+        super()._check()
+        if self.id is not None:
+            try:
+                check_tenant_name(self.id)
+            except ValueError as error:
+                raise BadRequest(f"id: {error}", param="id") from None
+
+
+class UserChanges(AccessChanges, kw_only=True, forbid_unknown_fields=True):
+    """What may be set of a user."""
+
+    id: _Text | None = None
+    """Only as it is created."""
+    email: _Text | UnsetType | None = UNSET
+    role: _Text | UnsetType | None = UNSET
+
+
+def parse_duration(text: str, field: str) -> BudgetPeriod:
+    """Parse a duration like `30d`. Raises BadRequest naming `field`."""
+    try:
+        return BudgetPeriod(text)
+    except ValueError as error:
+        raise BadRequest(f"{field}: {error}", param=field) from None

@@ -1,0 +1,463 @@
+"""LiteLLM's paths for keys, users, teams and spending, for clients and scripts written for its proxy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from time import time
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from fastapi import APIRouter, Depends, Request
+
+from radixway.access import (
+    KeyChanges,
+    KeyRecord,
+    RecordNotFoundError,
+    TeamChanges,
+    TeamMember,
+    TeamRecord,
+    UserChanges,
+    UserRecord,
+)
+from radixway.api.admin_access import AdminAccess
+from radixway.api.keys import litellm_shapes as shapes
+from radixway.api.keys.rest_routes import day_span, find_owner, require_store
+from radixway.core.http import Scope
+from radixway.core.pipeline import BadRequest
+from radixway.core.tenants import KnownKey
+
+if TYPE_CHECKING:
+    from radixway.access.access_service import AccessService
+
+Store = Callable[[], "AccessService"]
+_MAX_PAGE = 100
+
+
+def litellm_routes(
+    access: AccessService | None, admin: AdminAccess, known_key_of: Callable[[Scope], KnownKey | None]
+) -> tuple[APIRouter, APIRouter]:
+    """Build the paths that keys may call, and those of administrators.
+
+    `known_key_of`: the key that a call is made with, which may ask about itself.
+    """
+    router = APIRouter(tags=["LiteLLM's"])
+    administered = APIRouter(tags=["LiteLLM's"], dependencies=[Depends(admin)])
+
+    def store() -> AccessService:
+        return require_store(access)
+
+    @router.get("/key/info")
+    async def key_info(request: Request, key: str | None = None) -> dict[str, Any]:
+        """Show a key, by default the one that asks."""
+        own = known_key_of(request.scope)
+        own_id = None if own is None or own.access is None else own.access.id
+        service = store()
+        found = service.find_key(own_id or "" if key is None else key)
+        if found is None or found.id != own_id:
+            admin(request)
+        if found is None:
+            raise RecordNotFoundError("there is no such key", param="key")
+        return {"key": key or found.id, "info": shapes.key_info(service, found, time())}
+
+    _add_key_paths(administered, store)
+    _add_user_paths(administered, store)
+    _add_team_paths(administered, store)
+    _add_spend_paths(administered, store)
+    return router, administered
+
+
+def _add_key_paths(router: APIRouter, store: Store) -> None:
+    @router.post("/key/generate")
+    async def generate_key(request: Request) -> dict[str, Any]:
+        """Create a key."""
+        access, given = store(), await shapes.read_fields(request)
+        with shapes.litellm_names(shapes.KEY_FIELDS):
+            changes = shapes.convert_fields(shapes.take_fields(given, shapes.KEY_FIELDS), KeyChanges)
+            key, text = await access.create_key(changes)
+        return shapes.new_key_info(access, key, text, time())
+
+    @router.post("/key/update")
+    async def update_key(request: Request) -> dict[str, Any]:
+        """Change a key, named by `key`: itself, or its `token`."""
+        access, given = store(), await shapes.read_fields(request)
+        key = _require_key(access, given.pop("key", None))
+        with shapes.litellm_names(shapes.KEY_FIELDS):
+            changes = shapes.convert_fields(shapes.take_fields(given, shapes.KEY_FIELDS), KeyChanges)
+            changed = await access.update_key(key.id, changes)
+        return {"key": changed.id} | shapes.key_info(access, changed, time())
+
+    async def regenerate(request: Request, key: str | None) -> dict[str, Any]:
+        access, given = store(), await shapes.read_fields(request)
+        named = given.pop("key", None)
+        found = _require_key(access, key or named)
+        grace = given.pop("grace_period", None)
+        if grace is not None and not isinstance(grace, str):
+            raise BadRequest("grace_period: a duration like 24h", param="grace_period")
+        if given.get("new_key") is not None:
+            given["key"] = given.pop("new_key")
+        with shapes.litellm_names(shapes.KEY_FIELDS | {"grace_period": "grace"}):
+            changes = shapes.convert_fields(shapes.take_fields(given, shapes.KEY_FIELDS), KeyChanges)
+            changed, text = await access.rotate_key(found.id, grace, changes)
+        return shapes.new_key_info(access, changed, text, time())
+
+    @router.post("/key/regenerate")
+    async def regenerate_key(request: Request) -> dict[str, Any]:
+        """Replace a key's text; the old one works for `grace_period` more."""
+        return await regenerate(request, None)
+
+    @router.post("/key/{key}/regenerate")
+    async def regenerate_named_key(key: str, request: Request) -> dict[str, Any]:
+        """Replace a key's text; the old one works for `grace_period` more."""
+        return await regenerate(request, key)
+
+    @router.post("/key/delete")
+    async def delete_keys(request: Request) -> dict[str, Any]:
+        """Delete keys: `keys`, themselves or their tokens, and those of `key_aliases`."""
+        access, given = store(), await shapes.read_fields(request)
+        keys, aliases = _texts(given, "keys"), _texts(given, "key_aliases")
+        if not keys and not aliases:
+            raise BadRequest("give keys or key_aliases", param="keys")
+        found = [_require_key(access, key, "keys").id for key in keys]
+        for alias in aliases:
+            named = [key.id for key in access.directory.keys.values() if key.alias == alias]
+            if not named:
+                raise RecordNotFoundError(f"there is no key {alias[:80]!r}", param="key_aliases")
+            found += named
+        await access.delete_records("key", found)
+        return {"deleted_keys": [*keys, *aliases]}
+
+    async def set_blocked(request: Request, *, blocked: bool) -> dict[str, Any]:
+        access, given = store(), await shapes.read_fields(request)
+        key = _require_key(access, given.get("key"))
+        changed = await access.update_key(key.id, KeyChanges(blocked=blocked))
+        return shapes.key_info(access, changed, time())
+
+    @router.post("/key/block")
+    async def block_key(request: Request) -> dict[str, Any]:
+        """Refuse a key until it is unblocked."""
+        return await set_blocked(request, blocked=True)
+
+    @router.post("/key/unblock")
+    async def unblock_key(request: Request) -> dict[str, Any]:
+        """Let a blocked key in again."""
+        return await set_blocked(request, blocked=False)
+
+    @router.get("/key/list")
+    async def list_keys(
+        page: int = 1,
+        size: int = 10,
+        user_id: str | None = None,
+        team_id: str | None = None,
+        key_alias: str | None = None,
+        key_hash: str | None = None,
+        *,
+        return_full_object: bool = False,
+    ) -> dict[str, Any]:
+        """List keys, a page at a time."""
+        access = store()
+        wanted = {"user": user_id, "team": team_id, "alias": key_alias, "id": key_hash}
+        asked = {name: value for name, value in wanted.items() if value}
+        keys = sorted(access.directory.keys.values(), key=lambda key: (-key.created_at, key.id))
+        found = [key for key in keys if all(getattr(key, name) == value for name, value in asked.items())]
+        shown, pages = _page(found, page, size)
+        listed: list[Any] = [key.id for key in shown]
+        if return_full_object:
+            listed = [shapes.key_info(access, key, time()) for key in shown]
+        return {"keys": listed, "total_count": len(found), "current_page": page, "total_pages": pages}
+
+
+def _add_user_paths(router: APIRouter, store: Store) -> None:
+    @router.post("/user/new")
+    async def create_user(request: Request) -> dict[str, Any]:
+        """Create a user, and a key of the user's unless `auto_create_key` is false."""
+        access, given = store(), await shapes.read_fields(request)
+        makes_key = given.pop("auto_create_key", True)
+        teams = given.pop("teams", None) or []
+        own: dict[str, Any] = {
+            name: given.pop(name) for name in ("key_alias", "duration", "team_id") if name in given
+        }
+        with shapes.litellm_names(shapes.USER_FIELDS | shapes.KEY_FIELDS):
+            changes = shapes.convert_fields(shapes.take_fields(given, shapes.USER_FIELDS), UserChanges)
+            key_changes = shapes.convert_fields(shapes.take_fields(own, shapes.KEY_FIELDS), KeyChanges)
+            for team in teams:
+                find_owner(access.directory.teams, "team", _team_of(team))
+            user = await access.create_user(changes)
+            for team in teams:
+                await access.change_members(_team_of(team), [TeamMember(user.id)])
+            if not makes_key:
+                return shapes.user_info(access, user) | {"key": None}
+            key_changes.user = user.id
+            key, text = await access.create_key(key_changes)
+        return shapes.new_key_info(access, key, text, time()) | shapes.user_info(access, user)
+
+    @router.get("/user/info")
+    async def user_info(user_id: str) -> dict[str, Any]:
+        """Show a user, the user's keys and teams."""
+        access = store()
+        user = find_owner(access.directory.users, "user_id", user_id)
+        keys = [key for key in access.directory.keys.values() if key.user == user_id]
+        return {
+            "user_id": user_id,
+            "user_info": shapes.user_info(access, user),
+            "keys": [shapes.key_info(access, key, time()) for key in keys],
+            "teams": [
+                shapes.team_info(access, team)
+                for team in access.directory.teams.values()
+                if any(member.user_id == user_id for member in team.members)
+            ],
+        }
+
+    @router.get("/user/list")
+    async def list_users(page: int = 1, page_size: int = 25) -> dict[str, Any]:
+        """List users, a page at a time."""
+        access = store()
+        users = sorted(access.directory.users.values(), key=lambda user: (-user.created_at, user.id))
+        shown, pages = _page(users, page, page_size)
+        return {
+            "users": [shapes.user_info(access, user) for user in shown],
+            "total": len(users),
+            "page": page,
+            "page_size": page_size,
+            "total_pages": pages,
+        }
+
+    @router.post("/user/update")
+    async def update_user(request: Request) -> dict[str, Any]:
+        """Change a user."""
+        access, given = store(), await shapes.read_fields(request)
+        user = find_owner(access.directory.users, "user_id", _text(given, "user_id"))
+        del given["user_id"]
+        with shapes.litellm_names(shapes.USER_FIELDS):
+            changes = shapes.convert_fields(shapes.take_fields(given, shapes.USER_FIELDS), UserChanges)
+            changed = await access.update_record(UserRecord, user.id, changes)
+        return {"user_id": changed.id, "data": shapes.user_info(access, changed)}
+
+    @router.post("/user/delete")
+    async def delete_users(request: Request) -> dict[str, Any]:
+        """Delete users and their keys."""
+        given = await shapes.read_fields(request)
+        users = _texts(given, "user_ids", required=True)
+        keys = await store().delete_records("user", users)
+        return {"deleted_users": users, "deleted_keys": [key.id for key in keys]}
+
+
+def _add_team_paths(router: APIRouter, store: Store) -> None:
+    @router.post("/team/new")
+    async def create_team(request: Request) -> dict[str, Any]:
+        """Create a team, which is a tenant by its `team_id`."""
+        access, given = store(), await shapes.read_fields(request)
+        given.setdefault("team_id", None)
+        given["team_id"] = given["team_id"] or str(uuid4())
+        with shapes.litellm_names(shapes.TEAM_FIELDS):
+            changes = shapes.convert_fields(shapes.take_fields(given, shapes.TEAM_FIELDS), TeamChanges)
+            team = await access.create_team(changes)
+        return shapes.team_info(access, team)
+
+    @router.get("/team/info")
+    async def team_info(team_id: str) -> dict[str, Any]:
+        """Show a team and its keys."""
+        access = store()
+        team = find_owner(access.directory.teams, "team_id", team_id)
+        keys = [key for key in access.directory.keys.values() if key.team == team_id]
+        return {
+            "team_id": team_id,
+            "team_info": shapes.team_info(access, team),
+            "keys": [shapes.key_info(access, key, time()) for key in keys],
+            "team_memberships": [],
+        }
+
+    @router.get("/team/list")
+    async def list_teams(user_id: str | None = None) -> list[dict[str, Any]]:
+        """List the teams, of a user where one is given."""
+        access = store()
+        return [
+            shapes.team_info(access, team)
+            for team in sorted(access.directory.teams.values(), key=lambda team: team.id)
+            if user_id is None or any(member.user_id == user_id for member in team.members)
+        ]
+
+    @router.post("/team/update")
+    async def update_team(request: Request) -> dict[str, Any]:
+        """Change a team."""
+        access, given = store(), await shapes.read_fields(request)
+        team = find_owner(access.directory.teams, "team_id", _text(given, "team_id"))
+        del given["team_id"]
+        with shapes.litellm_names(shapes.TEAM_FIELDS):
+            changes = shapes.convert_fields(shapes.take_fields(given, shapes.TEAM_FIELDS), TeamChanges)
+            changed = await access.update_record(TeamRecord, team.id, changes)
+        return {"team_id": changed.id, "data": shapes.team_info(access, changed)}
+
+    @router.post("/team/delete")
+    async def delete_teams(request: Request) -> dict[str, Any]:
+        """Delete teams and their keys."""
+        given = await shapes.read_fields(request)
+        teams = _texts(given, "team_ids", required=True)
+        keys = await store().delete_records("team", teams)
+        return {"deleted_teams": teams, "deleted_keys": [key.id for key in keys]}
+
+    async def set_blocked(request: Request, *, blocked: bool) -> dict[str, Any]:
+        access, given = store(), await shapes.read_fields(request)
+        changes = TeamChanges(blocked=blocked)
+        team = await access.update_record(TeamRecord, _text(given, "team_id"), changes)
+        return shapes.team_info(access, team)
+
+    @router.post("/team/block")
+    async def block_team(request: Request) -> dict[str, Any]:
+        """Refuse all keys of a team until it is unblocked."""
+        return await set_blocked(request, blocked=True)
+
+    @router.post("/team/unblock")
+    async def unblock_team(request: Request) -> dict[str, Any]:
+        """Let the keys of a blocked team in again."""
+        return await set_blocked(request, blocked=False)
+
+    @router.post("/team/member_add")
+    async def add_member(request: Request) -> dict[str, Any]:
+        """Add a `member`, or a list of them, to a team."""
+        access, given = store(), await shapes.read_fields(request)
+        team_id, member = _text(given, "team_id"), given.get("member")
+        shapes.take_fields(given, dict.fromkeys(("team_id", "member")))
+        members = shapes.convert_fields(
+            {"members": member if isinstance(member, list) else [member]}, TeamChanges
+        ).members
+        assert isinstance(members, list)
+        team = await access.change_members(team_id, members)
+        return shapes.team_info(access, team) | {"updated_users": [], "updated_team_memberships": []}
+
+    @router.post("/team/member_delete")
+    async def delete_member(request: Request) -> dict[str, Any]:
+        """Remove a member from a team."""
+        access, given = store(), await shapes.read_fields(request)
+        team = await access.change_members(_text(given, "team_id"), (), [_text(given, "user_id")])
+        return shapes.team_info(access, team)
+
+
+def _add_spend_paths(router: APIRouter, store: Store) -> None:
+    @router.get("/spend/logs")
+    async def spend_logs(
+        api_key: str | None = None,
+        user_id: str | None = None,
+        request_id: str | None = None,
+        start_date: str | None = None,
+        end_date: str | None = None,
+        *,
+        summarize: bool = True,
+    ) -> list[dict[str, Any]]:
+        """What was spent by day, key, user and model; with dates and without `summarize=false`, by day.
+
+        Single requests are not kept here: `/explain/{request_id}` has them.
+        """
+        if request_id is not None:
+            raise BadRequest(
+                "request_id: single requests are not kept here; ask /explain/{request_id}", param="request_id"
+            )
+        access = store()
+        first, last = day_span(start_date, end_date)
+        wanted = {"user_id": user_id} if user_id else {}
+        if api_key is not None:
+            wanted["key_id"] = _require_key(access, api_key, "api_key").id
+        await access.sync()
+        rows = await access.store.sum_usage(
+            ("day", "key_id", "user_id", "team_id", "model"), first, last, wanted
+        )
+        if summarize and (start_date or end_date):
+            return _summarize_days(rows)
+        return [
+            {
+                "request_id": None,
+                "call_type": "day",
+                "api_key": row["key_id"],
+                "user": row["user_id"],
+                "team_id": row["team_id"],
+                "model": row["model"],
+                "spend": row["cost"],
+                "total_tokens": row["prompt_tokens"] + row["completion_tokens"],
+                "prompt_tokens": row["prompt_tokens"],
+                "completion_tokens": row["completion_tokens"],
+                "requests": row["requests"],
+                "startTime": f"{row['day']}T00:00:00+00:00",
+                "endTime": f"{row['day']}T23:59:59+00:00",
+            }
+            for row in rows
+        ]
+
+    @router.get("/global/spend/report")
+    async def spend_report(
+        start_date: str | None = None, end_date: str | None = None, group_by: str = "team"
+    ) -> list[dict[str, Any]]:
+        """What was spent by day, and within it by `group_by`: team, user or api_key."""
+        columns = {"team": "team_id", "user": "user_id", "api_key": "key_id"}
+        if group_by not in columns:
+            raise BadRequest(f"group_by: {', '.join(columns)}, not {group_by[:40]!r}", param="group_by")
+        access = store()
+        first, last = day_span(start_date, end_date)
+        await access.sync()
+        column = columns[group_by]
+        rows = await access.store.sum_usage(("day", column, "model"), first, last, {})
+        days: dict[str, dict[str, dict[str, Any]]] = {}
+        for row in rows:
+            group = days.setdefault(row["day"], {}).setdefault(
+                row[column], {column: row[column], "total_spend": 0.0, "metadata": []}
+            )
+            group["total_spend"] += row["cost"]
+            group["metadata"].append(
+                {
+                    "model": row["model"],
+                    "spend": row["cost"],
+                    "total_tokens": row["prompt_tokens"] + row["completion_tokens"],
+                }
+            )
+        return [
+            {"group_by_day": f"{day}T00:00:00+00:00", f"{group_by}s": [*groups.values()]}
+            for day, groups in days.items()
+        ]
+
+
+def _summarize_days(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    days: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        day = days.setdefault(row["day"], {"startTime": row["day"], "spend": 0.0, "users": {}, "models": {}})
+        day["spend"] += row["cost"]
+        for name, column in (("users", "user_id"), ("models", "model")):
+            day[name][row[column]] = day[name].get(row[column], 0.0) + row["cost"]
+        day[row["key_id"]] = day.get(row["key_id"], 0.0) + row["cost"]
+    return [*days.values()]
+
+
+def _require_key(access: AccessService, given: Any, param: str = "key") -> KeyRecord:
+    if not isinstance(given, str) or not given:
+        raise BadRequest(f"{param}: give a key or its token", param=param)
+    key = access.find_key(given)
+    if key is None:
+        raise RecordNotFoundError("there is no such key", param=param)
+    return key
+
+
+def _text(given: dict[str, Any], name: str) -> str:
+    value = given.get(name)
+    if not isinstance(value, str) or not value:
+        raise BadRequest(f"{name}: a text is needed", param=name)
+    return value
+
+
+def _texts(given: dict[str, Any], name: str, *, required: bool = False) -> list[str]:
+    values = given.get(name) or []
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise BadRequest(f"{name}: a list of texts is needed", param=name)
+    if required and not values:
+        raise BadRequest(f"{name}: at least one is needed", param=name)
+    return values
+
+
+def _team_of(given: Any) -> str:
+    """Return the id of a team as `/user/new` takes it: a text, or an object with `team_id`."""
+    return _text(given if isinstance(given, dict) else {"team_id": given}, "team_id")
+
+
+def _page(found: Sequence[Any], page: int, size: int) -> tuple[Sequence[Any], int]:
+    """Return the page of that number, the first is 1, and how many there are. Raises BadRequest."""
+    for name, value in (("page", page), ("size", size)):
+        if value < 1:
+            raise BadRequest(f"{name}: at least 1", param=name)
+    size = min(size, _MAX_PAGE)
+    return found[(page - 1) * size : page * size], -(-len(found) // size)

@@ -1,0 +1,302 @@
+"""`/keys`, `/teams`, `/users`, `/budgets` and `/spend`: what administrators change at run time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from time import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import JSONResponse
+from msgspec import Meta
+
+from radixway.access import (
+    KeyChanges,
+    KeyRecord,
+    RecordNotFoundError,
+    TeamChanges,
+    TeamMember,
+    TeamRecord,
+    UserChanges,
+    UserRecord,
+)
+from radixway.access.records import AccessRecord
+from radixway.api.admin_access import AdminAccess
+from radixway.api.client_requests import decode_body
+from radixway.api.keys.descriptions import describe_budget, describe_key, describe_team, describe_user
+from radixway.api.openapi import query_parameters, request_body
+from radixway.core.http.request_body import decode_query
+from radixway.core.pipeline import BadRequest, GatewayError
+
+if TYPE_CHECKING:
+    from radixway.access.access_service import AccessService
+
+_Day = Annotated[str, Meta(pattern=r"^\d{4}-\d{2}-\d{2}$", description="A day, UTC: 2026-11-30.")]
+_USUAL_DAYS = 30
+_MAX_LISTED = 1000
+
+
+class KeysOffError(GatewayError):
+    """There is no store of keys."""
+
+    status = 404
+    code = "keys_off"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "keys are not kept here: set gateway.admin_key, without which nobody could call this gateway as "
+            "an administrator once there is a key, or keys.enabled: true"
+        )
+
+
+class _ListQuery(msgspec.Struct, forbid_unknown_fields=True):
+    team: str | None = None
+    user: str | None = None
+    state: str | None = None
+    limit: Annotated[int, Meta(ge=1, le=_MAX_LISTED)] = 100
+    offset: Annotated[int, Meta(ge=0)] = 0
+
+
+class _SpendQuery(msgspec.Struct, forbid_unknown_fields=True, rename={"first": "from", "last": "to"}):
+    by: Annotated[str, Meta(description="day, key, user, team, model; with commas.")] = "team,model"
+    first: _Day | None = None
+    last: _Day | None = None
+    key: str | None = None
+    user: str | None = None
+    team: str | None = None
+    model: str | None = None
+
+
+class _Rotation(msgspec.Struct, forbid_unknown_fields=True):
+    grace: str | None = None
+    """How long the old key works on, as `24h`; none: not at all."""
+
+
+class _Members(msgspec.Struct, forbid_unknown_fields=True):
+    add: list[TeamMember] = []
+    remove: list[str] = []
+
+
+SPEND_COLUMNS = {"day": "day", "key": "key_id", "user": "user_id", "team": "team_id", "model": "model"}
+
+
+def require_store(access: AccessService | None) -> AccessService:
+    """Return `access`. Raises KeysOffError where there is none."""
+    if access is None:
+        raise KeysOffError
+    return access
+
+
+def key_routes(access: AccessService | None, admin: AdminAccess) -> APIRouter:
+    """Build the paths for administrators; where there is no store (None), they say so."""
+    router = APIRouter(tags=["keys"], dependencies=[Depends(admin)])
+    _add_key_paths(router, lambda: require_store(access))
+    _add_owner_paths(router, lambda: require_store(access))
+    _add_spend_paths(router, lambda: require_store(access))
+    return router
+
+
+def _add_key_paths(router: APIRouter, store: Callable[[], AccessService]) -> None:
+    @router.get("/keys", openapi_extra=query_parameters(_ListQuery))
+    async def list_keys(request: Request) -> dict[str, Any]:
+        """List keys, the oldest first, of a `team` or `user`, in a `state`: active, blocked, expired."""
+        access, now = store(), time()
+        query = decode_query(dict(request.query_params), _ListQuery)
+        wanted = {name: value for name in ("team", "user") if (value := getattr(query, name)) is not None}
+        found = [
+            described
+            for key in sorted(access.directory.keys.values(), key=lambda key: (key.created_at, key.id))
+            if all(getattr(key, name) == value for name, value in wanted.items())
+            and query.state in (None, (described := describe_key(access, key, now))["state"])
+        ]
+        return {"keys": found[query.offset : query.offset + query.limit], "total": len(found)}
+
+    @router.post("/keys", status_code=201, openapi_extra=request_body(KeyChanges))
+    async def create_key(request: Request) -> JSONResponse:
+        """Create a key. `key` in the answer is the key itself, which is shown this once."""
+        access = store()
+        key, text = await access.create_key(await decode_body(request, KeyChanges, b"{}"))
+        return JSONResponse({"key": text} | describe_key(access, key, time()), 201)
+
+    @router.get("/keys/{key}")
+    async def show_key(key: str) -> dict[str, Any]:
+        """Show a key by its id."""
+        access = store()
+        return describe_key(access, _find_key(access, key), time())
+
+    @router.patch("/keys/{key}", openapi_extra=request_body(KeyChanges))
+    async def update_key(key: str, request: Request) -> dict[str, Any]:
+        """Change what is given; null takes a limit away."""
+        access = store()
+        changes = await decode_body(request, KeyChanges)
+        changed = await access.update_key(_find_key(access, key).id, changes)
+        return describe_key(access, changed, time())
+
+    @router.delete("/keys/{key}")
+    async def delete_key(key: str) -> dict[str, Any]:
+        """Delete a key; at other gateways it ends within `keys.sync_s`."""
+        access = store()
+        await access.delete_records("key", [_find_key(access, key).id])
+        return {"deleted": key}
+
+    @router.post("/keys/{key}/rotate", openapi_extra=request_body(_Rotation))
+    async def rotate_key(key: str, request: Request) -> dict[str, Any]:
+        """Replace a key's text; `key` in the answer is the new one, shown this once."""
+        access = store()
+        grace = (await decode_body(request, _Rotation, b"{}")).grace
+        changed, text = await access.rotate_key(_find_key(access, key).id, grace)
+        return {"key": text} | describe_key(access, changed, time())
+
+    @router.post("/keys/{key}/block")
+    async def block_key(key: str) -> dict[str, Any]:
+        """Refuse a key until it is unblocked."""
+        access = store()
+        changed = await access.update_key(_find_key(access, key).id, KeyChanges(blocked=True))
+        return describe_key(access, changed, time())
+
+    @router.post("/keys/{key}/unblock")
+    async def unblock_key(key: str) -> dict[str, Any]:
+        """Let a blocked key in again."""
+        access = store()
+        changed = await access.update_key(_find_key(access, key).id, KeyChanges(blocked=False))
+        return describe_key(access, changed, time())
+
+
+def _add_owner_paths(router: APIRouter, store: Callable[[], AccessService]) -> None:
+    @router.get("/teams")
+    async def list_teams() -> dict[str, Any]:
+        """List the teams, by id. Tenants of the configuration are not among them."""
+        access = store()
+        teams = sorted(access.directory.teams.values(), key=lambda team: team.id)
+        return {"teams": [describe_team(access, team) for team in teams], "total": len(teams)}
+
+    @router.post("/teams", status_code=201, openapi_extra=request_body(TeamChanges))
+    async def create_team(request: Request) -> JSONResponse:
+        """Create a team, which is a tenant by its `id`: given, or else the `alias` where that may be one."""
+        access = store()
+        team = await access.create_team(await decode_body(request, TeamChanges, b"{}"))
+        return JSONResponse(describe_team(access, team), 201)
+
+    @router.get("/teams/{team}")
+    async def show_team(team: str) -> dict[str, Any]:
+        """Show a team."""
+        access = store()
+        return describe_team(access, find_owner(access.directory.teams, "team", team))
+
+    @router.patch("/teams/{team}", openapi_extra=request_body(TeamChanges))
+    async def update_team(team: str, request: Request) -> dict[str, Any]:
+        """Change what is given; null takes a limit away."""
+        access = store()
+        changes = await decode_body(request, TeamChanges)
+        return describe_team(access, await access.update_record(TeamRecord, team, changes))
+
+    @router.post("/teams/{team}/members", openapi_extra=request_body(_Members))
+    async def change_members(team: str, request: Request) -> dict[str, Any]:
+        """Add and remove members, who are labels: keys decide who may ask."""
+        access = store()
+        body = await decode_body(request, _Members)
+        return describe_team(access, await access.change_members(team, body.add, body.remove))
+
+    @router.delete("/teams/{team}")
+    async def delete_team(team: str) -> dict[str, Any]:
+        """Delete a team and its keys."""
+        gone = await store().delete_records("team", [team])
+        return {"deleted": team, "deleted_keys": [key.id for key in gone]}
+
+    @router.get("/users")
+    async def list_users() -> dict[str, Any]:
+        """List the users, by id."""
+        access = store()
+        users = sorted(access.directory.users.values(), key=lambda user: user.id)
+        return {"users": [describe_user(access, user) for user in users], "total": len(users)}
+
+    @router.post("/users", status_code=201, openapi_extra=request_body(UserChanges))
+    async def create_user(request: Request) -> JSONResponse:
+        """Create a user, whose budget all of the user's keys share."""
+        access = store()
+        user = await access.create_user(await decode_body(request, UserChanges, b"{}"))
+        return JSONResponse(describe_user(access, user), 201)
+
+    @router.get("/users/{user}")
+    async def show_user(user: str) -> dict[str, Any]:
+        """Show a user."""
+        access = store()
+        return describe_user(access, find_owner(access.directory.users, "user", user))
+
+    @router.patch("/users/{user}", openapi_extra=request_body(UserChanges))
+    async def update_user(user: str, request: Request) -> dict[str, Any]:
+        """Change what is given; null takes a limit away."""
+        access = store()
+        changes = await decode_body(request, UserChanges)
+        return describe_user(access, await access.update_record(UserRecord, user, changes))
+
+    @router.delete("/users/{user}")
+    async def delete_user(user: str) -> dict[str, Any]:
+        """Delete a user and the user's keys."""
+        gone = await store().delete_records("user", [user])
+        return {"deleted": user, "deleted_keys": [key.id for key in gone]}
+
+
+def _add_spend_paths(router: APIRouter, store: Callable[[], AccessService]) -> None:
+    @router.get("/budgets")
+    async def list_budgets() -> dict[str, Any]:
+        """List every key, user and team that has a budget, and what of it is spent."""
+        access = store()
+        found: list[AccessRecord] = [
+            record
+            for records in access.directory.records.values()
+            for record in records.values()
+            if record.max_budget is not None or record.soft_budget is not None
+        ]
+        return {"budgets": [describe_budget(access, record) for record in found], "total": len(found)}
+
+    @router.get("/spend", openapi_extra=query_parameters(_SpendQuery))
+    async def spend(request: Request) -> dict[str, Any]:
+        """Sum requests, tokens and costs of the store's keys, the last 30 days by default."""
+        query = decode_query(dict(request.query_params), _SpendQuery)
+        by = list(dict.fromkeys(name.strip() for name in query.by.split(",")))
+        if wrong := [name for name in by if name not in SPEND_COLUMNS]:
+            raise BadRequest(f"by: {', '.join(SPEND_COLUMNS)}, not {wrong[0][:40]!r}", param="by")
+        first, last = day_span(query.first, query.last)
+        wanted = {
+            column: value
+            for name, column in SPEND_COLUMNS.items()
+            if name != "day" and (value := getattr(query, name)) is not None
+        }
+        access = store()
+        await access.sync()
+        rows = await access.store.sum_usage([SPEND_COLUMNS[name] for name in by], first, last, wanted)
+        names = {column: name for name, column in SPEND_COLUMNS.items()}
+        shown = [{names.get(column, column): value for column, value in row.items()} for row in rows]
+        return {"from": first, "to": last, "by": by, "spend": shown}
+
+
+def find_owner(records: dict[str, Any], kind: str, id: str) -> Any:
+    """Return the record `id` of `records`. Raises RecordNotFoundError."""
+    found = records.get(id)
+    if found is None:
+        raise RecordNotFoundError(f"there is no {kind} {id[:80]!r}", param=kind)
+    return found
+
+
+def day_span(first: str | None, last: str | None) -> tuple[str, str]:
+    """Return the days from `first` to `last`, by default the last 30. Raises BadRequest."""
+    until = last or datetime.now(UTC).date().isoformat()
+    for name, day in (("from", first), ("to", last)):
+        try:
+            datetime.fromisoformat(day or until)
+        except ValueError:
+            raise BadRequest(f"{name}: there is no day {day!r}", param=name) from None
+    since = first or (datetime.fromisoformat(until) - timedelta(days=_USUAL_DAYS - 1)).date().isoformat()
+    if since > until:
+        raise BadRequest("from: is later than to", param="from")
+    return since, until
+
+
+def _find_key(access: AccessService, given: str) -> KeyRecord:
+    key = access.find_key(given)
+    if key is None:
+        raise RecordNotFoundError("there is no such key", param="key")
+    return key
