@@ -54,6 +54,10 @@ class NativeSurfaces:
         if tenancy is not None and model is not None and not tenancy.allows_model(model):
             return False
         offering = await self._surfaces.find_offering(model, path)
+        if all(worker.hosted is not None for worker in offering) and any(
+            worker.hosted is None for worker in self._registry.candidates(model)
+        ):
+            return False  # own workers come first, and they answer by a chat completion
         if pinned is not None:
             return any(pinned in (worker.name, worker.url) for worker in offering)
         return any(tenancy is None or tenancy.may_use_worker(each.pools, each.models) for each in offering)

@@ -34,7 +34,9 @@ class ModelListing:
         cards = {name: _model_card(name, workers) for name, workers in self._serving(tenancy).items()}
         aliases = self._models.list_aliases(tenancy)
         cards |= {
-            alias: _alias_card(alias, cards[model]) for alias, model in aliases.items() if model in cards
+            alias: _alias_card(alias, cards[model], self._models.split_of(alias))
+            for alias, model in aliases.items()
+            if model in cards
         }
         served = self._registry.known_models()
         cards |= {
@@ -105,6 +107,9 @@ def _model_card(name: str, workers: Iterable[Worker]) -> dict[str, Any]:
     )
 
 
-def _alias_card(alias: str, card: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the `card` of a model under its `alias`; `root` names the model."""
-    return {**card, "id": alias, "root": card["id"]}
+def _alias_card(
+    alias: str, card: Mapping[str, Any], split: Mapping[str, float] | None = None
+) -> dict[str, Any]:
+    """Return the `card` of a model under its `alias`; `root` names the model, `split` all of them."""
+    more = {} if split is None else {"split": dict(split)}
+    return {**card, "id": alias, "root": card["id"], **more}

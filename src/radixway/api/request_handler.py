@@ -217,7 +217,7 @@ class RequestHandler:
         request.raw, request.model, request.stream, request.rids = raw, model, stream, parsed.rids
         if (
             model is not None
-            and (named := self._models.resolve_model(model, request.caller.policy)) is not None
+            and (named := self._models.resolve_model(model, request.caller.policy, request)) is not None
         ):
             request.model = named
             request.edit(model=named)

@@ -205,7 +205,9 @@ class _ReservationSweeper:
 def _candidate_workers(
     registry: WorkerRegistry, model: str | None, workers: Collection[str] | None
 ) -> tuple[Worker, ...]:
-    ready = tuple(worker for worker in registry.candidates(model) if worker.answers_alone)
+    ready = tuple(
+        worker for worker in registry.candidates(model) if worker.answers_alone and worker.hosted is None
+    )
     if not ready and model is not None and registry.definitely_lacks_model(model):
         raise ModelNotServedError(model)
     if workers is not None:

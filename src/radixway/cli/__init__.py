@@ -11,6 +11,7 @@ from radixway.cli.chat import chat_app
 from radixway.cli.classify import classify, rules_test
 from radixway.cli.client import ask, erase, usage
 from radixway.cli.config import config_check, config_show
+from radixway.cli.imports import import_litellm_config
 from radixway.cli.options import SeveralValues
 from radixway.cli.plan import plan_app
 from radixway.cli.ray_cluster import ray_app
@@ -41,6 +42,10 @@ workers_app = typer.Typer(help="The workers of a running gateway.", no_args_is_h
 config_app = typer.Typer(help="The configuration.", no_args_is_help=True)
 app.add_typer(workers_app, name="workers")
 app.add_typer(config_app, name="config")
+import_app = typer.Typer(
+    help="Make a radixway.yaml of another gateway's configuration.", no_args_is_help=True
+)
+app.add_typer(import_app, name="import")
 app.add_typer(audit_app, name="audit")
 app.add_typer(chat_app, name="chat")
 app.add_typer(ray_app, name="ray")
@@ -64,6 +69,7 @@ workers_app.command("list")(workers_list)
 rules_app.command("test")(rules_test)
 config_app.command("show")(config_show)
 config_app.command("check")(config_check)
+import_app.command("litellm")(import_litellm_config)
 
 _ANYTHING = {"ignore_unknown_options": True, "allow_extra_args": True}
 

@@ -179,6 +179,7 @@ class GatewayParts:
             self.semantics.default_model,
             self.semantics.is_auto,
             config.routing.model_aliases,
+            config.routing.session,
         )
         self.files = WorkerFiles(
             self.registry,

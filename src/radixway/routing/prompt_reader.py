@@ -17,6 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from radixway.core.config import RoutingConfig
+from radixway.core.config.routing import SessionConfig
 from radixway.core.pipeline import ANY_MODEL, Request
 from radixway.routing.block_hash import hash_text_blocks, hash_token_blocks, namespace_seed
 from radixway.routing.policies.base import Policy
@@ -90,7 +91,7 @@ class PromptReader:
         """
         found = RoutingRequest(model=request.model, stream=request.stream)
         if policy.reads_session:
-            found.session = self._find_session(request)
+            found.session = find_session(request, self._config.session)
         if not (policy.reads_blocks or policy.reads_text):
             return found
         if alone:
@@ -225,21 +226,25 @@ class PromptReader:
         found.source = "text"
         return found
 
-    def _find_session(self, request: Request) -> str | None:
-        finders = (self._find_session_header, self._find_session_field)
-        for find in reversed(finders) if self._config.session.fields_first else finders:
-            if (session := find(request)) is not None:
-                return session
-        return None
 
-    def _find_session_header(self, request: Request) -> str | None:
-        given = {name.decode("latin-1"): value for name, value in request.headers}
-        named = (given.get(header) for header in self._config.session.headers)
-        return next((value.decode("latin-1") for value in named if value), None)
+def find_session(request: Request, config: SessionConfig) -> str | None:
+    """Return the mark that requests of one conversation share; None where `request` has none."""
+    finders = (_find_session_header, _find_session_field)
+    for find in reversed(finders) if config.fields_first else finders:
+        if (session := find(request, config)) is not None:
+            return session
+    return None
 
-    def _find_session_field(self, request: Request) -> str | None:
-        named = (request.body.get(field) for field in self._config.session.fields)
-        return next((value for value in named if isinstance(value, str) and value), None)
+
+def _find_session_header(request: Request, config: SessionConfig) -> str | None:
+    given = {name.decode("latin-1"): value for name, value in request.headers}
+    named = (given.get(header) for header in config.headers)
+    return next((value.decode("latin-1") for value in named if value), None)
+
+
+def _find_session_field(request: Request, config: SessionConfig) -> str | None:
+    named = (request.body.get(field) for field in config.fields)
+    return next((value for value in named if isinstance(value, str) and value), None)
 
 
 def _adapter_of(model: str | None, candidates: Sequence[Worker]) -> str | None:

@@ -7,9 +7,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from hashlib import blake2b
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from radixway.core.pipeline import ANY_MODEL, TenantPolicy
+from radixway.core.config import ModelSplit
+from radixway.core.config.routing import AliasTarget, SessionConfig
+from radixway.core.pipeline import ANY_MODEL, Request, TenantPolicy
+from radixway.routing.prompt_reader import find_session
 from radixway.routing.tokenizer_registry import PromptTokenizer, TokenizerRegistry
 from radixway.routing.worker import Worker
 from radixway.routing.worker_registry import WorkerRegistry
@@ -32,28 +37,64 @@ class DefaultModelResolver:
         registry: WorkerRegistry,
         configured: Callable[[], str],
         is_auto: Callable[[str], bool],
-        aliases: Mapping[str, str] | None = None,
+        aliases: Mapping[str, AliasTarget] | None = None,
+        session: SessionConfig | None = None,
     ) -> None:
         """`configured`: a model's name, or empty. `is_auto`: does a name leave the choice to the gateway?
-        `aliases`: by name or pattern, the model that it stands for.
+        `aliases`: by name or pattern, the model that it stands for. `session`: what names the sessions that
+        keep their model of a split.
         """
+        self._session = SessionConfig() if session is None else session
         self._registry = registry
         self._configured = configured
         self._is_auto = is_auto
-        self._aliases = {DEFAULT_MODEL: DEFAULT_MODEL} | dict(aliases or {})
+        self._aliases: dict[str, AliasTarget] = {DEFAULT_MODEL: DEFAULT_MODEL, **(aliases or {})}
         self._find_target = lru_cache(_MAX_MATCHED_NAMES)(self._match_alias)
 
-    def resolve_model(self, name: str, tenancy: TenantPolicy | None) -> str | None:
+    def resolve_model(
+        self, name: str, tenancy: TenantPolicy | None, request: Request | None = None
+    ) -> str | None:
         """Return the model that the alias `name` stands for; None where it is no alias, or stands for none.
 
-        A model that a worker serves under that name comes first.
+        A model that a worker serves under that name comes first. Of a split it is the model of the session of
+        `request`, whose journal says so, or without one the model with the highest weight.
         """
         if name in self._registry.known_models():
             return None
         target = self._find_target(name)
         if target is None or self._is_auto(name):
             return None
+        if isinstance(target, ModelSplit):
+            return self._draw_model(name, target, tenancy, request)
         return self.resolve_default_model(tenancy) if target == DEFAULT_MODEL else target
+
+    def split_of(self, alias: str) -> Mapping[str, float] | None:
+        """Return the weights of the models that `alias` stands for, if it is a split."""
+        target = self._aliases.get(alias)
+        return target.split if isinstance(target, ModelSplit) else None
+
+    def _draw_model(
+        self, alias: str, target: ModelSplit, tenancy: TenantPolicy | None, request: Request | None
+    ) -> str | None:
+        """Return the model of `request` among those of `target` that `tenancy` may use."""
+        weights = {
+            model: weight
+            for model, weight in target.split.items()
+            if weight and (tenancy is None or tenancy.allows_model(model))
+        }
+        if not weights:
+            return None
+        if request is None:
+            return max(weights, key=weights.__getitem__)
+        session = find_session(request, self._session)
+        digest = blake2b(f"{alias}\0{session or request.id}".encode(), digest_size=8).digest()
+        point = int.from_bytes(digest) / 2**64 * sum(weights.values())
+        ends = zip(weights, accumulate(weights.values()), strict=True)
+        model = next((model for model, end in ends if point < end), next(reversed(weights)))
+        request.journal.add(
+            "split", alias=alias, model=model, weights=weights, by="session" if session else "request"
+        )
+        return model
 
     def list_aliases(self, tenancy: TenantPolicy | None) -> dict[str, str]:
         """Return the aliases that are names, no patterns, with the served model that each stands for."""
@@ -62,7 +103,7 @@ class DefaultModelResolver:
         found = ((name, self.resolve_model(name, tenancy)) for name in names)
         return {name: model for name, model in found if model is not None and model in served}
 
-    def _match_alias(self, name: str) -> str | None:
+    def _match_alias(self, name: str) -> str | ModelSplit | None:
         if name in self._aliases:
             return self._aliases[name]
         patterns = (alias for alias in self._aliases if _is_pattern(alias))

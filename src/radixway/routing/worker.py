@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from yarl import URL
 
-from radixway.core.config import KvEventsConfig, Role, WorkerSettings
+from radixway.core.config import HostedWorkerSettings, KvEventsConfig, Role, WorkerSettings
 from radixway.core.telemetry import SharedObject
 from radixway.routing.circuit_breaker import CircuitBreaker
 from radixway.routing.engine_metrics import EngineMetrics
@@ -34,9 +34,19 @@ class WorkerState(StrEnum):
 
 
 ErrorKind = Literal[
-    "certificate", "tls", "name", "refused", "timeout", "no_http", "unreachable", "unwell", "defect"
+    "certificate",
+    "tls",
+    "name",
+    "refused",
+    "timeout",
+    "no_http",
+    "unreachable",
+    "unwell",
+    "misconfigured",
+    "defect",
 ]
-"""Kinds of failed health checks; `unwell`: the worker reports a problem."""
+"""Kinds of failed health checks. `unwell`: the worker reports a problem. `misconfigured`: the key of a hosted
+one is missing, or refused."""
 
 
 class KvEventsState(StrEnum):
@@ -138,12 +148,20 @@ class Worker(SharedObject):
     """Its own metrics as last read."""
     surfaces: frozenset[str] | None = None
     """Paths that it offers, by its `/openapi.json`; None: not known, or it does not say."""
+    refused_until: float = 0.0
+    """Until then (monotonic seconds) a hosted worker is not asked, as it has refused its key."""
+    limited_until: float = 0.0
+    """Until then a hosted worker is not asked, as it has said that there were too many requests."""
     name: str = field(init=False)
-    """`host:port` (and path), unique, ASCII: what journals, metrics and headers show."""
+    """`host:port` (and path), or a hosted one's own; unique, ASCII: in journals, metrics and headers."""
+    hosted: HostedWorkerSettings | None = field(init=False)
+    """Its settings where it is a provider's."""
 
     def __post_init__(self) -> None:
         url = URL(self.config.url)
-        self.name = f"{url.raw_authority}{url.raw_path.rstrip('/')}"
+        self.hosted = self.config if isinstance(self.config, HostedWorkerSettings) else None
+        name = None if self.hosted is None else self.hosted.name
+        self.name = name or f"{url.raw_authority}{url.raw_path.rstrip('/')}"
 
     @property
     def url(self) -> str:
@@ -203,8 +221,8 @@ class Worker(SharedObject):
 
     @property
     def api_key(self) -> str | None:
-        """Sent to it as a bearer token."""
-        return self.config.api_key.get_secret_value() if self.config.api_key else None
+        """Sent to it as a bearer token; None for a hosted one, whose provider says how it is sent."""
+        return self.config.api_key.get_secret_value() if self.config.api_key and not self.hosted else None
 
     def may_offer(self, path: str) -> bool:
         """Return whether it offers `path`, whose query does not matter, or does not say what it offers."""
@@ -214,6 +232,7 @@ class Worker(SharedObject):
         """Apply the operator's new `section`; what it leaves open stays as it was."""
         new = {name: getattr(section, name) for name in section.model_fields_set}
         self.config = self.config.model_copy(update=new)
+        self.hosted = self.config if isinstance(self.config, HostedWorkerSettings) else None
 
     def describe(self) -> dict[str, Any]:
         """The worker as `/list_workers` shows it."""
@@ -224,6 +243,7 @@ class Worker(SharedObject):
             "sources": list(self.sources),
             "models": list(self.models),
             "pools": list(self.pools),
+            "provider": None if self.hosted is None else self.hosted.provider,
             "role": self.role,
             "disaggregation": self.dialect,
             "kv_tokens": self.kv_tokens,
@@ -239,5 +259,5 @@ class Worker(SharedObject):
             "last_error": self.last_error,
             "error_kind": self.error_kind,
             "given": self.config.model_dump(mode="json", exclude={"url", "api_key"}, exclude_defaults=True),
-            "has_key": self.config.api_key is not None,
+            "has_key": self.config.api_key is not None or self.hosted is not None,
         }

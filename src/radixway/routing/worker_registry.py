@@ -18,6 +18,7 @@ class WorkerRegistry:
         self._candidates: dict[str | None, tuple[Worker, ...]] = {}
         self._prefillers: dict[str | None, tuple[Worker, ...]] = {}
         self._some_only_decode: bool | None = None
+        self._some_hosted: bool | None = None
         self._known_models: frozenset[str] | None = None
         self._alone: dict[Worker, bool] = {}
         self.on_add: list[Callable[[Worker], None]] = []
@@ -124,6 +125,12 @@ class WorkerRegistry:
             self._some_only_decode = any(worker.role == "decode" for worker in self._ready_workers(None))
         return self._some_only_decode
 
+    def has_hosted(self) -> bool:
+        """Return True if any worker is a provider's, ready or not."""
+        if self._some_hosted is None:
+            self._some_hosted = any(worker.hosted is not None for worker in self._workers.values())
+        return self._some_hosted
+
     def _ready_workers(self, model: str | None) -> Iterator[Worker]:
         for worker in self._workers.values():
             if worker.state is WorkerState.READY and (model is None or model in worker.models):
@@ -145,6 +152,7 @@ class WorkerRegistry:
         self._candidates = {}
         self._prefillers = {}
         self._some_only_decode = None
+        self._some_hosted = None
         self._known_models = None
         self._alone = {}
 

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 from pydantic import BaseModel
 
 from radixway.api.request_log import RequestSummary
+from radixway.core.config import ModelPricing
 from radixway.core.pipeline import ReceivedRequest, TokenUsage, WorkerAnswer
 from radixway.core.telemetry import Journal, JournalStore
 from radixway.core.tenants import ChargedUsage, TokenCost
@@ -116,7 +117,12 @@ def read_row_fields(journal: Journal, price_of: PriceOf) -> dict[str, Any]:
     flags: set[str] = set()
     used: TokenUsage | None = None
     charged: ChargedUsage | None = None
+    pricing: ModelPricing | None = None
     for step, at_s, detail in journal.entries:
+        if step == "select":
+            pricing = None
+        elif step == "hosted" and isinstance(detail, dict):
+            pricing = _read_pricing(detail)
         flag = _STEPS.get(step)
         if flag is not None:
             flags.add(flag)
@@ -137,7 +143,7 @@ def read_row_fields(journal: Journal, price_of: PriceOf) -> dict[str, Any]:
             row["ended_at"] += at_s if detail.last_byte_s is None else detail.last_byte_s
             _read_end(detail, row)
     if used is not None:
-        _read_tokens(used, row, price_of)
+        _read_tokens(used, row, price_of, pricing)
     if charged is not None:
         _read_charge(charged, row)
     row["flags"] = [name for name in FLAGS if name in flags]
@@ -178,12 +184,24 @@ def _read_end(end: RequestSummary, row: dict[str, Any]) -> None:
         row["ttft_ms"] = round(end.first_byte_s * 1e3, 3)
 
 
-def _read_tokens(used: TokenUsage, row: dict[str, Any], price_of: PriceOf) -> None:
+def _read_pricing(detail: dict[str, Any]) -> ModelPricing | None:
+    """Return the prices of the hosted worker that was asked, if it has any."""
+    given = {name: detail[name] for name in ModelPricing.model_fields if name in detail}
+    return ModelPricing(**given) if given else None
+
+
+def _read_tokens(
+    used: TokenUsage, row: dict[str, Any], price_of: PriceOf, pricing: ModelPricing | None
+) -> None:
     row["prompt_tokens"] = None if used.estimated and not used.prompt_tokens else used.prompt_tokens
     row["completion_tokens"] = used.completion_tokens
     row["cached_tokens"] = used.cached_tokens if used.tells_cached else None
     row["estimated"] = used.estimated
-    price = price_of(row["model"] or "", used.prompt_tokens, used.completion_tokens)
+    tokens = used.prompt_tokens, used.completion_tokens
+    if pricing is not None:
+        price = TokenCost(pricing.cost(*tokens), pricing.currency)
+    else:
+        price = price_of(row["model"] or "", *tokens)
     if price.currency:
         row["cost"], row["currency"] = round(price.cost, 9), price.currency
 

@@ -4,6 +4,7 @@ from radixway.core.config.base import ConfigError, radixway_home
 from radixway.core.config.chat import ChatConfig, ChatWebhooksConfig
 from radixway.core.config.engine import EngineConfig
 from radixway.core.config.gateway import GatewayConfig, LogsConfig, WorkerLimitsConfig
+from radixway.core.config.hosted import CredentialMissingError, HostedWorkerSettings
 from radixway.core.config.policies import (
     AnyPolicy,
     CustomPolicyConfig,
@@ -23,6 +24,8 @@ from radixway.core.config.routing import (
     DisaggregationConfig,
     HealthConfig,
     HedgeConfig,
+    ModelSplit,
+    OverflowConfig,
     QueueConfig,
     RoutingConfig,
     WeightsConfig,
@@ -70,6 +73,7 @@ __all__ = [
     "Config",
     "ConfigError",
     "ConsoleConfig",
+    "CredentialMissingError",
     "CustomPolicyConfig",
     "DisaggregationConfig",
     "DiscoveryConfig",
@@ -83,6 +87,7 @@ __all__ = [
     "GatewayConfig",
     "HealthConfig",
     "HedgeConfig",
+    "HostedWorkerSettings",
     "KubernetesConfig",
     "KvAwarePolicyConfig",
     "KvEventsConfig",
@@ -90,6 +95,8 @@ __all__ = [
     "LogsConfig",
     "MilvusConfig",
     "ModelPricing",
+    "ModelSplit",
+    "OverflowConfig",
     "PlannerConfig",
     "PowerOfTwoPolicyConfig",
     "PrefixAffinityPolicyConfig",

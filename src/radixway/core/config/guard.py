@@ -57,6 +57,9 @@ class PiiConfig(DetectorConfig):
     route_to: Annotated[str, Field(min_length=1, max_length=256)] | None = None
     """The private model, for `route`. It may be shown everything, unless it has a policy itself."""
 
+    hosted: Literal["allow", "forbid"] = "allow"
+    """`forbid`: a request with personal data that is not masked or redacted is not sent to hosted models."""
+
     @model_validator(mode="after")
     def _check_route_target(self) -> Self:
         if "route" in (self.action, *self.actions.values()) and self.route_to is None:

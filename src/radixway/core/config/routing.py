@@ -1,8 +1,8 @@
 """The `routing` section: how a worker is chosen, and what happens when all are busy."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from radixway.core.config.base import ConfigSection
 from radixway.core.config.policies import ExpectedTimePolicyConfig, PolicyConfig
@@ -164,17 +164,48 @@ class WeightsConfig(ConfigSection):
 Fallbacks = Annotated[dict[str, str], AfterValidator(check_fallbacks)]
 
 
-def check_aliases(aliases: dict[str, str]) -> dict[str, str]:
+class ModelSplit(ConfigSection):
+    """Several models that one alias stands for, each for its share of conversations."""
+
+    split: dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = Field(min_length=1)
+    """By model, its weight: `{qwen-7b: 90, gpt-5-mini: 10}`. A session keeps its model."""
+
+    @model_validator(mode="after")
+    def _check_weights(self) -> Self:
+        if not sum(self.split.values()):
+            raise ValueError("split: one of the weights must be above 0")
+        return self
+
+
+def _spell_out_split(value: Any) -> Any:
+    return value if isinstance(value, str | ModelSplit) else ModelSplit.model_validate(value)
+
+
+AliasTarget = Annotated[str | ModelSplit, BeforeValidator(_spell_out_split)]
+
+
+def check_aliases(aliases: dict[str, str | ModelSplit]) -> dict[str, str | ModelSplit]:
     """Return `aliases`. Raises ValueError for an empty name, or one that stands for a pattern."""
-    for alias, model in aliases.items():
-        if not alias or not model:
-            raise ValueError("an alias and the model that it stands for need names")
-        if any(sign in model for sign in "*?["):
-            raise ValueError(f"{alias!r} must stand for one model, not for the pattern {model!r}")
+    for alias, target in aliases.items():
+        for model in [target] if isinstance(target, str) else target.split:
+            if not alias or not model:
+                raise ValueError("an alias and the model that it stands for need names")
+            if any(sign in model for sign in "*?["):
+                raise ValueError(f"{alias!r} must stand for one model, not for the pattern {model!r}")
     return aliases
 
 
-ModelAliases = Annotated[dict[str, str], AfterValidator(check_aliases)]
+ModelAliases = Annotated[dict[str, AliasTarget], AfterValidator(check_aliases)]
+
+
+class OverflowConfig(ConfigSection):
+    """When requests for models of own workers go to hosted ones."""
+
+    to: str = Field(default="hosted", min_length=1, max_length=256)
+    """`hosted`: hosted workers of the same model. Else the model that answers in its place."""
+    queue_s: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """Seconds in queues, expected or waited, beyond which a request is hosted. None: only where no own
+    worker can answer."""
 
 
 class RoutingConfig(ConfigSection):
@@ -184,9 +215,9 @@ class RoutingConfig(ConfigSection):
     """How a worker is chosen: a name, `name:parameter=value`, or a mapping."""
     model_policies: dict[str, PolicyConfig] = Field(default_factory=dict)
     """Another policy for single models."""
-    model_aliases: ModelAliases = Field(default_factory=lambda: {"claude-*": "default"})
+    model_aliases: ModelAliases = Field(default={"claude-*": "default"})
     """Names, or patterns with `*` and `?`, and the model that each stands for where no worker serves one of
-    that name. `default` stands for the default model, as in requests."""
+    that name, or a `split` of several. `default` stands for the default model, as in requests."""
     block_size: int = Field(default=16, ge=1, le=4096)
     """Tokens a block: the grain in which prefixes are known."""
     shortlist: int = Field(default=32, ge=8)
@@ -214,6 +245,7 @@ class RoutingConfig(ConfigSection):
     """Refuse a request whose objective for its first token no worker is expected to meet."""
     breaker: BreakerConfig = BreakerConfig()
     hedge: HedgeConfig | None = None
+    overflow: OverflowConfig = OverflowConfig()
     fallbacks: Fallbacks = Field(default_factory=dict)
     """Models whose requests go to another model while no worker of theirs can take them."""
     disaggregation: DisaggregationConfig = DisaggregationConfig()

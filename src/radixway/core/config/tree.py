@@ -17,6 +17,7 @@ from radixway.core.config.chat_env import convert_published_keys
 from radixway.core.config.engine import EngineConfig
 from radixway.core.config.gateway import GatewayConfig, LimitsConfig, PipelineConfig, TelemetryConfig
 from radixway.core.config.guard import GuardConfig
+from radixway.core.config.hosted import WorkerEntries
 from radixway.core.config.keys import KeysConfig
 from radixway.core.config.renamed_keys import old_places, rename_keys
 from radixway.core.config.routing import RoutingConfig
@@ -30,7 +31,7 @@ from radixway.core.config.sections import (
     TrajectoriesConfig,
 )
 from radixway.core.config.tenants import TenantsConfig
-from radixway.core.config.workers import DiscoveryConfig, WorkerSettings
+from radixway.core.config.workers import DiscoveryConfig
 from radixway.core.config.yaml_file import Place, has_node, line_of, places_of_mistakes, read_yaml
 from radixway.core.near_names import suggest_names
 
@@ -51,7 +52,7 @@ class Config(BaseSettings):
 
     gateway: GatewayConfig = GatewayConfig()
     limits: LimitsConfig = LimitsConfig()
-    workers: tuple[WorkerSettings, ...] = ()
+    workers: WorkerEntries = ()
     routing: RoutingConfig = RoutingConfig()
     pipeline: PipelineConfig = PipelineConfig()
     encoders: EncodersConfig = EncodersConfig()

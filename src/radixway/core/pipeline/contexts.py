@@ -10,6 +10,7 @@ from typing import Literal
 
 import msgspec
 
+from radixway.core.config import ModelPricing
 from radixway.core.telemetry import SharedObject
 
 _MAX_MATCHED_MODELS = 256
@@ -149,5 +150,9 @@ class RoutingContext(msgspec.Struct, eq=False):
     """The model that its worker was asked for, by name; None until then, or where that is not known."""
     fallback_model: str | None = None
     """The model that answers in place of the one asked for."""
+    overflow: str | None = None
+    """Why a hosted worker is asked, in words."""
+    pricing: ModelPricing | None = None
+    """Prices of the hosted worker that was asked last; None for an own one, or where it has none."""
     prompt_tokens: int | None = None
     """Length of the prompt, where routing had it tokenized."""

@@ -54,6 +54,10 @@ class GuardClearance(Protocol):
         """Return whether the model may be shown the request as it is now."""
 
     @property
+    def may_leave(self) -> bool:
+        """Whether a hosted model may be shown the request as it is now."""
+
+    @property
     def fallback_model(self) -> str | None:
         """The model that answers where no other may be shown it; None: the guard sees to it otherwise."""
 

@@ -103,6 +103,13 @@ class Reply(msgspec.Struct, eq=False):
         self._read_body, self._reported = self.body, used
 
 
+class ReportingChunks(Chunks):
+    """A stream that knows itself what it used, whatever its events tell."""
+
+    reported: TokenUsage | None = None
+    """None until it is known."""
+
+
 _Count = Annotated[int, msgspec.Meta(ge=0, le=10**12)] | None
 """An upper bound for plausible counts."""
 
@@ -317,6 +324,8 @@ class MeteredChunks(Chunks):
                     self._by_answer[answer.index] = event
 
     def _final_usage(self) -> TokenUsage:
+        if isinstance(self._chunks, ReportingChunks) and self._chunks.reported is not None:
+            return self._chunks.reported
         chunks = self._by_answer.values()
         reported = [used for chunk in chunks if (used := _last_reported_usage(chunk)) is not None]
         if reported:

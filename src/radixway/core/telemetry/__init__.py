@@ -24,6 +24,7 @@ from radixway.core.telemetry.metrics.attempt_metrics import (
     AttemptSeries,
     AttemptUsage,
     Outcome,
+    PriceOf,
     UsagePrediction,
 )
 from radixway.core.telemetry.metrics.metrics import MetricsRegistry
@@ -55,6 +56,7 @@ __all__ = [
     "MetricsRegistry",
     "MetricsScrape",
     "Outcome",
+    "PriceOf",
     "ScrapeDelta",
     "ScrapeHistory",
     "ServerConsole",

@@ -170,7 +170,7 @@ class TenantLimits:
         else:
             prompt, cached, completion = used.prompt_tokens, used.cached_tokens, used.completion_tokens
             tokens = prompt + completion
-            pricing = self._prices.pricing_of(model)
+            pricing = routing.pricing or self._prices.pricing_of(model)
             if pricing is not None:
                 cost, currency = pricing.cost(prompt, completion), pricing.currency
             row = self._ledger.current_row(now, account.tenant, model, category, currency)

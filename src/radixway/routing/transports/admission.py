@@ -1,7 +1,7 @@
 """A request's way to its place at a worker: at once where there is room, otherwise through the queue."""
 
-from collections import Counter
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Sequence
 from math import ceil
 
 from radixway.core.config import RoutingConfig
@@ -10,6 +10,7 @@ from radixway.core.pipeline import (
     GatewayError,
     ModelNotServedError,
     NoWorkersError,
+    OverloadedError,
     Request,
     WeightsTooOldError,
     WorkerNotFoundError,
@@ -29,25 +30,13 @@ from radixway.routing.fleet_breakers import FleetBreakers
 from radixway.routing.policies import Policy
 from radixway.routing.prompt_reader import PromptNeeds
 from radixway.routing.transports.assignment import PairAssigner, WorkerAssignment
+from radixway.routing.transports.candidate_errors import explain_no_candidate, explain_unavailable
+from radixway.routing.transports.overflow import OverflowRule, QueueTooLongError
 from radixway.routing.transports.waiting_requests import WaitingRequests
-from radixway.routing.worker import ErrorKind
 from radixway.routing.worker_registry import WorkerLimits
 
 _COUNTED = ("ids", "tokenizer", "worker")
 """Sources that give exact prompt lengths."""
-
-_KINDS: Mapping[ErrorKind, str] = {
-    "certificate": "a TLS certificate that is not valid",
-    "defect": "a defect of the gateway",
-    "name": "a name that does not resolve",
-    "no_http": "something that does not speak HTTP",
-    "refused": "connections refused",
-    "timeout": "no answer in time",
-    "tls": "TLS that fails",
-    "unreachable": "a network error",
-    "unwell": "a health check that fails",
-}
-"""Error kinds as clients see them, without addresses."""
 
 
 class AdmissionController:
@@ -73,6 +62,7 @@ class AdmissionController:
         self._limits = WorkerLimits(config)
         self._pairing = PairAssigner(registry, selector, breakers, self._limits, metrics, config)
         self._waiting = WaitingRequests(self, registry, selector, metrics, config)
+        self._overflow = OverflowRule(config.overflow)
         registry.on_add.append(self._on_fleet_change)
         registry.on_remove.append(self._on_fleet_change)
         registry.on_state.append(self._on_fleet_change)
@@ -102,21 +92,74 @@ class AdmissionController:
             request.routing.prompt_tokens = prompt.tokens
         if request.ttft_s is not None:
             self._check_ttft_objective(request, request.ttft_s, prompt, candidates)
+        if self._overflow.queue_s is not None and self._may_overflow(request, candidates):
+            wait_s = self._expected_wait_s(candidates, prompt)
+            if wait_s > self._overflow.queue_s:
+                candidates = self._leave_own(request, f"own workers' queues take {wait_s:.3g} s")
         if self._limits.on:
             self._waiting.serve()
             candidates = self.filter_with_capacity(candidates, prompt)
             if not candidates:
-                return await self._waiting.wait_for_place(request, prompt)
+                return await self._wait_for_place(request, prompt)
         if self.needs_pair(candidates):
             place = self.assign_from(request, prompt, candidates)
         else:
             choice = self._choose_worker(request, prompt, candidates)
             if self._waiting.should_wait(request, choice):
-                return await self._waiting.wait_for_place(request, prompt)
+                return await self._wait_for_place(request, prompt)
             place = self.assign_from(request, prompt, candidates, choice)
         took_s = request.journal.elapsed_s() - began_s
         self._metrics.steps.selection_buckets(place.choice.policy).observe_value(took_s)
         return place
+
+    async def _wait_for_place(self, request: Request, prompt: RoutingRequest) -> WorkerAssignment:
+        """Wait for a place; no longer than it may take before the request is hosted, where it may be."""
+        queue_s = self._overflow.queue_s
+        if queue_s is None or not self._may_overflow(request, self.ready_workers(request)):
+            return await self._waiting.wait_for_place(request, prompt)
+        try:
+            async with asyncio.timeout(queue_s):
+                return await self._waiting.wait_for_place(request, prompt)
+        except TimeoutError:
+            reason = f"it has waited {queue_s:g} s for an own worker"
+        except OverloadedError as full:
+            reason = str(full)
+        free = self.filter_with_capacity(self._leave_own(request, reason), prompt)
+        if not free:
+            return await self._waiting.wait_for_place(request, prompt)
+        return self.assign_from(request, prompt, free)
+
+    def _may_overflow(self, request: Request, candidates: Sequence[Worker]) -> bool:
+        """Return whether `request`, for which own `candidates` stand ready, may be hosted in their place."""
+        if request.pinned is not None or any(worker.hosted is not None for worker in candidates):
+            return False
+        if not self._registry.has_hosted():
+            return False
+        if (model := self._overflow.model) is None:
+            return bool(self._overflow.filter_hosted(request, self._candidates(request)))
+        tenancy, clearance = request.caller.policy, request.clearance
+        return (
+            model != request.model
+            and (tenancy is None or tenancy.allows_model(model))
+            and (clearance is None or clearance.may_show(model))
+            and bool(self._overflow.filter_hosted(request, self._registry.candidates(model)))
+        )
+
+    def _expected_wait_s(self, candidates: Sequence[Worker], prompt: RoutingRequest) -> float:
+        """Return the seconds until a prefill would begin at one of `candidates`."""
+        free = self.filter_with_capacity(candidates, prompt) if self._limits.on else candidates
+        if not free:
+            return self._waiting.estimate_drain_s()
+        now = self._selector.ledger.clock()
+        return min(worker.load.queue_s(now) for worker in free)
+
+    def _leave_own(self, request: Request, reason: str) -> Sequence[Worker]:
+        """Return the hosted workers that answer in place of own ones. Raises QueueTooLongError where another
+        model does."""
+        request.routing.overflow = reason
+        if self._overflow.model is not None:
+            raise QueueTooLongError(reason)
+        return self.ready_workers(request)
 
     def _candidates(self, request: Request) -> Sequence[Worker]:
         """Return ready workers of the model within the tenant's pools."""
@@ -135,6 +178,7 @@ class AdmissionController:
             worker
             for worker in self._weights.filter_fresh(request, self._candidates(request))
             if worker is not first.worker
+            and worker.hosted is None  # nobody pays for an answer twice
             and worker.answers_alone
             and worker.name not in request.routing.failed_workers
             and not worker.breaker.tripped
@@ -166,6 +210,8 @@ class AdmissionController:
             return tuple(worker for worker in ready if request.pinned in (worker.name, worker.url))
         if request.endpoint.by_surface:
             ready = tuple(worker for worker in ready if worker.may_offer(request.path)) or ready
+        if self._registry.has_hosted():
+            ready = self._overflow.choose_tier(request, ready)
         if failed := request.routing.failed_workers:
             ready = tuple(worker for worker in ready if worker.name not in failed) or ready
         return self._breakers.filter_admitted(ready)
@@ -186,11 +232,15 @@ class AdmissionController:
         model = _candidate_model(request.model)
         if model is not None and self._registry.definitely_lacks_model(model):
             return ModelNotServedError(model)
+        if self._registry.has_hosted() and (
+            refusal := self._overflow.explain_refusal(request, self._candidates(request))
+        ):
+            return refusal
         if self._candidates(request) and (refusal := self._stale_weights_error(request)) is not None:
             return refusal
         if request.caller.policy is not None and request.caller.policy.pools:
             return self._no_pool_candidate_error(request.caller.policy.pools, model)
-        return NoWorkersError(_explain_no_candidate(self._registry, model))
+        return NoWorkersError(explain_no_candidate(self._registry, model))
 
     def _no_pool_candidate_error(self, pools: frozenset[str], model: str | None) -> GatewayError:
         mine = [worker for worker in self._registry if not pools.isdisjoint(worker.pools)]
@@ -198,7 +248,7 @@ class AdmissionController:
             return ModelNotServedError(model)
         for_model = f" for the model {model!r}" if model else ""
         return NoWorkersError(
-            f"no worker of the tenant's pools can answer now{for_model}{_explain_unavailable(mine)}"
+            f"no worker of the tenant's pools can answer now{for_model}{explain_unavailable(mine)}"
         )
 
     def _stale_weights_error(self, request: Request) -> GatewayError | None:
@@ -312,26 +362,3 @@ class AdmissionController:
 def _candidate_model(model: str | None) -> str | None:
     """Return the model whose workers may answer; None for all."""
     return None if model == ANY_MODEL else model
-
-
-def _explain_no_candidate(registry: WorkerRegistry, model: str | None) -> str:
-    """Explain why no worker is a candidate; an unknown model may be a silent worker's."""
-    message = "no worker can answer now" + (f" for the model {model!r}" if model else "")
-    for worker in registry:
-        if worker.state is WorkerState.STALE and (model is None or model in worker.models):
-            message += f"; {worker.name} waits for weights: {worker.last_error}"
-            break
-    message += _explain_unavailable(
-        each for each in registry if model is None or model in (each.models or (model,))
-    )
-    if model is None or model in registry.known_models():
-        return message
-    silent = [worker.name for worker in registry if not worker.models]
-    return message + (f"; not yet heard from: {', '.join(silent)}" if silent else "")
-
-
-def _explain_unavailable(workers: Iterable[Worker]) -> str:
-    """Explain why workers are unavailable without naming them."""
-    kinds = Counter(worker.error_kind for worker in workers if worker.error_kind is not None)
-    counts = [f"{count} × {_KINDS[kind]}" for kind, count in sorted(kinds.items())]
-    return f"; out of reach: {', '.join(counts)}" if counts else ""

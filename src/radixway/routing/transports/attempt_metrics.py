@@ -8,6 +8,7 @@ from time import perf_counter
 
 import msgspec
 
+from radixway.core.config import ModelPricing
 from radixway.core.pipeline import (
     Chunks,
     MeteredChunks,
@@ -25,6 +26,7 @@ from radixway.core.telemetry import (
     Journal,
     MetricsRegistry,
     Outcome,
+    PriceOf,
     UsagePrediction,
 )
 from radixway.routing import WorkerChoice
@@ -49,6 +51,8 @@ class MeasuredAttempt:
         worker, choice = place.worker, place.choice
         model = request.routing.resolved_model or request.routing.metrics_model
         answers = self._attempts.series_for(worker.name, model, choice.policy)
+        if worker.hosted is not None:
+            answers.own_price_of = _price_of(request.routing.pricing)
         if worker.removed:
             self._attempts.forget_worker(worker.name)  # it left while the request was on its way to it
         try:
@@ -176,6 +180,12 @@ class MeasuredStream(MeteredChunks):
             if used.estimated and not used.prompt_tokens:
                 used.prompt_tokens = self._prompt_tokens or 0
             self.journal.add("tokens", used)
+
+
+def _price_of(pricing: ModelPricing | None) -> PriceOf | None:
+    if pricing is None:
+        return None
+    return lambda model, prompt, completion: (pricing.cost(prompt, completion), pricing.currency)
 
 
 def journal_token_usage(request: Request, reply: Reply) -> None:

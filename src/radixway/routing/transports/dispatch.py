@@ -39,6 +39,7 @@ from radixway.routing.transports.assignment import WorkerAssignment
 from radixway.routing.transports.attempt_metrics import MeasuredAttempt, journal_token_usage
 from radixway.routing.transports.disaggregated_dispatch import DisaggregatedDispatch
 from radixway.routing.transports.hedged_dispatch import HedgeBudget, HedgedDispatch
+from radixway.routing.transports.hosted import HostedTransport
 from radixway.routing.transports.http_transport import HttpTransport
 from radixway.routing.transports.kv_transfer import strip_transfer_fields
 from radixway.routing.transports.worker_responses import find_weight_version
@@ -74,6 +75,7 @@ class RequestDispatcher:
         config: RoutingConfig,
         weights: WeightVersionTracker,
     ) -> None:
+        self._registry = registry
         self._weights = weights
         self._breakers = FleetBreakers(config.breaker)
         registry.on_remove.append(self._breakers.remove_worker)
@@ -88,10 +90,12 @@ class RequestDispatcher:
         self._handover = DisaggregatedDispatch(self._send_attempt)
         registry.on_remove.append(lambda worker: metrics.attempts.forget_worker(worker.name))
         self._transport = transport
+        self._hosted = HostedTransport(transport, registry)
         transport.on_stream_end = self._note_stream_end
         self._health = health
         self._metrics = metrics
         self._fallbacks = config.fallbacks
+        self._overflow_model = None if config.overflow.to == "hosted" else config.overflow.to
         self._traced = trace_step("dispatch", self._dispatch_request)
 
     def __call__(self, request: Request) -> Awaitable[Reply]:
@@ -107,7 +111,7 @@ class RequestDispatcher:
         """
         requested, refusal, began_s = request.model, None, request.journal.elapsed_s()
         try:
-            if self._fallbacks:
+            if self._fallbacks or self._overflow_model is not None:
                 place, refusal = await self._assign_worker(request)
             else:
                 place = await self._admission.assign_worker(request)
@@ -119,6 +123,8 @@ class RequestDispatcher:
                 if refusal is not None:
                     self._note_fallback(request, str(requested), str(request.model), refusal)
                 self._settle_model(request, place.worker)
+                if self._registry.has_hosted():
+                    self._note_hosted(request, place.worker)
                 reply = await (
                     self._attempt(request, place)
                     if self._hedge is None
@@ -157,9 +163,11 @@ class RequestDispatcher:
         """
         requested = request.model
         refusal: ModelNotServedError | NoWorkersError | OverloadedError | None = None
-        for model in _iter_fallbacks(requested, self._fallbacks) if request.pinned is None else (requested,):
+        for model in self._iter_models(requested) if request.pinned is None else (requested,):
             if refusal is not None and not _may_fall_back(request, str(model)):
                 continue
+            if model == self._overflow_model and isinstance(refusal, ModelNotServedError):
+                continue  # it stands in for models that there are
             request.model = model
             try:
                 place = await self._admission.assign_worker(request)
@@ -170,6 +178,14 @@ class RequestDispatcher:
         request.model = requested
         assert refusal is not None
         raise refusal
+
+    def _iter_models(self, requested: str | None) -> Iterator[str | None]:
+        """Yield the models that may answer: the one requested, its fallbacks, the one of the overflow."""
+        seen = None
+        for seen in _iter_fallbacks(requested, self._fallbacks):
+            yield seen
+        if self._overflow_model is not None and self._overflow_model != seen:
+            yield self._overflow_model
 
     def _note_fallback(self, request: Request, requested: str, model: str, refusal: GatewayError) -> None:
         request.routing.fallback_model = model
@@ -194,9 +210,16 @@ class RequestDispatcher:
         began_s, number = journal.elapsed_s(), len(request.routing.attempted_workers)
         log.debug("request %s goes to %s", request.id, worker.name)
         try:
-            if carrier is not None and _may_forward(carrier, prefill_only=prefill_only):
+            if (
+                carrier is not None
+                and worker.hosted is None
+                and _may_forward(carrier, prefill_only=prefill_only)
+            ):
                 reply = await cast(RequestForwarder, carrier).forward_request(request, worker, lease)
                 is_over = True  # as far as we hear of it
+            elif worker.hosted is not None:
+                reply = await self._hosted.send_request(request, worker, lease)
+                is_over = reply.chunks is None
             else:
                 reply = await self._transport.send_request(request, worker, lease, prefill_only=prefill_only)
                 is_over = reply.chunks is None
@@ -207,7 +230,9 @@ class RequestDispatcher:
                 _trace_attempt(
                     journal.trace, worker, began_s, journal.elapsed_s(), number=number, error=error
                 )
-            if isinstance(failure, WorkerFailedError) and failure.reply is None and failure.is_worker_fault:
+            if worker.hosted is not None:
+                self._note_hosted_failure(worker, failure)
+            elif isinstance(failure, WorkerFailedError) and failure.reply is None and failure.is_worker_fault:
                 self._health.report_failure(worker, gone=failure.reason == "unreachable")
                 self._breakers.record_disconnect(worker)
             raise
@@ -222,6 +247,34 @@ class RequestDispatcher:
         if (version := find_weight_version(reply.body)) is not None:
             self._weights.record_reply(worker, version)
         return reply
+
+    def _note_hosted_failure(self, worker: Worker, failure: BaseException) -> None:
+        """Count a failure of a provider, which no health check is asked about."""
+        if isinstance(failure, WorkerFailedError) and failure.is_worker_fault:
+            if failure.reply is None:
+                self._breakers.record_disconnect(worker)
+            elif failure.reply.status >= 500:
+                self._breakers.record_answer(worker, failure.reply.status)
+
+    def _note_hosted(self, request: Request, worker: Worker) -> None:
+        """Have the journal say that a provider answers, why, and what it costs."""
+        settings, model = worker.hosted, request.routing.resolved_model or ""
+        if settings is None:
+            request.routing.pricing = None
+            return
+        pricing = request.routing.pricing = settings.pricing_of(model)
+        fields: dict[str, Any] = {"provider": settings.provider, "model": settings.names.get(model, model)}
+        if any(
+            request.model in each.models or model in each.models
+            for each in self._registry
+            if each.hosted is None
+        ):
+            fields["overflow"] = request.routing.overflow
+        if pricing is not None:
+            fields |= pricing.model_dump()
+            if (tokens := request.routing.prompt_tokens) is not None:
+                fields["prompt_cost"] = pricing.cost(tokens, 0)
+        request.journal.add("hosted", **fields)
 
     def _note_stream_end(self, worker: Worker, is_complete: bool) -> None:
         """Note how a stream ended: one that begins well may still be cut."""

@@ -41,13 +41,14 @@ class WorkerEventStream(Chunks):
         lease: WorkerLease,
         end: StreamEndDetector,
         on_end: Callable[[bool], None] = lambda is_complete: None,
+        buffer: EventBuffer | None = None,
     ) -> None:
         self._answer = answer
         self._worker = worker
         self._lease = lease
         self._end = end
         self._on_end = on_end
-        self._buffer = EventBuffer()
+        self._buffer = EventBuffer() if buffer is None else buffer
         self._first = b""
         """What `begin` has found."""
         self._checked = False

@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from radixway.core.config import Role
+from radixway.core.config import CredentialMissingError, Role
 from radixway.core.http import LoopDetectedError
 from radixway.routing import EngineMetrics, Worker, WorkerRegistry, WorkerState, parse_version
 from radixway.routing.engine_metrics import CacheSize, parse_cache_size, parse_engine_metrics
@@ -36,6 +36,9 @@ class HttpProbe:
         self._timeout = aiohttp.ClientTimeout(total=timeout_s)
 
     async def check(self, worker: Worker) -> None:
+        if worker.hosted is not None:
+            _check_hosted(worker)
+            return
         status, _ = await self._fetch_page(worker, "/health")
         if status in (404, 405, 501):  # llama-cpp-python and others have no /health
             status, _ = await self._fetch_page(worker, "/v1/models")
@@ -45,6 +48,8 @@ class HttpProbe:
             raise ProbeError(f"its health check answered {status}")
 
     async def describe(self, worker: Worker) -> ServerInfo:
+        if worker.hosted is not None:
+            return worker.info
         models = root = None
         adapters, cards = {}, {}
         status, page = await self._fetch_page(worker, "/v1/models")
@@ -106,6 +111,17 @@ class HttpProbe:
             kind, why = explain_connection_error(error, self._timeout.total)
             raise ProbeError(f"{path}: {why}", kind) from error
         return status, body
+
+
+def _check_hosted(worker: Worker) -> None:
+    """Check a hosted worker without a call, which would cost money. Raises ProbeError."""
+    assert worker.hosted is not None
+    try:
+        worker.hosted.read_key()
+    except CredentialMissingError as error:
+        raise ProbeError(str(error), "misconfigured") from None
+    if worker.refused_until > monotonic():
+        raise ProbeError(worker.last_error or "the provider refuses its key", "misconfigured")
 
 
 def _decode_object(body: bytes) -> dict[str, Any]:

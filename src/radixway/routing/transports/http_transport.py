@@ -11,6 +11,7 @@ from yarl import URL
 
 from radixway.core.config import WorkerLimitsConfig
 from radixway.core.http import LoopGuard
+from radixway.core.http.server_sent_events import EventBuffer
 from radixway.core.pipeline import (
     Endpoint,
     FailureReason,
@@ -82,11 +83,18 @@ class HttpTransport:
         self.pooled_session = _make_session(self._via, self._limits, is_rare=False)
 
     async def send_request(
-        self, request: Request, worker: Worker, lease: WorkerLease, *, prefill_only: bool = False
+        self,
+        request: Request,
+        worker: Worker,
+        lease: WorkerLease,
+        *,
+        prefill_only: bool = False,
+        buffer: EventBuffer | None = None,
     ) -> Reply:
         """Ask `worker` and return its answer; `lease` is released when the answer has been read or closed.
 
-        `prefill_only`: the answer comes with the first token, and nothing after it.
+        `prefill_only`: the answer comes with the first token, and nothing after it. `buffer`: makes events of
+        a stream's bytes, where these are none yet.
 
         A whole reply is read to its end; a stream is read up to its first event. Until then nothing has
         reached the client, so every failure raises WorkerFailedError and can be tried elsewhere.
@@ -117,7 +125,7 @@ class HttpTransport:
             if request.stream and answer.status == 200:
                 end = StreamEndDetector(request.endpoint.reply_form, request.answers)
                 events = WorkerEventStream(
-                    answer, worker.name, lease, end, partial(self.on_stream_end, worker)
+                    answer, worker.name, lease, end, partial(self.on_stream_end, worker), buffer
                 )
                 request.open_streams.append(events)
                 if not await events.wait_first_event():
@@ -189,8 +197,11 @@ class HttpTransport:
     ) -> tuple[int, str, bytes]:
         """Send one small call to `worker`; its answer's status, content type and body. Raises CALL_ERRORS.
 
-        `is_rare`: over a connection of its own (see `session`). `max_bytes`: of the answer's body.
+        `is_rare`: over a connection of its own (see `session`). `max_bytes`: of the answer's body. A hosted
+        worker is not called: its provider has none of an engine's paths.
         """
+        if worker.hosted is not None:
+            return 404, "application/json", b"{}"
         if worker.api_key:
             headers = {**(headers or {}), "authorization": f"Bearer {worker.api_key}"}
         session = self.session if is_rare else self.pooled_session

@@ -11,6 +11,7 @@ import msgspec
 
 from radixway.core.pipeline import ANY_MODEL, Endpoint, Next, Reply, Request
 from radixway.routing import Worker, WorkerRegistry, WorkerState
+from radixway.routing.transports.hosted.transport import list_hosted_paths
 from radixway.routing.transports.http_transport import HttpTransport
 from radixway.routing.transports.worker_responses import CALL_ERRORS
 
@@ -72,6 +73,10 @@ class WorkerSurfaceReader:
         await asyncio.shield(task)
 
     async def _read_surfaces(self, worker: Worker) -> None:
+        if worker.hosted is not None:
+            worker.surfaces = list_hosted_paths(worker.hosted)
+            self._read_at[worker] = self._clock()
+            return
         try:
             status, _, body = await self._transport.exchange(worker, "GET", _PATH, limits=_TIMEOUT)
         except CALL_ERRORS:

@@ -93,6 +93,13 @@ class GuardContext:
         return self.judge_model(model).action in (None, "report")
 
     @property
+    def may_leave(self) -> bool:
+        """Whether a hosted model may be shown the request as it is."""
+        if self.rules.pii.config.hosted == "allow":
+            return True
+        return not (self.is_partly_read or finding_types(self.found) - self.hidden)
+
+    @property
     def fallback_model(self) -> str | None:
         """The model that the request goes to where no other may be shown it."""
         return self.rules.pii.config.route_to if self.judge_model(None).action == "route" else None

@@ -135,6 +135,7 @@ class GuardEvaluation(_GuardStep):
             request.cache.bypass_reason = UNREAD
             self._handle_failure(request, review, "pii", stops=rules.config.on_error == "block")
             review.is_partly_read = True
+            request.clearance = review
             found = failed.found
         review.found = filter_findings(found, rules)
         if not review.found:

@@ -77,6 +77,8 @@ class AttemptSeries:
         self._cached = [metrics.cached.with_labels(*labels, by) for by in _BY]
         self._outcomes: dict[Outcome, CounterValue] = {}
         self._is_detached = False
+        self.own_price_of: PriceOf | None = None
+        """A hosted worker's prices, in place of the model's."""
 
     def record_outcome(self, outcome: Outcome) -> None:
         """Count one attempt by its `outcome`."""
@@ -105,9 +107,10 @@ class AttemptSeries:
             self._cached[1].value += cached
             if predicted is not None:
                 self.prediction_errors.observe_value((min(predicted.cached_tokens, prompt) - cached) / prompt)
-        if self._metrics.price_of is None:
+        price_of = self.own_price_of or self._metrics.price_of
+        if price_of is None:
             return
-        cost, currency = self._metrics.price_of(self.model, prompt, completion)
+        cost, currency = price_of(self.model, prompt, completion)
         if currency:
             self._metrics.cost.with_labels(self.model, currency).value += cost
 

@@ -1,0 +1,395 @@
+"""From a LiteLLM proxy's `config.yaml` to `radixway.yaml`, and what of it could not be taken."""
+
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from yarl import URL
+
+from radixway.core.config.litellm_reasons import REASONS
+from radixway.core.config.routing import check_fallbacks
+from radixway.core.config.yaml_file import Place
+
+_ENVIRONMENT = "os.environ/"
+_OWN = frozenset(
+    {"hosted_vllm", "vllm", "ollama", "ollama_chat", "llamafile", "lm_studio", "infinity", "xinference"}
+)
+"""Prefixes of models on own machines."""
+_COMPATIBLE: Mapping[str, tuple[str, str]] = {
+    "cerebras": ("https://api.cerebras.ai/v1", "CEREBRAS_API_KEY"),
+    "deepinfra": ("https://api.deepinfra.com/v1/openai", "DEEPINFRA_API_KEY"),
+    "deepseek": ("https://api.deepseek.com/v1", "DEEPSEEK_API_KEY"),
+    "fireworks_ai": ("https://api.fireworks.ai/inference/v1", "FIREWORKS_AI_API_KEY"),
+    "groq": ("https://api.groq.com/openai/v1", "GROQ_API_KEY"),
+    "mistral": ("https://api.mistral.ai/v1", "MISTRAL_API_KEY"),
+    "nvidia_nim": ("https://integrate.api.nvidia.com/v1", "NVIDIA_NIM_API_KEY"),
+    "openrouter": ("https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
+    "perplexity": ("https://api.perplexity.ai", "PERPLEXITYAI_API_KEY"),
+    "together_ai": ("https://api.together.xyz/v1", "TOGETHERAI_API_KEY"),
+    "xai": ("https://api.x.ai/v1", "XAI_API_KEY"),
+}
+"""Providers of OpenAI's API: address and usual variable."""
+_PROVIDERS: Mapping[str, str] = {
+    "openai": "openai",
+    "text-completion-openai": "openai",
+    "azure": "azure",
+    "anthropic": "anthropic",
+    "gemini": "gemini",
+    "bedrock": "bedrock",
+}
+_OPENAI_NAMES = ("gpt-", "o1", "o3", "o4", "chatgpt", "text-embedding-", "dall-e", "tts-", "whisper")
+_POLICIES = {
+    "simple-shuffle": "random",
+    "least-busy": "least_loaded",
+    "latency-based-routing": "expected_time",
+    "usage-based-routing": "least_loaded",
+    "usage-based-routing-v2": "least_loaded",
+}
+_ALWAYS = "is always so here"
+_READ_PARAMS = frozenset(
+    {
+        *("model", "api_key", "api_base", "base_url", "api_version", "aws_region_name", "region_name"),
+        *("input_cost_per_token", "output_cost_per_token", "max_parallel_requests", "weight", "order"),
+        *("custom_llm_provider", "aws_profile_name", "api_type"),
+    }
+)
+_UNKNOWN = "has no counterpart here"
+
+
+class LeftOut(NamedTuple):
+    """Something of the file that was not taken, or not as it was."""
+
+    place: Place
+    reason: str
+
+
+@dataclass(slots=True)
+class ImportedConfig:
+    """What a LiteLLM configuration comes to."""
+
+    tree: dict[str, Any] = field(default_factory=dict)
+    """`radixway.yaml`."""
+    left_out: list[LeftOut] = field(default_factory=list)
+
+
+class _Deployment(NamedTuple):
+    """An entry of `model_list`."""
+
+    place: Place
+    alias: str
+    worker: dict[str, Any]
+    """The worker that has it, without `models` and `name`."""
+    model: str
+    weight: float | None
+    order: int | None
+    prices: dict[str, float]
+
+
+def import_litellm(given: Mapping[str, Any]) -> ImportedConfig:
+    """Return what `given`, the tree of a LiteLLM `config.yaml`, comes to. Raises ValueError: it is none."""
+    models = given.get("model_list")
+    if not isinstance(models, list):
+        raise ValueError("this is no configuration of LiteLLM's proxy: it has no model_list")
+    importer = _Importer()
+    importer.add_models(models)
+    for section in ("litellm_settings", "router_settings", "general_settings"):
+        fields = given.get(section) or {}
+        if isinstance(fields, Mapping):
+            importer.add_settings(section, fields)
+    others = given.keys() - {"model_list", "litellm_settings", "router_settings", "general_settings"}
+    for name in sorted(others):
+        importer.leave_out((name,))
+    return importer.finish()
+
+
+class _Importer:
+    def __init__(self) -> None:
+        self._left_out: list[LeftOut] = []
+        self._workers: list[dict[str, Any]] = []
+        self._aliases: dict[str, Any] = {}
+        self._fallbacks: dict[str, str] = {}
+        self._fallback_places: dict[str, Place] = {}
+        self._routing: dict[str, Any] = {}
+        self._tree: dict[str, Any] = {}
+        self._default_tenant: dict[str, Any] = {}
+
+    def leave_out(self, place: Place, reason: str | None = None) -> None:
+        """Note that what stands at `place` was not taken."""
+        known = REASONS.get(str(place[-1]), _UNKNOWN) if place else _UNKNOWN
+        self._left_out.append(LeftOut(place, reason or known))
+
+    def finish(self) -> ImportedConfig:
+        """Return all that was taken."""
+        routing, aliases = dict(self._routing), self._aliases
+        if aliases:
+            targets = {alias: deepcopy(aliases.get(str(target), target)) for alias, target in aliases.items()}
+            for target in targets.values():
+                if isinstance(target, dict):
+                    target["split"] = {self._served(model): share for model, share in target["split"].items()}
+            routing["model_aliases"] = targets
+        fallbacks: dict[str, str] = {}
+        for model, other in self._fallbacks.items():
+            try:
+                check_fallbacks(fallbacks | {self._served(model): self._served(other)})
+            except ValueError as error:
+                self.leave_out(self._fallback_places.get(model, ()), str(error))
+            else:
+                fallbacks[self._served(model)] = self._served(other)
+        if fallbacks:
+            routing["fallbacks"] = fallbacks
+        tree = {"workers": self._workers} | ({"routing": routing} if routing else {}) | self._tree
+        if self._default_tenant:
+            tree["tenants"] = {"default": self._default_tenant}
+        return ImportedConfig(tree, self._left_out)
+
+    def _served(self, model: str) -> str:
+        """Return the model that a worker serves for `model`, which may be the name of one."""
+        target = self._aliases.get(model)
+        return target if isinstance(target, str) else model
+
+    def add_models(self, entries: list[Any]) -> None:
+        """Take `model_list`."""
+        by_alias: dict[str, list[_Deployment]] = {}
+        for index, entry in enumerate(entries):
+            if (found := self._read_entry(entry, ("model_list", index))) is not None:
+                by_alias.setdefault(found.alias, []).append(found)
+        for alias, deployments in by_alias.items():
+            for name, each in self._name_deployments(alias, deployments):
+                self._add_deployment(name, each)
+
+    def _read_entry(self, entry: Any, place: Place) -> _Deployment | None:
+        params = entry.get("litellm_params") if isinstance(entry, Mapping) else None
+        alias = entry.get("model_name") if isinstance(entry, Mapping) else None
+        if not isinstance(params, Mapping) or not (
+            isinstance(params.get("model"), str) and isinstance(alias, str)
+        ):
+            self.leave_out(place, "needs a model_name, and litellm_params with a model")
+            return None
+        inside = (*place, "litellm_params")
+        if "*" in alias or "*" in params["model"]:
+            self.leave_out(
+                place, "patterns of models cannot be listed: name the models that are to be served"
+            )
+            return None
+        given_info = entry.get("model_info")
+        info: Mapping[str, Any] = given_info if isinstance(given_info, Mapping) else {}
+        if info.get("mode") == "batch":
+            self.leave_out(place, "batches of hosted models are not served")
+            return None
+        located = self._locate_model(params, inside)
+        if located is None:
+            return None
+        worker, model = located
+        for name in sorted(params.keys() - _READ_PARAMS):
+            self.leave_out((*inside, name))
+        for name in sorted(entry.keys() & {"rpm", "tpm"}):
+            self.leave_out((*place, name))
+        if isinstance(limit := params.get("max_parallel_requests"), int) and limit > 0:
+            worker["max_in_flight"] = limit
+        prices = {
+            ours: round(float(price) * 1e6, 9)
+            for theirs, ours in (
+                ("input_cost_per_token", "prompt_per_1m"),
+                ("output_cost_per_token", "completion_per_1m"),
+            )
+            if isinstance(price := params.get(theirs, info.get(theirs)), int | float)
+        }
+        weight, order = params.get("weight"), params.get("order")
+        return _Deployment(
+            place,
+            alias,
+            worker,
+            model,
+            float(weight) if isinstance(weight, int | float) else None,
+            order if isinstance(order, int) else None,
+            prices,
+        )
+
+    def _locate_model(self, params: Mapping[str, Any], place: Place) -> tuple[dict[str, Any], str] | None:
+        """Return the worker of the model in `params`, and the model's name there."""
+        prefix, slash, rest = params["model"].partition("/")
+        prefix, model = (prefix, rest) if slash else ("", prefix)
+        prefix = str(params.get("custom_llm_provider") or prefix)
+        base_url = params.get("api_base") or params.get("base_url")
+        if isinstance(base_url, str) and base_url.startswith(_ENVIRONMENT):
+            self.leave_out((*place, "api_base"), "addresses are not read from the environment: write it out")
+            return None
+        if prefix in _OWN:
+            return self._locate_own(params, model, base_url, place)
+        if not slash and not params.get("custom_llm_provider"):
+            prefix = "anthropic" if model.startswith("claude") else ""
+            if not prefix and (model.startswith(_OPENAI_NAMES) or base_url):
+                prefix = "openai"
+        if prefix not in _PROVIDERS and prefix not in _COMPATIBLE:
+            self.leave_out((*place, "model"), f"the provider of {params['model']!r} is not served")
+            return None
+        worker: dict[str, Any] = {"provider": _PROVIDERS.get(prefix, "openai-compatible")}
+        if prefix in _COMPATIBLE:
+            worker["base_url"], worker["api_key_env"] = _COMPATIBLE[prefix]
+        if base_url:
+            worker["base_url"] = str(base_url).rstrip("/")
+            if prefix == "openai" and URL(worker["base_url"]).host != "api.openai.com":
+                worker["provider"] = "openai-compatible"
+        if prefix == "azure":
+            if not base_url:
+                self.leave_out(place, "azure needs its api_base")
+                return None
+            if isinstance(version := params.get("api_version"), str) and not version.startswith(_ENVIRONMENT):
+                worker["api_version"] = version
+        if prefix == "bedrock":
+            model = model.removeprefix("converse/").removeprefix("invoke/")
+            region = params.get("aws_region_name", params.get("region_name"))
+            if isinstance(region, str) and not region.startswith(_ENVIRONMENT):
+                worker["region"] = region
+            if isinstance(profile := params.get("aws_profile_name"), str):
+                worker["profile"] = profile
+        self._add_key(worker, params.get("api_key"))
+        return worker, model
+
+    def _locate_own(
+        self, params: Mapping[str, Any], model: str, base_url: Any, place: Place
+    ) -> tuple[dict[str, Any], str] | None:
+        if not isinstance(base_url, str):
+            self.leave_out(place, "a worker of one's own needs its api_base")
+            return None
+        worker: dict[str, Any] = {"url": base_url.rstrip("/").removesuffix("/v1")}
+        key = params.get("api_key")
+        if isinstance(key, str) and key.startswith(_ENVIRONMENT):
+            reason = (
+                "the key of a worker of one's own is not read from the environment: write it at its api_key"
+            )
+            self.leave_out((*place, "api_key"), reason)
+        elif isinstance(key, str) and key.lower() not in ("", "none", "empty", "fake-key", "no-key"):
+            worker["api_key"] = key
+        return worker, model
+
+    def _add_key(self, worker: dict[str, Any], key: Any) -> None:
+        if not isinstance(key, str) or not key:
+            return
+        worker.pop("api_key_env", None)
+        if key.startswith(_ENVIRONMENT):
+            worker["api_key_env"] = key.removeprefix(_ENVIRONMENT)
+        else:
+            worker["api_key"] = key
+
+    def _name_deployments(self, alias: str, given: list[_Deployment]) -> Iterator[tuple[str, _Deployment]]:
+        """Yield each deployment with its model's name here.
+
+        Several of one name share its requests, unless they have weights or an order.
+        """
+        orders = sorted({each.order for each in given if each.order is not None})
+        if len(orders) > 1:
+            names = {order: alias if order == orders[0] else f"{alias}-{order}" for order in orders}
+            for before, after in pairwise(orders):
+                self._fallbacks[names[before]] = names[after]
+            for each in given:
+                yield names[orders[0] if each.order is None else each.order], each
+        elif len(given) > 1 and any(each.weight is not None for each in given):
+            split = {}
+            for number, each in enumerate(given, 1):
+                split[f"{alias}-{number}"] = 1.0 if each.weight is None else each.weight
+                yield f"{alias}-{number}", each
+            self._aliases[alias] = {"split": split}
+        else:
+            yield from ((alias, each) for each in given)
+
+    def _add_deployment(self, name: str, each: _Deployment) -> None:
+        if "url" in each.worker:
+            if not any(worker.get("url") == each.worker["url"] for worker in self._workers):
+                self._workers.append(each.worker)
+            if name != each.model:
+                self._aliases[name] = each.model
+            return
+        for worker in self._workers:
+            rest = {key: value for key, value in worker.items() if key not in ("models", "name", "pricing")}
+            if rest == each.worker and name not in worker["models"]:
+                break
+        else:
+            worker = {**each.worker, "models": {}}
+            same = [other for other in self._workers if _address(other) == _address(worker)]
+            if same:
+                worker = {"name": f"{worker['provider']}-{len(same) + 1}", **worker}
+            self._workers.append(worker)
+        worker["models"][name] = each.model
+        if each.prices:
+            worker.setdefault("pricing", {})[name] = each.prices
+
+    def add_settings(self, section: str, fields: Mapping[str, Any]) -> None:
+        """Take `fields`, the settings of one `section`."""
+        for name, value in fields.items():
+            place = (section, name)
+            match name:
+                case "fallbacks":
+                    self._add_fallbacks(place, value)
+                case "num_retries" if isinstance(value, int) and value >= 0:
+                    self._tree["pipeline"] = {"retry": {"attempts": value + 1}}
+                case "timeout" | "request_timeout" if isinstance(value, int | float) and value > 0:
+                    self._tree["gateway"] = {"request_timeout_s": value}
+                case "routing_strategy":
+                    self._add_strategy(place, value)
+                case "model_group_alias" if isinstance(value, Mapping):
+                    for alias, target in value.items():
+                        model = target.get("model") if isinstance(target, Mapping) else target
+                        self._aliases[str(alias)] = str(model)
+                case "allowed_fails" if isinstance(value, int) and value >= 0:
+                    self._routing.setdefault("breaker", {})["failures_in_row"] = value + 1
+                case "cooldown_time" if isinstance(value, int | float) and value > 0:
+                    breaker = self._routing.setdefault("breaker", {})
+                    breaker |= {"open_s": value, "open_max_s": max(60, value)}
+                case "master_key" if isinstance(value, str):
+                    key = {"key": value}
+                    if value.startswith(_ENVIRONMENT):
+                        key = {"key_env": value.removeprefix(_ENVIRONMENT)}
+                    self._default_tenant["keys"] = [{**key, "scopes": ["admin"]}]
+                case "max_budget" if isinstance(value, int | float) and value > 0:
+                    self._add_budget(place, value, fields.get("budget_duration"))
+                case "drop_params" | "modify_params":
+                    if value:
+                        self.leave_out(place, f"{_ALWAYS}: what a provider does not know is not sent")
+                case "budget_duration" | "set_verbose" | "telemetry":
+                    pass
+                case _:
+                    self.leave_out(place)
+
+    def _add_fallbacks(self, place: Place, value: Any) -> None:
+        for index, entry in enumerate(value if isinstance(value, list) else ()):
+            for model, targets in entry.items() if isinstance(entry, Mapping) else ():
+                names = [targets] if isinstance(targets, str) else list(targets or ())
+                if not names or not all(isinstance(name, str) for name in names) or model == "*":
+                    self.leave_out(
+                        (*place, index), "must name a model and the models that answer in its place"
+                    )
+                    continue
+                self._fallbacks[str(model)] = names[0]
+                self._fallback_places[str(model)] = (*place, index)
+                if len(names) > 1:
+                    reason = (
+                        f"a model has one fallback, which may have its own: {', '.join(names[1:])} left out"
+                    )
+                    self.leave_out((*place, index), reason)
+
+    def _add_strategy(self, place: Place, value: Any) -> None:
+        if (policy := _POLICIES.get(str(value))) is None:
+            self.leave_out(
+                place, f"{value!r} has no counterpart: the policy is expected_time (docs/routing.md)"
+            )
+            return
+        self._routing["policy"] = policy
+        if str(value).startswith("usage"):
+            self.leave_out(
+                place, "taken as least_loaded: requests in flight are counted, not tokens a minute"
+            )
+
+    def _add_budget(self, place: Place, budget: float, duration: Any) -> None:
+        days = {"1d": 1, "24h": 1, "30d": 30, "31d": 30, "1mo": 30}.get(str(duration))
+        if days is None:
+            self.leave_out(place, f"budgets are by day or month, not by {duration!r}")
+            return
+        self._default_tenant["quotas"] = {"cost_per_day" if days == 1 else "cost_per_month": budget}
+
+
+def _address(worker: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return what two hosted workers must not have in common without a name."""
+    return worker.get("provider"), worker.get("base_url"), worker.get("region")

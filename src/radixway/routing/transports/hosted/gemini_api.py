@@ -1,0 +1,238 @@
+"""Gemini's `generateContent` and `streamGenerateContent`, for chat completions."""
+
+import mimetypes
+import secrets
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from radixway.core.config import HostedWorkerSettings
+from radixway.core.http.server_sent_events import EventBuffer
+from radixway.core.pipeline import Request
+from radixway.routing.transports.hosted.base import (
+    Delta,
+    Headers,
+    ProviderCall,
+    ProviderRefusal,
+    ReplyReader,
+    StreamRefusedError,
+    decode_answer,
+    read_retry_after,
+)
+from radixway.routing.transports.hosted.chat_body import (
+    ChatBody,
+    Content,
+    TextContent,
+    ToolCall,
+    read_call_id,
+    read_content,
+    read_text,
+    read_tool_calls,
+    unknown_role,
+    write_arguments,
+)
+
+_FINISH_REASONS = {"STOP": "stop", "MAX_TOKENS": "length", "MALFORMED_FUNCTION_CALL": "stop", "OTHER": "stop"}
+"""All others say that something may not be said."""
+_KEY_REASONS = frozenset({"API_KEY_INVALID", "API_KEY_EXPIRED", "API_KEY_SERVICE_BLOCKED"})
+
+
+class GeminiApi:
+    """`POST /models/{model}:generateContent`."""
+
+    paths: frozenset[str] = frozenset()
+
+    def build_call(
+        self, request: Request, settings: HostedWorkerSettings, model: str, key: str | None
+    ) -> ProviderCall:
+        """Return the call for `request`. Raises BadRequest."""
+        method = "streamGenerateContent?alt=sse" if request.stream else "generateContent"
+        body = msgspec.json.encode(build_generate_body(ChatBody(request)))
+        headers: Headers = [(b"x-goog-api-key", (key or "").encode())]
+        return ProviderCall(
+            f"/models/{quote(model.removeprefix('models/'), safe='')}:{method}", body, headers
+        )
+
+    def create_reader(self) -> ReplyReader:
+        """Create a reader of candidates."""
+        return GeminiReader()
+
+    def create_event_buffer(self) -> EventBuffer:
+        """Create a buffer of server-sent events."""
+        return EventBuffer()
+
+    def explain_error(self, status: int, body: bytes, headers: Headers) -> ProviderRefusal:
+        """Read `{"error": {"code", "message", "status", "details"}}`, or a list of one."""
+        return _read_error(decode_answer(body), status, read_retry_after(headers))
+
+
+def build_generate_body(chat: ChatBody) -> dict[str, Any]:
+    """Return the body of `generateContent` for `chat`. Raises BadRequest."""
+    chat.require_single_answer()
+    system, contents = convert_contents(chat)
+    body: dict[str, Any] = {"contents": contents}
+    if system:
+        body["systemInstruction"] = {"parts": system}
+    if tools := chat.tools():
+        declared = [
+            {"name": tool.name, "description": tool.description, "parametersJsonSchema": tool.schema}
+            for tool in tools
+        ]
+        body["tools"] = [{"functionDeclarations": declared}]
+        if (calling := _convert_choice(chat)) is not None:
+            body["toolConfig"] = {"functionCallingConfig": calling}
+    config: dict[str, Any] = {
+        "maxOutputTokens": chat.max_tokens,
+        "temperature": chat.number("temperature"),
+        "topP": chat.number("top_p"),
+        "topK": chat.number("top_k"),
+        "seed": chat.number("seed"),
+        "presencePenalty": chat.number("presence_penalty"),
+        "frequencyPenalty": chat.number("frequency_penalty"),
+        "stopSequences": chat.stops or None,
+    }
+    wants_json, schema = chat.answer_schema()
+    if wants_json:
+        config |= {"responseMimeType": "application/json", "responseJsonSchema": schema}
+    if (budget := chat.reasoning_tokens) is not None:
+        config["thinkingConfig"] = {"thinkingBudget": budget, "includeThoughts": budget > 0}
+    config = {name: value for name, value in config.items() if value is not None}
+    return body | ({"generationConfig": config} if config else {})
+
+
+def convert_contents(chat: ChatBody) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the parts of the system instruction, and the turns of `user` and `model`."""
+    system: list[dict[str, Any]] = []
+    turns: list[dict[str, Any]] = []
+    names: dict[str, str] = {}
+    for role, place, message in chat.messages():
+        match role:
+            case "system" | "developer":
+                if text := read_text(message.get("content"), place):
+                    system.append({"text": text})
+                continue
+            case "user":
+                name, parts = "user", [_convert_part(p) for p in read_content(message.get("content"), place)]
+            case "tool" | "function":
+                call_id = read_call_id(message, place)
+                name, parts = "user", [_convert_result(message, place, names.get(call_id, call_id))]
+            case "assistant":
+                calls = read_tool_calls(message, place)
+                names |= {call.id: call.name for call in calls}
+                parts = [_convert_part(part) for part in read_content(message.get("content"), place)]
+                name, parts = "model", parts + [_convert_call(call) for call in calls]
+            case _:
+                raise unknown_role(role, place)
+        if turns and turns[-1]["role"] == name:
+            turns[-1]["parts"] += parts
+        elif parts:
+            turns.append({"role": name, "parts": parts})
+    return system, turns
+
+
+def _convert_part(part: Content) -> dict[str, Any]:
+    if isinstance(part, TextContent):
+        return {"text": part.text}
+    if part.url is not None:
+        kind = mimetypes.guess_type(part.url.partition("?")[0])[0] or "image/jpeg"
+        return {"fileData": {"mimeType": kind, "fileUri": part.url}}
+    return {"inlineData": {"mimeType": part.media_type, "data": part.data}}
+
+
+def _convert_call(call: ToolCall) -> dict[str, Any]:
+    part: dict[str, Any] = {"functionCall": {"name": call.name, "args": call.arguments}}
+    match call.extra:
+        case {"google": {"thought_signature": str(signature)}}:
+            part["thoughtSignature"] = signature
+    return part
+
+
+def _convert_result(message: Mapping[str, Any], place: str, name: str) -> dict[str, Any]:
+    text = read_text(message.get("content"), place)
+    found = decode_answer(text.encode())
+    response = found if isinstance(found, dict) else {"result": text}
+    return {"functionResponse": {"name": name, "response": response}}
+
+
+def _convert_choice(chat: ChatBody) -> dict[str, Any] | None:
+    match chat.tool_choice():
+        case None:
+            return None
+        case "required":
+            return {"mode": "ANY"}
+        case {"name": str(name)}:
+            return {"mode": "ANY", "allowedFunctionNames": [name]}
+        case other:
+            return {"mode": str(other).upper()}
+
+
+class GeminiReader(ReplyReader):
+    """Reads `GenerateContentResponse`s: one that is whole, or one after another; they have the same form."""
+
+    def read_reply(self, reply: Mapping[str, Any]) -> Iterator[Delta]:
+        """Yield what `reply` says."""
+        yield from self.read_event(reply)
+        self.finish_reason = self.finish_reason or "stop"
+
+    def read_event(self, event: Mapping[str, Any]) -> Iterator[Delta]:
+        """Yield what `event` adds."""
+        if "error" in event:
+            raise StreamRefusedError(_status_of(event), _read_error(event, 500, None))
+        self.model = str(event.get("modelVersion") or self.model)
+        for candidate in (event.get("candidates") or ())[:1]:
+            for part in (candidate.get("content") or {}).get("parts") or ():
+                yield from self._read_part(part)
+            if (reason := candidate.get("finishReason")) is not None:
+                self._finish(_FINISH_REASONS.get(str(reason), "content_filter"))
+        if (event.get("promptFeedback") or {}).get("blockReason"):
+            self._finish("content_filter")
+        usage = event.get("usageMetadata") or {}
+        if "promptTokenCount" in usage:
+            self.prompt_tokens = int(usage["promptTokenCount"])
+        self.cached_tokens = int(usage.get("cachedContentTokenCount") or self.cached_tokens)
+        self.reasoning_tokens = int(usage.get("thoughtsTokenCount") or self.reasoning_tokens)
+        if "candidatesTokenCount" in usage or "thoughtsTokenCount" in usage:
+            self.completion_tokens = int(usage.get("candidatesTokenCount") or 0) + self.reasoning_tokens
+
+    def _read_part(self, part: Mapping[str, Any]) -> Iterator[Delta]:
+        match part:
+            case {"functionCall": {"name": str(name), **rest}}:
+                call_id = str(rest.get("id") or f"call_{secrets.token_hex(8)}")
+                delta = self.begin_call(call_id, name, write_arguments(rest.get("args")))
+                if isinstance(signature := part.get("thoughtSignature"), str):
+                    delta["tool_calls"][0]["extra_content"] = {"google": {"thought_signature": signature}}
+                yield delta
+            case {"text": str(text), "thought": True} if text:
+                yield {"reasoning_content": text}
+            case {"text": str(text)} if text and not part.get("thought"):
+                yield {"content": text}
+
+    def _finish(self, reason: str) -> None:
+        self.finish_reason = "tool_calls" if reason == "stop" and self._call_count else reason
+
+
+def _status_of(answer: Any) -> int:
+    match answer:
+        case {"error": {"code": int(code)}} if 400 <= code < 600:
+            return code
+    return 500
+
+
+def _read_error(answer: Any, status: int, retry_after_s: float | None) -> ProviderRefusal:
+    if isinstance(answer, list) and answer:
+        answer = answer[0]
+    match answer:
+        case {"error": {"message": str(message), **error}}:
+            refuses_key = status in (401, 403)
+            details = error.get("details")
+            for detail in details if isinstance(details, list) else ():
+                match detail:
+                    case {"reason": str(reason)} if reason in _KEY_REASONS:
+                        refuses_key = True
+                    case {"retryDelay": str(delay)} if delay.removesuffix("s").replace(".", "").isdigit():
+                        retry_after_s = retry_after_s or float(delay.removesuffix("s"))
+            kind = str(error.get("status") or "api_error")
+            return ProviderRefusal(message, kind, kind, None, retry_after_s, refuses_key)
+    return ProviderRefusal(f"Gemini answered {status}", retry_after_s=retry_after_s)

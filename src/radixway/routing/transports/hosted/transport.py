@@ -1,0 +1,198 @@
+"""Sends requests to hosted models over `HttpTransport`, and makes chat completions of what comes back."""
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from math import ceil
+
+import msgspec
+
+from radixway.core.config import CredentialMissingError, HostedWorkerSettings
+from radixway.core.pipeline import (
+    CHAT_COMPLETIONS,
+    BadRequest,
+    Endpoint,
+    Reply,
+    ReplyForm,
+    Request,
+    StreamBrokenError,
+    WorkerFailedError,
+)
+from radixway.core.pipeline.endpoints import COMPLETIONS
+from radixway.routing import Worker, WorkerLease, WorkerRegistry, WorkerState
+from radixway.routing.transports.hosted.anthropic_api import AnthropicApi
+from radixway.routing.transports.hosted.base import Headers, ProviderApi, ProviderRefusal, StreamRefusedError
+from radixway.routing.transports.hosted.bedrock_api import BedrockApi
+from radixway.routing.transports.hosted.chat_events import (
+    CompletionForm,
+    ConvertedEvents,
+    PassedEvents,
+    UnreadableReplyError,
+    token_usage,
+    wants_usage,
+)
+from radixway.routing.transports.hosted.gemini_api import GeminiApi
+from radixway.routing.transports.hosted.openai_api import AzureApi, CompatibleApi, OpenAIApi
+from radixway.routing.transports.http_transport import HttpTransport
+
+log = logging.getLogger(__name__)
+
+PROVIDER_APIS: Mapping[str, ProviderApi] = {
+    "openai": OpenAIApi(),
+    "openai-compatible": CompatibleApi(),
+    "azure": AzureApi(),
+    "anthropic": AnthropicApi(),
+    "gemini": GeminiApi(),
+    "bedrock": BedrockApi(),
+}
+REFUSED_KEY_PAUSE_S = 60.0
+"""How long a provider that refused its key is left alone; a request then tries it again."""
+_USUAL_PAUSE_S = 1.0
+"""How long one with too many requests is left alone where it does not say."""
+
+_CONVERTED = replace(CHAT_COMPLETIONS, name="hosted", reply_form=ReplyForm.OPAQUE)
+"""How a converted call is read: its reader knows where it ends, the transport does not."""
+_JSON = (b"content-type", b"application/json")
+_KEPT = frozenset({b"content-type", b"retry-after", b"retry-after-ms"})
+"""Headers of providers that reach clients; others name the account."""
+
+
+class HostedTransport:
+    """Sends requests to hosted workers, and notes what their refusals say of them."""
+
+    def __init__(
+        self, http: HttpTransport, registry: WorkerRegistry, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._http = http
+        self._registry = registry
+        self._clock = clock
+
+    async def send_request(self, request: Request, worker: Worker, lease: WorkerLease) -> Reply:
+        """Ask the hosted `worker` and return its answer, as `HttpTransport.send_request`.
+
+        Raises WorkerFailedError, also for refusals that another worker may not have; BadRequest for what the
+        provider's API cannot say.
+        """
+        settings = worker.hosted
+        assert settings is not None
+        api = PROVIDER_APIS[settings.provider]
+        endpoint = request.endpoint
+        passes = endpoint.path in api.paths
+        if not passes and endpoint is not CHAT_COMPLETIONS:
+            raise BadRequest(f"{settings.provider} has no {endpoint.path}", param="model", code="unsupported")
+        tells_usage = wants_usage(request)
+        named = request.routing.resolved_model or request.model or ""
+        model = settings.names.get(named, named)
+        _, mark, query = request.path.partition("?")
+        inner = request.copy(path=f"{endpoint.path}{mark}{query}")
+        try:
+            call = api.build_call(inner, settings, model, settings.read_key())
+            buffer = None if passes else api.create_event_buffer()
+        except CredentialMissingError as error:
+            raise self._refuse_key(worker, _missing_key(error)) from None
+        inner.path, inner.raw, inner.headers = call.path, call.body, tuple(call.headers)
+        inner.content_type = call.content_type
+        if not passes:
+            inner.endpoint = _CONVERTED
+        try:
+            reply = await self._http.send_request(inner, worker, lease, buffer=buffer)
+        except WorkerFailedError as failure:
+            if failure.reply is not None:
+                failure.reply = self._explain_refusal(worker, api, failure.reply, keeps_body=passes)
+            raise
+        if reply.status != 200:
+            return self._judge_refusal(worker, api, reply, keeps_body=passes)
+        reply.headers = [header for header in reply.headers if header[0] in _KEPT]
+        if passes:
+            if reply.chunks is not None and endpoint in (CHAT_COMPLETIONS, COMPLETIONS):
+                reply.chunks = PassedEvents(reply.chunks, api.create_reader(), tells_usage=tells_usage)
+            return reply
+        return await self._convert_reply(request, worker, api, reply, model)
+
+    async def _convert_reply(
+        self, request: Request, worker: Worker, api: ProviderApi, reply: Reply, model: str
+    ) -> Reply:
+        """Make `reply` a chat completion. Raises WorkerFailedError."""
+        reader = api.create_reader()
+        form = CompletionForm(request, reader, model)
+        if reply.chunks is not None:
+            events = ConvertedEvents(reply.chunks, worker.name, reader, form)
+            try:
+                await events.read_beginning()
+            except StreamRefusedError as error:
+                await events.aclose()
+                refusal = self._write_refusal(worker, error.status, error.refusal)
+                raise WorkerFailedError(worker.name, "unavailable", str(error), reply=refusal) from None
+            except StreamBrokenError as error:
+                await events.aclose()
+                raise WorkerFailedError(worker.name, "truncated", str(error)) from None
+            headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache")]
+            return Reply(200, headers, reply.worker, chunks=events)
+        try:
+            answer = msgspec.json.decode(reply.body)
+            body = form.encode_reply(answer)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, UnreadableReplyError) as error:
+            raise WorkerFailedError(worker.name, "truncated", f"its answer cannot be read: {error}") from None
+        return Reply(200, [_JSON], reply.worker, body, used=token_usage(reader))
+
+    def _judge_refusal(self, worker: Worker, api: ProviderApi, reply: Reply, *, keeps_body: bool) -> Reply:
+        """Return a refusal that is the client's. Raises WorkerFailedError for others."""
+        status = reply.status
+        refusal = api.explain_error(status, reply.body, reply.headers)
+        told = self._explain_refusal(worker, api, reply, keeps_body=keeps_body)
+        if refusal.refuses_key or status in (408, 429) or status >= 500:
+            detail = f"it answered {status}: {refusal.message}"
+            raise WorkerFailedError(worker.name, "unavailable", detail, reply=told)
+        return told
+
+    def _explain_refusal(self, worker: Worker, api: ProviderApi, reply: Reply, *, keeps_body: bool) -> Reply:
+        """Return the refusal in OpenAI's shape, or as it is where it `keeps_body`; note what it says."""
+        refusal = api.explain_error(reply.status, reply.body, reply.headers)
+        told = self._write_refusal(worker, reply.status, refusal)
+        return (
+            Reply(reply.status, told.headers, reply.worker, reply.body) if keeps_body and reply.body else told
+        )
+
+    def _write_refusal(self, worker: Worker, status: int, refusal: ProviderRefusal) -> Reply:
+        """Note what `refusal` says of `worker`, and return it in OpenAI's shape."""
+        headers: Headers = [_JSON]
+        if refusal.refuses_key:
+            self._note_refused_key(worker, f"{status}: {refusal.message}")
+        elif status == 429 or (status == 503 and refusal.retry_after_s is not None):
+            pause_s = refusal.retry_after_s or _USUAL_PAUSE_S
+            worker.limited_until = max(worker.limited_until, self._clock() + pause_s)
+            headers.append((b"retry-after", b"%d" % max(1, ceil(pause_s))))
+        error = {
+            "message": refusal.message,
+            "type": refusal.type,
+            "param": refusal.param,
+            "code": refusal.code or refusal.type,
+        }
+        return Reply(status, headers, worker.name, msgspec.json.encode({"error": error}))
+
+    def _refuse_key(self, worker: Worker, refusal: ProviderRefusal) -> WorkerFailedError:
+        reply = self._write_refusal(worker, 503, refusal)
+        return WorkerFailedError(worker.name, "unavailable", refusal.message, reply=reply)
+
+    def _note_refused_key(self, worker: Worker, reason: str) -> None:
+        """Take `worker` out for a while: no request that it gets can be answered."""
+        worker.refused_until = self._clock() + REFUSED_KEY_PAUSE_S
+        worker.last_error, worker.error_kind = f"the provider refuses its key ({reason})", "misconfigured"
+        if worker.state is WorkerState.READY:
+            log.warning("worker %s is misconfigured: %s", worker.name, worker.last_error)
+            self._registry.set_state(worker, WorkerState.DOWN)
+
+
+def may_serve(worker: Worker, endpoint: Endpoint) -> bool:
+    """Return whether the hosted `worker` can answer requests to `endpoint`."""
+    return worker.hosted is None or endpoint.path in list_hosted_paths(worker.hosted)
+
+
+def list_hosted_paths(settings: HostedWorkerSettings) -> frozenset[str]:
+    """Return the paths of endpoints that a hosted worker can answer."""
+    return PROVIDER_APIS[settings.provider].paths | {CHAT_COMPLETIONS.path}
+
+
+def _missing_key(error: CredentialMissingError) -> ProviderRefusal:
+    return ProviderRefusal(str(error), "provider_misconfigured", "provider_misconfigured", refuses_key=True)

@@ -1,0 +1,380 @@
+"""Hosted models as workers: real clients in front, providers that refuse what the real ones refuse behind."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from typing import Any
+
+import anthropic
+import openai
+import pytest
+from openai.types import CreateEmbeddingResponse
+from openai.types.chat import ChatCompletion, ChatCompletionChunk
+
+from radixway.core.http.server_sent_events import iterate_data
+from radixway.routing import WorkerState
+from support.hosted_gateway import ASK, client, explain, fronted
+from support.hosted_providers import KEY, PNG, error_body, hosted_provider
+from support.hosted_shapes import SIGNATURE
+from support.running_gateway import RunningGateway, running_gateway
+
+NEEDS_BOTOCORE = pytest.mark.skipif(
+    importlib.util.find_spec("botocore") is None, reason="botocore is not installed: radixway[hosted]"
+)
+CONVERTED = ["anthropic", "gemini", "bedrock"]
+EVERY = [*CONVERTED, "openai", "azure", "openai-compatible"]
+PROVIDERS = pytest.mark.parametrize("kind", EVERY)
+STREAMING = pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=NEEDS_BOTOCORE) if kind == "bedrock" else kind for kind in EVERY]
+)
+WEATHER = {
+    "type": "function",
+    "function": {
+        "name": "weather",
+        "description": "Says the weather.",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+    },
+}
+
+
+async def stream_events(gateway: RunningGateway, **fields: Any) -> list[dict[str, Any]]:
+    """The events of a stream, each as the SDK's own type takes it."""
+    body = {**ASK, "stream": True, **fields}
+    async with gateway.client.post(gateway.url + "/v1/chat/completions", json=body) as response:
+        raw = await response.read()
+        assert response.status == 200, raw
+    assert raw.endswith(b"data: [DONE]\n\n")
+    events = [json.loads(data) for data in iterate_data(raw)]
+    for event in events:
+        ChatCompletionChunk.model_validate(event)
+    return events
+
+
+@PROVIDERS
+async def test_a_whole_answer_is_a_chat_completion(kind):
+    async with fronted(kind) as (_, gateway):
+        status, answer, _ = await gateway.chat(max_tokens=50, temperature=0.5, stop=["END"])
+        assert status == 200, answer
+        told = ChatCompletion.model_validate(answer)
+        assert told.choices[0].message.content == "Hello there"
+        assert (told.choices[0].finish_reason, told.usage.completion_tokens) == ("stop", 5)
+        assert (told.usage.prompt_tokens, told.usage.prompt_tokens_details.cached_tokens) == (129, 100)
+        assert KEY not in json.dumps(answer)
+
+
+async def test_each_provider_is_asked_at_its_own_address():
+    paths = {
+        "openai": "/v1/chat/completions",
+        "openai-compatible": "/v1/chat/completions",
+        "azure": "/openai/deployments/azure-model/chat/completions?api-version=2024-10-21",
+        "anthropic": "/v1/messages",
+        "gemini": "/models/gemini-model:generateContent",
+        "bedrock": "/model/bedrock-model/converse",
+    }
+    for kind, path in paths.items():
+        async with fronted(kind) as (provider, gateway):
+            assert (await gateway.chat())[0] == 200
+            assert provider.paths == [path]
+            assert "traceparent" not in provider.headers[0]
+
+
+@STREAMING
+async def test_a_stream_is_one_of_chat_completions(kind):
+    async with fronted(kind) as (_, gateway):
+        events = await stream_events(gateway)
+        deltas = [event["choices"][0]["delta"] for event in events]
+        assert "".join(delta.get("content") or "" for delta in deltas) == "Hello there"
+        assert events[-1]["choices"][0]["finish_reason"] == "stop"
+        assert all(event.get("usage") is None for event in events)
+        with_usage = await stream_events(gateway, stream_options={"include_usage": True})
+        assert with_usage[-1]["choices"] == []
+        assert with_usage[-1]["usage"]["prompt_tokens"] == 129
+
+
+@STREAMING
+async def test_tools_are_called_in_parallel_and_answered(kind):
+    async with fronted(kind) as (provider, gateway):
+        provider.scene.text = ""
+        provider.scene.calls = [("weather", {"city": "Oslo"}), ("weather", {"city": "Rom"})]
+        fields = {"tools": [WEATHER], "tool_choice": "auto"}
+        whole = ChatCompletion.model_validate((await gateway.chat(**fields))[1]).choices[0]
+        events = await stream_events(gateway, **fields)
+        told: dict[int, dict[str, Any]] = {}
+        for event in events:
+            for call in event["choices"][0]["delta"].get("tool_calls", ()):
+                known = told.setdefault(call["index"], {"id": call.get("id"), "arguments": ""})
+                known["arguments"] += call["function"].get("arguments") or ""
+        assert [json.loads(call["arguments"])["city"] for call in told.values()] == ["Oslo", "Rom"]
+        assert events[-1]["choices"][0]["finish_reason"] == whole.finish_reason == "tool_calls"
+        calls = whole.message.tool_calls
+        assert [json.loads(call.function.arguments)["city"] for call in calls] == ["Oslo", "Rom"]
+        answer = whole.message.model_dump(exclude_none=True)
+        results = [{"role": "tool", "tool_call_id": call.id, "content": "rain"} for call in calls]
+        provider.scene.calls, provider.scene.text = [], "Rain."
+        turns = [*ASK["messages"], answer, *results]
+        status, reply, _ = await gateway.chat(messages=turns, **fields)
+        assert status == 200, reply
+        assert reply["choices"][0]["message"]["content"] == "Rain."
+
+
+FORCED = {
+    "anthropic": {"type": "tool", "name": "weather"},
+    "gemini": {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["weather"]}},
+    "bedrock": {"tool": {"name": "weather"}},
+}
+
+
+@pytest.mark.parametrize("kind", CONVERTED)
+async def test_a_tool_may_be_forced(kind):
+    async with fronted(kind) as (provider, gateway):
+        choice = {"type": "function", "function": {"name": "weather"}}
+        assert (await gateway.chat(tools=[WEATHER], tool_choice=choice))[0] == 200
+        body = provider.bodies[-1]
+        where = {"anthropic": "tool_choice", "gemini": "toolConfig"}
+        asked = body[where[kind]] if kind in where else body["toolConfig"]["toolChoice"]
+        assert asked == FORCED[kind]
+
+
+@pytest.mark.parametrize("kind", CONVERTED)
+async def test_images_are_shown(kind):
+    async with fronted(kind) as (provider, gateway):
+        image = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}}
+        content = [{"type": "text", "text": "What is it?"}, image]
+        assert (await gateway.chat(messages=[{"role": "user", "content": content}]))[0] == 200
+        body = provider.bodies[-1]
+        shown = (body.get("messages") or body["contents"])[0]
+        assert PNG in json.dumps(shown.get("content") or shown["parts"])
+
+
+@pytest.mark.parametrize("kind", [pytest.param("bedrock", marks=NEEDS_BOTOCORE), "anthropic", "gemini"])
+async def test_thoughts_are_told_and_taken_back(kind):
+    async with fronted(kind) as (provider, gateway):
+        provider.scene.thinks, provider.scene.text = "Let me see", ""
+        provider.scene.calls = [("weather", {"city": "Oslo"})]
+        fields = {"tools": [WEATHER], "reasoning_effort": "low", "temperature": 0.2}
+        status, answer, _ = await gateway.chat(**fields)
+        assert status == 200, answer
+        message = answer["choices"][0]["message"]
+        assert message["reasoning_content"] == "Let me see"
+        events = await stream_events(gateway, **fields)
+        deltas = [event["choices"][0]["delta"] for event in events]
+        assert "".join(delta.get("reasoning_content", "") for delta in deltas) == "Let me see"
+        assert SIGNATURE in json.dumps(deltas)
+        result = {"role": "tool", "tool_call_id": message["tool_calls"][0]["id"], "content": "rain"}
+        status, reply, _ = await gateway.chat(messages=[*ASK["messages"], message, result], **fields)
+        assert status == 200, reply
+        assert SIGNATURE in json.dumps(provider.bodies[-1])
+
+
+@pytest.mark.parametrize(
+    ("kind", "stop", "told"),
+    [
+        ("anthropic", "max_tokens", "length"),
+        ("anthropic", "refusal", "content_filter"),
+        ("gemini", "MAX_TOKENS", "length"),
+        ("gemini", "SAFETY", "content_filter"),
+        ("bedrock", "guardrail_intervened", "content_filter"),
+        ("bedrock", "max_tokens", "length"),
+    ],
+)
+async def test_why_an_answer_ends_is_told_in_openais_words(kind, stop, told):
+    async with fronted(kind) as (provider, gateway):
+        provider.scene.stop = stop
+        assert (await gateway.chat())[1]["choices"][0]["finish_reason"] == told
+
+
+@PROVIDERS
+async def test_a_refusal_has_the_providers_status_in_openais_shape(kind):
+    async with fronted(kind) as (provider, gateway):
+        provider.scene.refusals = [
+            (400, error_body(kind, 400, "prompt is too long", "invalid_request_error"), {})
+        ]
+        status, answer, _ = await gateway.chat()
+        assert (status, answer["error"]["message"]) == (400, "prompt is too long")
+        assert (await gateway.chat())[0] == 200
+
+
+@PROVIDERS
+async def test_a_wrong_key_takes_the_worker_out_and_says_why(kind):
+    async with fronted(kind) as (provider, gateway):
+        worker = next(iter(gateway.gateway.registry))
+        told = error_body(kind, 401, "invalid x-api-key", "authentication_error")
+        provider.scene.refusals = [(401, told, {})] * 5
+        status, answer, _ = await gateway.chat()
+        assert (status, answer["error"]["message"]) == (401, "invalid x-api-key")
+        assert worker.state is WorkerState.DOWN
+        listed = (await gateway.get("/workers"))[1]["workers"][0]
+        assert listed["error_kind"] == "misconfigured"
+        assert "invalid x-api-key" in listed["last_error"]
+        assert len(provider.bodies) == 1, "who refuses a key is left alone"
+
+
+async def test_a_key_that_is_not_there_is_told_without_a_call(monkeypatch):
+    monkeypatch.delenv("NO_SUCH_KEY", raising=False)
+    async with hosted_provider("openai") as provider:
+        entry = provider.worker(api_key_env="NO_SUCH_KEY")
+        del entry["api_key"]
+        async with running_gateway(workers=[entry]) as gateway:
+            worker = next(iter(gateway.gateway.registry))
+            await gateway.gateway.upstream.health.wait_first_probe(worker)
+            assert (worker.error_kind, provider.bodies) == ("misconfigured", [])
+            assert "NO_SUCH_KEY is not set" in worker.last_error
+            assert (await gateway.chat())[0] == 503
+            monkeypatch.setenv("NO_SUCH_KEY", KEY)
+            await gateway.until(worker.url, WorkerState.READY)
+            assert (await gateway.chat())[0] == 200
+
+
+async def test_retry_after_is_respected_and_another_worker_asked():
+    async with hosted_provider("openai") as first, hosted_provider("anthropic") as second:
+        workers = [first.worker(), second.worker()]
+        told = error_body("openai", 429, "Rate limit reached", "rate_limit_exceeded")
+        first.scene.refusals = [(429, told, {"retry-after": "30"})] * 9
+        refused = error_body("anthropic", 429, "Too many", "rate_limit_error")
+        async with running_gateway(workers=workers, routing={"policy": "round_robin"}) as gateway:
+            for worker in gateway.gateway.config.workers:
+                await gateway.until(worker.url, WorkerState.READY)
+            for _ in range(4):
+                assert (await gateway.chat())[0] == 200
+            assert len(first.bodies) == 1, "it is not asked again before its time"
+            second.scene.refusals = [(429, refused, {"retry-after": "20"})]
+            status, answer, headers = await gateway.chat()
+            assert (status, answer["error"]["message"]) == (429, "Too many")
+            status, answer, headers = await gateway.chat()
+            assert (status, answer["error"]["code"]) == (429, "provider_rate_limited")
+            assert 15 <= int(headers["retry-after"]) <= 20
+            assert len(first.bodies) == 1
+
+
+async def test_a_failing_provider_opens_the_breaker():
+    breaker = {"least_requests": 2, "failure_share": 0.5, "open_s": 60}
+    async with fronted("openai", routing={"breaker": breaker}) as (provider, gateway):
+        told = error_body("openai", 500, "The server had an error", "server_error")
+        provider.scene.refusals = [(500, told, {})] * 20
+        status, answer, _ = await gateway.chat()
+        assert (status, answer["error"]["message"]) == (500, "The server had an error")
+        await gateway.chat()
+        assert (await gateway.get("/workers"))[1]["workers"][0]["breaker"] == "open"
+
+
+@pytest.mark.parametrize("kind", [pytest.param("bedrock", marks=NEEDS_BOTOCORE), "anthropic", "gemini"])
+async def test_an_error_in_the_middle_of_a_stream_is_told_there(kind):
+    async with fronted(kind) as (provider, gateway):
+        name = "overloaded_error" if kind == "anthropic" else "throttlingException"
+        provider.scene.breaks_with = error_body(kind, 503, "Overloaded", name) | {"type": "error"}
+        if kind == "bedrock":
+            provider.scene.breaks_with = {"type": "throttlingException", "message": "Overloaded"}
+        body = {**ASK, "stream": True}
+        with pytest.raises(openai.APIError, match="Overloaded"):
+            async for _ in await client(gateway).chat.completions.create(**body):
+                pass
+        provider.scene.breaks_with, provider.scene.text = provider.scene.breaks_with, ""
+        async with gateway.client.post(gateway.url + "/v1/chat/completions", json=body) as response:
+            assert response.status >= 429, "nothing was said yet, so it is an error of its own"
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "kind"),
+    [
+        ("n", 2, "anthropic"),
+        ("logprobs", True, "gemini"),
+        ("stop", 5, "bedrock"),
+        ("messages", [{"role": "robot", "content": "x"}], "anthropic"),
+        ("tools", [{"type": "function"}], "gemini"),
+        ("response_format", {"type": "xml"}, "anthropic"),
+        ("max_tokens", "many", "gemini"),
+    ],
+)
+async def test_what_a_provider_cannot_say_is_refused_by_its_field(field, value, kind):
+    async with fronted(kind) as (provider, gateway):
+        status, answer, _ = await gateway.chat(**{field: value})
+        assert (status, answer["error"]["param"].partition("[")[0]) == (400, field)
+        assert (provider.bodies, gateway.in_flight()) == ([], 0)
+
+
+async def test_fields_of_engines_do_not_reach_openai():
+    async with fronted("openai") as (provider, gateway):
+        turn = {"role": "assistant", "content": "hi", "reasoning_content": "hm"}
+        fields = {"top_k": 5, "cache_salt": "secret", "max_tokens": 7, "chat_template_kwargs": {"a": 1}}
+        status, answer, _ = await gateway.chat(messages=[*ASK["messages"], turn, *ASK["messages"]], **fields)
+        assert status == 200, answer
+        assert provider.bodies[-1]["max_completion_tokens"] == 7
+        assert "secret" not in json.dumps(provider.bodies[-1])
+
+
+async def test_a_json_schema_reaches_each_provider():
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    form = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+    for kind in CONVERTED:
+        async with fronted(kind) as (provider, gateway):
+            assert (await gateway.chat(response_format=form))[0] == 200
+            assert "integer" in json.dumps(provider.bodies[-1])
+
+
+@PROVIDERS
+async def test_real_clients_read_the_answers(kind):
+    if kind == "bedrock" and importlib.util.find_spec("botocore") is None:
+        pytest.skip("botocore is not installed: radixway[hosted]")
+    async with fronted(kind) as (_, gateway):
+        chat = client(gateway).chat.completions
+        assert (await chat.create(**ASK)).choices[0].message.content == "Hello there"
+        async with chat.stream(**ASK) as stream:
+            final = await stream.get_final_completion()
+        assert final.choices[0].message.content == "Hello there"
+        messages = anthropic.AsyncAnthropic(base_url=gateway.url, api_key="none", max_retries=0).messages
+        asked = {"model": "m", "max_tokens": 9, "messages": ASK["messages"]}
+        assert (await messages.create(**asked)).content[0].text == "Hello there"
+        async with messages.stream(**asked) as events:
+            assert "".join([text async for text in events.text_stream]) == "Hello there"
+
+
+async def test_anthropics_own_surface_passes_as_it_is():
+    async with fronted("anthropic") as (provider, gateway):
+        messages = anthropic.AsyncAnthropic(base_url=gateway.url, api_key="none", max_retries=0).messages
+        asked = {"model": "m", "messages": ASK["messages"]}
+        assert (await messages.count_tokens(**asked)).input_tokens == 129
+        provider.scene.thinks = "hm"
+        thinking = {"type": "enabled", "budget_tokens": 1024}
+        answer = await messages.create(max_tokens=2000, thinking=thinking, **asked)
+        assert answer.content[0].signature == SIGNATURE
+        assert provider.paths == ["/v1/messages/count_tokens", "/v1/messages"]
+        assert provider.bodies[-1]["model"] == "anthropic-model"
+        with pytest.raises(anthropic.BadRequestError, match="budget_tokens"):
+            await messages.create(max_tokens=9, thinking=thinking, **asked)
+
+
+async def test_embeddings_pass_and_other_paths_are_refused_by_name():
+    async with fronted("openai") as (provider, gateway):
+        status, answer, _ = await gateway.post("/v1/embeddings", {"model": "m", "input": "x"})
+        assert status == 200
+        CreateEmbeddingResponse.model_validate(answer)
+        status, answer, _ = await gateway.post("/generate", {"model": "m", "text": "x"})
+        assert (status, answer["error"]["param"]) == (400, "model")
+        assert len(provider.bodies) == 1
+
+
+async def test_the_key_is_nowhere_to_be_read():
+    async with fronted("openai") as (provider, gateway):
+        _, _, headers = await gateway.chat()
+        shown = [await explain(gateway, headers)]
+        for path in ("/workers", "/list_workers", "/health", "/get_loads"):
+            shown.append((await gateway.get(path))[1])
+        assert KEY not in json.dumps(shown)
+        assert KEY not in repr(gateway.gateway.config) + str(gateway.gateway.config.model_dump(mode="json"))
+        assert len(provider.bodies) == 1, "no health check, no question costs money"
+
+
+@NEEDS_BOTOCORE
+async def test_bedrock_is_signed_where_it_has_no_key(monkeypatch):
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "of-a-secret")
+    monkeypatch.delenv("AWS_BEARER_TOKEN_BEDROCK", raising=False)
+    async with hosted_provider("bedrock") as provider:
+        entry = provider.worker(models={"m": "eu.anthropic.claude-x:0"})
+        del entry["api_key"]
+        async with running_gateway(workers=[entry]) as gateway:
+            await gateway.until(provider.url, WorkerState.READY)
+            assert (await gateway.chat())[0] == 200
+        assert "/eu-west-1/bedrock/aws4_request" in provider.headers[0]["Authorization"]
+        assert provider.paths == ["/model/eu.anthropic.claude-x%3A0/converse"]

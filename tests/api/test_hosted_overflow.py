@@ -1,0 +1,138 @@
+"""Own machines first, hosted models when these cannot answer; splits of an alias between both."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from support.hosted_gateway import ASK, explain, fronted, step
+from support.running_gateway import FAST_HEALTH
+from support.scripted_worker import Exchange, scripted_worker
+
+PRICED = {"pricing": {"prompt_per_1m": 1000, "completion_per_1m": 2000}}
+
+
+async def test_own_workers_come_first_and_a_hosted_one_when_they_are_down():
+    async with (
+        scripted_worker() as own,
+        fronted("anthropic", own.url, worker=PRICED, routing={"health": FAST_HEALTH}) as (provider, gateway),
+    ):
+        for _ in range(3):
+            _, _, headers = await gateway.chat()
+        assert provider.bodies == []
+        assert not any(each["step"] == "hosted" for each in (await explain(gateway, headers))["steps"])
+        await own.kill()
+        status, answer, headers = await gateway.chat()
+        assert (status, answer["choices"][0]["message"]["content"]) == (200, "Hello there")
+        journal = await explain(gateway, headers)
+        told = step(journal, "hosted")
+        assert (told["provider"], told["model"], told["prompt_per_1m"]) == (
+            "anthropic",
+            "anthropic-model",
+            1000,
+        )
+        assert told["overflow"] in ("own workers fail", "no own worker can answer")
+        assert journal["row"]["cost"] == pytest.approx((129 * 1000 + 5 * 2000) / 1e6)
+
+
+async def test_a_long_queue_overflows_and_says_so():
+    asked, go = asyncio.Event(), asyncio.Event()
+
+    async def hold(exchange: Exchange) -> None:
+        asked.set()
+        await go.wait()
+        await exchange.reply(200, b"{}")
+
+    routing = {"max_in_flight_per_worker": 1, "overflow": {"queue_s": 0.05}}
+    async with (
+        scripted_worker(hold) as own,
+        fronted("gemini", own.url, routing=routing) as (_, gateway),
+    ):
+        first = asyncio.create_task(gateway.chat())
+        await asked.wait()
+        status, answer, headers = await gateway.chat()
+        assert (status, answer["choices"][0]["message"]["content"]) == (200, "Hello there")
+        told = step(await explain(gateway, headers), "hosted")
+        assert "0.05 s" in told["overflow"] or "queues take" in told["overflow"]
+        go.set()
+        assert (await first)[0] == 200
+
+
+async def test_a_queue_may_overflow_to_another_model():
+    asked, go = asyncio.Event(), asyncio.Event()
+
+    async def hold(exchange: Exchange) -> None:
+        asked.set()
+        await go.wait()
+        await exchange.reply(200, b"{}")
+
+    routing = {"max_in_flight_per_worker": 1, "overflow": {"to": "big", "queue_s": 0.05}}
+    entry = {"models": {"big": "gpt-x"}}
+    async with (
+        scripted_worker(hold) as own,
+        fronted("openai", own.url, routing=routing, worker=entry) as (provider, gateway),
+    ):
+        first = asyncio.create_task(gateway.chat())
+        await asked.wait()
+        status, _, headers = await gateway.chat()
+        assert (status, headers["x-radixway-fallback"]) == (200, "big")
+        assert provider.bodies[-1]["model"] == "gpt-x"
+        assert step(await explain(gateway, headers), "fallback")["reason"] == "queue_too_long"
+        assert (await gateway.chat(model="unknown"))[0] == 404
+        go.set()
+        assert (await first)[0] == 200
+
+
+async def test_a_tenant_of_own_pools_never_leaves_the_own_machines():
+    tenants = {
+        "inside": {"keys": [{"key": "k-inside"}], "pools": ["gpus"]},
+        "any": {"keys": [{"key": "k-any"}]},
+    }
+    async with fronted("openai", tenants=tenants) as (provider, gateway):
+
+        async def ask(key: str) -> int:
+            headers = {"authorization": f"Bearer {key}"}
+            return (await gateway.post("/v1/chat/completions", ASK, headers=headers))[0]
+
+        assert (await ask("k-any"), await ask("k-inside")) == (200, 503)
+        assert len(provider.bodies) == 1
+
+
+async def test_personal_data_stays_where_the_guard_forbids_hosted_models():
+    guard = {"pii": {"hosted": "forbid"}, "audit": {"enabled": False}}
+    mail = [{"role": "user", "content": "Write to anna.lind@example.org please"}]
+    async with fronted("openai", guard=guard) as (provider, gateway):
+        assert (await gateway.chat())[0] == 200
+        status, answer, _ = await gateway.chat(messages=mail)
+        assert (status, answer["error"]["code"]) == (403, "hosted_forbidden")
+        assert len(provider.bodies) == 1
+    async with scripted_worker() as own, fronted("openai", own.url, guard=guard) as (provider, gateway):
+        assert (await gateway.chat(messages=mail))[0] == 200
+        assert provider.bodies == []
+    masked = {"pii": {"hosted": "forbid", "action": "mask"}, "audit": {"enabled": False}}
+    async with fronted("openai", guard=masked) as (provider, gateway):
+        assert (await gateway.chat(messages=mail))[0] == 200
+        assert "anna.lind" not in json.dumps(provider.bodies)
+
+
+async def test_a_split_keeps_sessions_and_is_shown():
+    split = {"fast": {"split": {"m": 50, "other": 50}}}
+    async with (
+        scripted_worker(models=["other"]) as own,
+        fronted("openai", own.url, routing={"model_aliases": split}) as (_, gateway),
+    ):
+        chosen: dict[str, set[str]] = {}
+        for turn in range(40):
+            session = f"s{turn % 20}"
+            _, _, headers = await gateway.post(
+                "/v1/chat/completions", {**ASK, "model": "fast"}, headers={"x-session-id": session}
+            )
+            told = step(await explain(gateway, headers), "split")
+            assert told["weights"] == {"m": 50, "other": 50}
+            chosen.setdefault(session, set()).add(told["model"])
+        assert all(len(models) == 1 for models in chosen.values())
+        assert set.union(*chosen.values()) == {"m", "other"}
+        listed = {card["id"]: card for card in (await gateway.get("/v1/models"))[1]["data"]}
+        assert listed["fast"]["split"] == {"m": 50, "other": 50}

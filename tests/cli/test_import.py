@@ -1,0 +1,117 @@
+"""`radixway import litellm`: three configurations such as its users have, and the report on each."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from radixway.core.config import HostedWorkerSettings, load_config
+
+FILES = Path(__file__).parents[1] / "data" / "litellm"
+
+
+def radixway(*args):
+    env = {**os.environ, "NO_COLOR": "1", "COLUMNS": "200"}
+    command = [sys.executable, "-m", "radixway", *map(str, args)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, env=env)
+
+
+def imported(name, tmp_path):
+    """The configuration that the file comes to, and the lines of the report."""
+    out = tmp_path / "radixway.yaml"
+    done = radixway("import", "litellm", FILES / name, "--out", out)
+    assert done.returncode == 0, done.stderr
+    checked = radixway("config", "check", out)
+    assert (checked.returncode, checked.stderr) == (0, "")
+    return load_config(out), done.stderr.splitlines()
+
+
+def line_of(name, text):
+    lines = (FILES / name).read_text().splitlines()
+    return next(number for number, line in enumerate(lines, 1) if text in line)
+
+
+def told(report, *parts):
+    return [line for line in report if all(part in line for part in parts)]
+
+
+def test_azure_deployments_keep_addresses_versions_and_keys(tmp_path):
+    config, report = imported("two_teams_on_azure.yaml", tmp_path)
+    one, two = config.workers
+    assert isinstance(one, HostedWorkerSettings)
+    assert (one.provider, one.url, one.api_version) == ("azure", "https://one.openai.azure.com", "2024-06-01")
+    assert (one.names, one.api_key_env) == ({"team-one": "chat-deployment"}, "AZURE_API_KEY")
+    assert (two.names, two.max_in_flight) == ({"team-two": "big-deployment"}, 8)
+    name = "two_teams_on_azure.yaml"
+    assert told(report, f"{name}:{line_of(name, 'tpm:')}:", "model_list.0.litellm_params.tpm")
+    assert told(report, "model_list.1.litellm_params.max_retries", "pipeline.retry.attempts")
+
+
+def test_deployments_that_share_a_name_share_its_requests(tmp_path):
+    config, report = imported("load_balancer.yaml", tmp_path)
+    shared = [worker for worker in config.workers if "shared" in worker.models]
+    assert [worker.api_key.get_secret_value() for worker in shared] == ["sk-first", "sk-second"]
+    assert len({worker.url for worker in config.workers}) == len(config.workers)
+    routing = config.routing
+    assert routing.model_aliases["weighed"].split == {"weighed-1": 9, "weighed-2": 1}
+    served = {model: worker for worker in config.workers for model in worker.models}
+    assert (served["weighed-2"].provider, served["weighed-2"].names["weighed-2"]) == (
+        "anthropic",
+        "claude-sonnet-4-5",
+    )
+    assert routing.fallbacks == {"ordered": "ordered-2"}
+    assert (served["ordered"].url, served["ordered"].api_key_env) == (
+        "https://api.groq.com/openai/v1",
+        "GROQ_API_KEY",
+    )
+    assert (served["ordered-2"].region, served["ordered-2"].names["ordered-2"]) == (
+        "eu-west-1",
+        "anthropic.claude-haiku",
+    )
+    assert routing.model_aliases["gpt-4"] == routing.model_aliases["weighed"], (
+        "aliases are not followed twice"
+    )
+    assert (routing.policy.name, routing.breaker.failures_in_row, routing.breaker.open_s) == (
+        "least_loaded",
+        4,
+        30,
+    )
+    assert (config.pipeline.retry.attempts, config.gateway.request_timeout_s) == (3, 30)
+    assert config.tenants.named["default"].quotas.cost_per_month == 100
+    for place in ("model_list.6", "cache_params", "redis_host", "environment_variables", "model_list.0.rpm"):
+        assert told(report, place), place
+
+
+def test_own_workers_stay_own_and_what_cannot_be_taken_is_told(tmp_path):
+    config, report = imported("own_and_hosted.yaml", tmp_path)
+    own, claude, gemini = config.workers
+    assert own.url == "http://10.0.0.5:8000"
+    assert config.routing.model_aliases["llama"] == "meta-llama/Llama-3.1-8B-Instruct"
+    assert config.routing.fallbacks == {"meta-llama/Llama-3.1-8B-Instruct": "claude"}
+    prices = claude.pricing_of("claude")
+    assert (claude.provider, prices.prompt_per_1m, prices.completion_per_1m) == ("anthropic", 1, 5)
+    assert (gemini.provider, gemini.names) == ("gemini", {"gemini": "gemini-2.5-flash"})
+    assert config.tenants.named["default"].keys[0].key_env == "LITELLM_MASTER_KEY"
+    assert config.pipeline.retry.attempts == 6
+    for place in ("model_list.3", "context_window_fallbacks", "success_callback", "database_url"):
+        assert told(report, place), place
+    assert told(report, "litellm_settings.fallbacks.0", "gemini")
+    assert told(report, "litellm_settings.fallbacks.1", "circle")
+
+
+def test_it_is_printed_where_no_file_is_named():
+    done = radixway("import", "litellm", FILES / "own_and_hosted.yaml")
+    assert yaml.safe_load(done.stdout)["workers"][0]["url"] == "http://10.0.0.5:8000"
+
+
+@pytest.mark.parametrize("text", ["{}", "model_list: 5", "- a", "a: [", "model_list: [5, {model_name: x}]"])
+def test_what_is_no_such_file_is_one_clear_sentence(tmp_path, text):
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    done = radixway("import", "litellm", path)
+    assert "Traceback" not in done.stderr
+    assert done.returncode == (0 if "model_name" in text else 2)
+    assert done.stderr

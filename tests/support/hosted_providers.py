@@ -1,0 +1,299 @@
+"""Providers of hosted models, from the shapes that they publish: real HTTP, and strict as they are.
+
+Each refuses what its API refuses: a wrong key, a field that it does not know, turns out of order, a thought
+without its signature.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote
+
+from aiohttp import web
+
+from support.hosted_shapes import (
+    SIGNATURE,
+    Scene,
+    anthropic_events,
+    anthropic_reply,
+    bedrock_events,
+    bedrock_reply,
+    gemini_replies,
+    openai_events,
+    openai_reply,
+    write_frame,
+)
+
+KEY = "sk-of-a-provider"
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+
+@dataclass
+class HostedProvider:
+    """One provider's API at `url`."""
+
+    kind: str
+    url: str = ""
+    scene: Scene = field(default_factory=Scene)
+    bodies: list[dict[str, Any]] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+    paths: list[str] = field(default_factory=list)
+    hold: asyncio.Event | None = None
+
+    def worker(self, **more: Any) -> dict[str, Any]:
+        """Its entry under `workers`."""
+        base = self.url + ("/v1" if self.kind in ("openai", "openai-compatible") else "")
+        given = {
+            "provider": self.kind,
+            "base_url": base,
+            "api_key": KEY,
+            "models": {"m": f"{self.kind}-model"},
+        }
+        return given | ({"region": "eu-west-1"} if self.kind == "bedrock" else {}) | more
+
+
+class RefusedError(Exception):
+    """The API's error for a request that it does not take."""
+
+
+def refuse(message: str, *, when: bool = True) -> None:
+    if when:
+        raise RefusedError(message)
+
+
+def check_fields(body: dict[str, Any], known: str, where: str = "") -> None:
+    unknown = body.keys() - set(known.split())
+    refuse(f"{where}{min(unknown, default='')}: Extra inputs are not permitted", when=bool(unknown))
+
+
+def check_anthropic(body: dict[str, Any], headers: Any) -> None:
+    known = "model messages max_tokens system tools tool_choice thinking temperature top_p top_k stream"
+    check_fields(body, f"{known} stop_sequences metadata output_config service_tier")
+    refuse("anthropic-version: header is required", when="anthropic-version" not in headers)
+    refuse("max_tokens: Field required", when=not isinstance(body.get("max_tokens"), int))
+    turns = body["messages"]
+    refuse("first message must use the user role", when=turns[0]["role"] != "user")
+    open_calls: set[str] = set()
+    for turn in turns:
+        if isinstance(turn["content"], str):
+            turn["content"] = [{"type": "text", "text": turn["content"]}]
+        refuse(f"unexpected role {turn['role']}", when=turn["role"] not in ("user", "assistant"))
+        refuse("content must be non-empty", when=not turn["content"])
+        results = {block["tool_use_id"] for block in turn["content"] if block["type"] == "tool_result"}
+        refuse("tool_use ids were found without tool_result blocks", when=results != open_calls)
+        for block in turn["content"]:
+            refuse("text content blocks must be non-empty", when=block.get("text", "x") == "")
+            if block["type"] == "image" and block["source"]["type"] == "base64":
+                refuse("media_type", when=block["source"]["media_type"] not in ("image/png", "image/jpeg"))
+        open_calls = {block["id"] for block in turn["content"] if block["type"] == "tool_use"}
+    for tool in body.get("tools", ()):
+        check_fields(tool, "name description input_schema strict cache_control", "tools.0.")
+        refuse("tools.0.input_schema.type: Field required", when=tool["input_schema"].get("type") != "object")
+    if (thinking := body.get("thinking")) and thinking["type"] == "enabled":
+        refuse(
+            "max_tokens must be greater than budget_tokens",
+            when=body["max_tokens"] <= thinking["budget_tokens"],
+        )
+        refuse("temperature may only be set to 1 when thinking is enabled", when="temperature" in body)
+        last = next((turn for turn in reversed(turns) if turn["role"] == "assistant"), None)
+        if last and any(block["type"] == "tool_use" for block in last["content"]):
+            signed = last["content"][0]
+            refuse("expected thinking", when=signed.get("signature") != SIGNATURE)
+    refuse("temperature: at most 1", when=body.get("temperature", 0) > 1)
+
+
+def check_gemini(body: dict[str, Any], headers: Any) -> None:
+    check_fields(body, "contents systemInstruction tools toolConfig generationConfig")
+    called: list[str] = []
+    for turn in body["contents"]:
+        check_fields(turn, "role parts")
+        refuse("Please use a valid role: user, model.", when=turn["role"] not in ("user", "model"))
+        results = [part["functionResponse"]["name"] for part in turn["parts"] if "functionResponse" in part]
+        refuse("number of function response parts is not equal", when=bool(results) and results != called)
+        called = [part["functionCall"]["name"] for part in turn["parts"] if "functionCall" in part]
+        signed = [part for part in turn["parts"] if "functionCall" in part][:1]
+        refuse(
+            "Function call is missing a thought_signature",
+            when=any("thoughtSignature" not in p for p in signed),
+        )
+    check_fields(
+        body.get("generationConfig", {}),
+        "maxOutputTokens temperature topP topK seed presencePenalty frequencyPenalty stopSequences"
+        " responseMimeType responseJsonSchema thinkingConfig candidateCount",
+    )
+
+
+def check_bedrock(body: dict[str, Any], headers: Any) -> None:
+    check_fields(body, "messages system inferenceConfig toolConfig additionalModelRequestFields")
+    check_fields(body.get("inferenceConfig", {}), "maxTokens temperature topP stopSequences")
+    before = "assistant"
+    for turn in body["messages"]:
+        refuse("A conversation must alternate between user and assistant roles", when=turn["role"] == before)
+        before = turn["role"]
+        for block in turn["content"]:
+            kinds = {"text", "image", "document", "toolUse", "toolResult", "reasoningContent"}
+            refuse("exactly one member must be set", when=len(block) != 1 or not block.keys() <= kinds)
+            refuse("toolConfig must be defined", when="toolUse" in block and "toolConfig" not in body)
+
+
+def check_openai(body: dict[str, Any], headers: Any) -> None:
+    known = "model messages stream stream_options tools tool_choice parallel_tool_calls temperature top_p n"
+    more = "stop seed max_completion_tokens response_format reasoning_effort user logprobs top_logprobs"
+    check_fields(
+        body,
+        f"{known} {more} metadata store presence_penalty frequency_penalty logit_bias service_tier verbosity",
+    )
+    for message in body["messages"]:
+        check_fields(message, "role content name tool_calls tool_call_id refusal", "messages[0].")
+
+
+CHECKS: dict[str, Callable[[dict[str, Any], Any], None]] = {
+    "anthropic": check_anthropic,
+    "gemini": check_gemini,
+    "bedrock": check_bedrock,
+    "openai": check_openai,
+    "azure": check_openai,
+    "openai-compatible": lambda body, headers: None,
+}
+
+
+def _has_key(kind: str, headers: Any) -> bool:
+    match kind:
+        case "anthropic":
+            return headers.get("x-api-key") == KEY
+        case "gemini":
+            return headers.get("x-goog-api-key") == KEY
+        case "azure":
+            return headers.get("api-key") == KEY
+        case "bedrock" if headers.get("authorization", "").startswith("AWS4-HMAC-SHA256 Credential="):
+            return True
+    return headers.get("authorization") == f"Bearer {KEY}"
+
+
+def error_body(kind: str, status: int, message: str, name: str) -> Any:
+    """An error in the provider's own shape."""
+    match kind:
+        case "anthropic":
+            return {"type": "error", "error": {"type": name, "message": message}, "request_id": "req_1"}
+        case "gemini":
+            return {"error": {"code": status, "message": message, "status": name}}
+        case "bedrock":
+            return {"message": message}
+    return {"error": {"message": message, "type": name, "param": None, "code": name}}
+
+
+@asynccontextmanager
+async def hosted_provider(kind: str) -> AsyncIterator[HostedProvider]:
+    """The provider `kind` on loopback."""
+    provider = HostedProvider(kind)
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        provider.paths.append(request.raw_path)
+        provider.headers.append(dict(request.headers))
+        body = await request.json()
+        provider.bodies.append(body)
+        if provider.hold is not None:
+            await provider.hold.wait()
+        if not _has_key(kind, request.headers):
+            return web.json_response(
+                error_body(kind, 401, "invalid x-api-key", "authentication_error"), status=401
+            )
+        scene = provider.scene
+        if scene.refusals:
+            status, told, headers = scene.refusals.pop(0)
+            return web.json_response(told, status=status, headers=headers)
+        try:
+            if not request.path.endswith(("/count_tokens", "/embeddings", "/responses")):
+                CHECKS[kind](body, {name.lower(): value for name, value in request.headers.items()})
+        except RefusedError as refusal:
+            return web.json_response(error_body(kind, 400, str(refusal), "invalid_request_error"), status=400)
+        return await ANSWERS[kind](request, body, scene)
+
+    app = web.Application(client_max_size=2**26)
+    app.router.add_route("*", "/{path:.*}", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    host, port = runner.addresses[0][:2]
+    provider.url = f"http://{host}:{port}"
+    try:
+        yield provider
+    finally:
+        await runner.cleanup()
+
+
+async def _stream(
+    request: web.Request, pieces: list[bytes], kind: str = "text/event-stream"
+) -> web.StreamResponse:
+    response = web.StreamResponse(headers={"content-type": kind})
+    await response.prepare(request)
+    for piece in pieces:
+        await response.write(piece[: len(piece) // 2])
+        await response.write(piece[len(piece) // 2 :])
+    return response
+
+
+async def _answer_anthropic(request: web.Request, body: dict[str, Any], scene: Scene) -> web.StreamResponse:
+    if request.path == "/v1/messages/count_tokens":
+        return web.json_response({"input_tokens": 129})
+    if request.path != "/v1/messages":
+        return web.json_response(error_body("anthropic", 404, "Not Found", "not_found_error"), status=404)
+    if not body.get("stream"):
+        return web.json_response(anthropic_reply(scene))
+    events = [f"event: {e['type']}\ndata: {json.dumps(e)}\n\n".encode() for e in anthropic_events(scene)]
+    return await _stream(request, events)
+
+
+async def _answer_gemini(request: web.Request, body: dict[str, Any], scene: Scene) -> web.StreamResponse:
+    replies = gemini_replies(scene)
+    if request.path.endswith(":streamGenerateContent") and request.query.get("alt") == "sse":
+        return await _stream(request, [f"data: {json.dumps(reply)}\r\n\r\n".encode() for reply in replies])
+    if not request.path.endswith(":generateContent"):
+        return web.json_response(error_body("gemini", 404, "no such method", "NOT_FOUND"), status=404)
+    whole = replies[-1]
+    parts = [part for each in replies for part in each["candidates"][0].get("content", {}).get("parts", ())]
+    whole["candidates"][0]["content"] = {"role": "model", "parts": parts}
+    return web.json_response(whole)
+
+
+async def _answer_bedrock(request: web.Request, body: dict[str, Any], scene: Scene) -> web.StreamResponse:
+    model, _, action = unquote(request.raw_path).removeprefix("/model/").rpartition("/")
+    if not model or action not in ("converse", "converse-stream"):
+        return web.json_response({"message": "unknown operation"}, status=404)
+    if action == "converse":
+        return web.json_response(bedrock_reply(scene))
+    frames = [write_frame(*event) for event in bedrock_events(scene)]
+    return await _stream(request, frames, "application/vnd.amazon.eventstream")
+
+
+async def _answer_openai(request: web.Request, body: dict[str, Any], scene: Scene) -> web.StreamResponse:
+    if request.path.endswith("/embeddings"):
+        data = [{"object": "embedding", "index": 0, "embedding": [0.5]}]
+        usage = {"prompt_tokens": 3, "total_tokens": 3}
+        return web.json_response({"object": "list", "data": data, "model": "e", "usage": usage})
+    if not request.path.endswith("/chat/completions"):
+        return web.json_response(error_body("openai", 404, "unknown path", "not_found"), status=404)
+    if not body.get("stream"):
+        return web.json_response(openai_reply(scene))
+    with_usage = (body.get("stream_options") or {}).get("include_usage") is True
+    events = [
+        f"data: {json.dumps(event)}\n\n".encode() for event in openai_events(scene, with_usage=with_usage)
+    ]
+    return await _stream(request, [*events, b"data: [DONE]\n\n"])
+
+
+Answer = Callable[[web.Request, dict[str, Any], Scene], Awaitable[web.StreamResponse]]
+ANSWERS: dict[str, Answer] = {
+    "anthropic": _answer_anthropic,
+    "gemini": _answer_gemini,
+    "bedrock": _answer_bedrock,
+    "openai": _answer_openai,
+    "azure": _answer_openai,
+    "openai-compatible": _answer_openai,
+}
