@@ -26,6 +26,7 @@ from radixway.engine.errors import (
 )
 from radixway.engine.kv_identity import digest_weight_files
 from radixway.engine.model_loader import find_architecture, find_model
+from radixway.engine.server.sampling import SamplingDefaults
 from radixway.engine.weight_update import DiskWeights
 from support.driving import last_logits, random_tokens, tiny_core
 from support.gguf_models import decode_k_block, quantize_rows, write_gguf
@@ -216,3 +217,18 @@ def test_a_disk_cache_knows_the_file_by_its_content(whole_file: Path, tmp_path: 
     before = digest_weight_files(whole_file)
     whole_file.write_bytes(whole_file.read_bytes() + b"\0")
     assert digest_weight_files(whole_file) != before
+
+
+def test_a_directory_with_one_file_alone_is_that_file(whole_file: Path) -> None:
+    folder = whole_file.parent / "folder"
+    folder.mkdir()
+    alone = whole_file.rename(folder / "model.gguf")
+    assert find_model(str(folder)) == alone
+    (folder / "other.gguf").touch()
+    assert find_model(str(folder)) == folder, "which of two is not guessed"
+
+
+def test_smollm2_answers_greedily_unless_asked_otherwise() -> None:
+    path = find_model("smollm2")
+    assert SamplingDefaults.load_defaults(path, "smollm2").temperature == 0
+    assert SamplingDefaults.load_defaults(path, str(path)).temperature == 1

@@ -12,7 +12,8 @@ from rich.markup import escape
 from rich.table import Column, Table
 from yarl import URL
 
-from radixway.core.config import Config, ConfigError, WorkerSettings
+from radixway.cli.embedded_models import EmbeddedEngines, make_engines
+from radixway.core.config import Config, ConfigError
 from radixway.core.http import (
     bind_tcp,
     bind_tcp_shared,
@@ -23,7 +24,6 @@ from radixway.core.http.gateway_client import GatewayCallError, call_gateway, st
 from radixway.core.http.serving import listener_url
 from radixway.core.telemetry import HeapFreezer, ServerConsole, configure_logging
 from radixway.gateway.app import Gateway
-from radixway.gateway.engine_supervisor import EngineProcess, wait_until_ready
 from radixway.gateway.processes import (
     LimitsAuthority,
     ProcessSupervisor,
@@ -91,8 +91,12 @@ async def run_processes(config: Config, reload_config: Callable[[], Config]) -> 
     return 0
 
 
-async def run_up(config: Config, config_file: Path | None, model: str | None, *, greet: bool) -> int:
-    """Serve a gateway with an embedded engine on the next port until a signal; return the exit code.
+async def run_up(
+    config: Config, config_file: Path | None, model: str | None, *, greet: bool, small: bool = False
+) -> int:
+    """Serve a gateway with embedded engines on the next ports until a signal; return the exit code.
+
+    `small`: serve the guide alone where no model is named.
 
     An engine that cannot start ends everything with its exit code; one that dies later is started again. A
     second signal waits for nothing.
@@ -105,14 +109,13 @@ async def run_up(config: Config, config_file: Path | None, model: str | None, *,
     if config.gateway.processes != 1:
         log.info("gateway.processes: `radixway up` runs one; `radixway serve` runs as many as it says")
     listener = _open_listener(config)
-    engine_port = _next_free_port(listener.getsockname()[1])
-    engine = EngineProcess(engine_port, config_file, model, publish=config.engine.kv_events_endpoint is None)
-    workers = (*config.workers, WorkerSettings(url=engine.url, api_key=config.engine.api_key))
-    gateway = Gateway(config.model_copy(update={"workers": workers}))
+    port = listener.getsockname()[1] + 1
+    engines, config = make_engines(config, config_file, model, port, small=small)
+    gateway = Gateway(config)
     server = gateway.make_server(listener)
-    with server.stopped_by_signals(on_second=engine.force_stop):
-        supervising = asyncio.create_task(engine.keep_running())
-        presenting = asyncio.create_task(_show_welcome(server.url, gateway, engine, greet=greet))
+    with server.stopped_by_signals(on_second=engines.force_stop):
+        supervising = asyncio.create_task(engines.keep_running())
+        presenting = asyncio.create_task(_show_welcome(server.url, gateway, engines, greet=greet))
         try:
             async with gateway.running():
                 serving = asyncio.create_task(server.serve(gateway.warm_up))
@@ -124,11 +127,11 @@ async def run_up(config: Config, config_file: Path | None, model: str | None, *,
             supervising.cancel()
             presenting.cancel()
             await asyncio.gather(supervising, presenting, return_exceptions=True)
-            await engine.stop()
+            await engines.stop()
     for task in (supervising, presenting):
         if not task.cancelled() and (error := task.exception()):
             raise error
-    return engine.failed_start or 0
+    return engines.failed_start or 0
 
 
 def _open_listener(config: Config) -> socket.socket:
@@ -149,16 +152,17 @@ def _announce(url: str, gateway: Gateway) -> None:
         out.print(f"ext_proc {gateway.ext_proc_server.address}")
 
 
-async def _show_welcome(url: str, gateway: Gateway, engine: EngineProcess, *, greet: bool) -> None:
-    """Wait for the engine, then show where everything is and one answered request with its journal."""
+async def _show_welcome(url: str, gateway: Gateway, engines: EmbeddedEngines, *, greet: bool) -> None:
+    """Wait for the engines, then show where everything is and one answered request with its journal."""
     registry = gateway.registry
     with out.status("starting the engine …"):
-        await wait_until_ready(registry, engine.url)
-    engine.mark_ready()
+        await engines.wait_until_ready(registry)
     gateway.preload_console(URL(url).port or 0)
     table = Table.grid("", Column(no_wrap=True), "", padding=(0, 2, 0, 0))
     table.add_row("gateway", f"[bold]{url}[/]", "/v1/chat/completions, /generate, /explain/{request_id}")
-    table.add_row("engine", engine.url, ", ".join(sorted(registry.known_models())))
+    for engine_url in engines.urls:
+        worker = registry.get_worker(engine_url)
+        table.add_row("engine", engine_url, ", ".join(worker.models) if worker else "")
     table.add_row("metrics", f"{url}/metrics/prometheus", "")
     table.add_row("API", f"{url}/docs", "")
     out.print(table)
@@ -182,9 +186,3 @@ async def _ask_greeting(url: str) -> None:
         began, name = f"{step.pop('at_ms'):8.2f} ms", step.pop("step")
         fields = "  ".join(f"[dim]{field}[/] {escape(str(value))}" for field, value in step.items())
         out.print(f"  [dim]{began}[/]  {name:<8} {fields}", soft_wrap=True)
-
-
-def _next_free_port(port: int) -> int:
-    """Return the port after the gateway's, checked before a model is loaded. Raises CannotListenError."""
-    bind_tcp("127.0.0.1", port + 1).close()
-    return port + 1

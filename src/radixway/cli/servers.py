@@ -50,6 +50,7 @@ def up(
     middleware_paths: MiddlewarePaths = None,
     trajectories: Trajectories = None,
     greet: Annotated[bool, Option(help="Answer and explain one request at the start.")] = True,
+    small: Annotated[bool, Option("--small", help="Serve the guide alone, without SmolLM2.")] = False,
     insecure: Insecure = None,
 ) -> None:
     """Start an engine and a gateway in front of it."""
@@ -58,7 +59,7 @@ def up(
     settings = load_options(config, overrides, middleware_paths=middleware_paths or ())
     from radixway.cli.quickstart import run_up
 
-    run_server(run_up(settings, config, model, greet=greet))
+    run_server(run_up(settings, config, model, greet=greet, small=small))
 
 
 def serve(

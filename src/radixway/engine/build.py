@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from radixway.bundled import SMOLLM2
+from radixway.bundled import SHIPPED_MODELS
 from radixway.core.config.engine import EngineConfig
 from radixway.core.radix import lfu, lru, priority, slru
 from radixway.engine.architecture import ModelArchitecture
@@ -188,13 +188,10 @@ def build_core(
     )
 
 
-_SHIPPED_MODELS = {"bundled": "radixway-guide", "smollm2": SMOLLM2}
-
-
 def _make_model_info(
     config: EngineConfig, path: Path, shape: ModelArchitecture, runner: ModelRunner, context_length: int
 ) -> ModelInfo:
-    name = _SHIPPED_MODELS.get(config.model) or path.resolve().name.removesuffix(".gguf")
+    name = SHIPPED_MODELS.get(config.model) or path.resolve().name.removesuffix(".gguf")
     embedding = runner.model.embedding
     return ModelInfo(
         name=config.served_model_name or name,

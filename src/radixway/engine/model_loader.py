@@ -35,13 +35,21 @@ def find_model(model: str, revision: str | None = None, progress: LoadProgress |
         return installed
     try:
         path = Path(model).expanduser()
-        if path.is_dir() or path.is_file():
+        if path.is_dir():
+            return _find_single_gguf(path) or path
+        if path.is_file():
             return path
     except (OSError, RuntimeError):  # too long a name, the home of an unknown user
         raise ModelNotFoundError(model) from None
     if path.is_absolute() or model.startswith(("./", "../", "~")) or model.count("/") != 1:
         raise ModelNotFoundError(model)
     return download_model(model, revision, progress)
+
+
+def _find_single_gguf(directory: Path) -> Path | None:
+    """Return the GGUF file in `directory` if it is the only model there."""
+    files = list(directory.glob("*.gguf"))
+    return files[0] if len(files) == 1 and not (directory / "config.json").exists() else None
 
 
 def load_model(
