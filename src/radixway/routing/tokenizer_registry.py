@@ -206,7 +206,10 @@ def _normalize_source(model: str, source: str) -> str:
 
 
 def _holds_tokenizer(directory: Path) -> bool:
-    return directory.is_absolute() and (directory / "tokenizer.json").is_file()
+    """Is there a tokenizer in `directory`, or is it a GGUF file, which has one inside?"""
+    if not directory.is_absolute():
+        return False
+    return (directory / "tokenizer.json").is_file() or (directory.suffix == ".gguf" and directory.is_file())
 
 
 def _download_directory(source: str) -> Path:

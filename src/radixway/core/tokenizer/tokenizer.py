@@ -9,7 +9,9 @@ from typing import Any
 import tokenizers
 from tokenizers import AddedToken
 
+from radixway.core.gguf_file import GgufError, GgufFile
 from radixway.core.tokenizer.chat_template import ChatTemplate, Message, TemplateError
+from radixway.core.tokenizer.gguf_vocabulary import GgufVocabulary, read_sampling_values
 
 _BYTE_PIECE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
@@ -147,14 +149,18 @@ _SAMPLING_RANGES = {
 }
 
 
-def read_sampling_defaults(directory: Path) -> dict[str, Any]:
-    """Return the sampling parameters that a model's authors recommend in its generation_config.json.
+def read_sampling_defaults(path: Path) -> dict[str, Any]:
+    """Return the sampling parameters that a model's authors recommend, in its generation_config.json or
+    in the metadata of the GGUF file `path`.
 
     What is no number, or one that engines refuse, is left out.
     """
     try:
-        config = _read_json(directory / "generation_config.json")
-    except (OSError, TokenizerError):
+        if path.is_file():
+            config = read_sampling_values(GgufFile.read(path))
+        else:
+            config = _read_json(path / "generation_config.json")
+    except (OSError, TokenizerError, GgufError):
         return {}
     defaults = {}
     for name, (least, most) in _SAMPLING_RANGES.items():
@@ -221,12 +227,15 @@ class Tokenizer:
 
     @classmethod
     def load(cls, directory: str | Path) -> "Tokenizer":
-        """Read a model directory as `transformers` 5 does. Raises TokenizerError or TemplateError.
+        """Read a model directory as `transformers` 5 does, or a GGUF file.
 
         Whether a text gets a first or last token (`add_special_tokens`) is what tokenizer.json says;
-        `add_bos_token` in tokenizer_config.json is for tokenizers without that file.
+        `add_bos_token` in tokenizer_config.json is for tokenizers without that file. Raises TokenizerError
+        or TemplateError.
         """
         directory = Path(directory)
+        if directory.is_file():
+            return cls._load_gguf(directory)
         path = directory / "tokenizer.json"
         if not path.is_file():
             raise TokenizerError(f"no tokenizer.json in {directory}; save_pretrained() writes one")
@@ -249,6 +258,22 @@ class Tokenizer:
             eos_token_ids=_eos_token_ids(directory, backend, special_tokens),
             chat_templates=_chat_templates(directory, config),
             sampling_defaults=read_sampling_defaults(directory),
+        )
+
+    @classmethod
+    def _load_gguf(cls, path: Path) -> "Tokenizer":
+        try:
+            file = GgufFile.read(path)
+            vocabulary = GgufVocabulary(file)
+            backend = vocabulary.build_backend()
+        except (GgufError, OSError) as error:
+            raise TokenizerError(str(error)) from None
+        return cls(
+            backend,
+            special_tokens=vocabulary.special_tokens,
+            eos_token_ids=vocabulary.eos_token_ids,
+            chat_templates=vocabulary.chat_templates,
+            sampling_defaults=read_sampling_defaults(path),
         )
 
     def token_id(self, name: str) -> int | None:

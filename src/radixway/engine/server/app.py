@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from radixway.bundled import SHIPPED_MODELS
 from radixway.core.config.engine import EngineConfig
 from radixway.core.http import (
     AttemptLimiter,
@@ -186,7 +187,7 @@ def build_app(
 ) -> "EngineApp":
     """The ASGI application over an engine that is started and stopped elsewhere, as `tracing` is."""
     info = engine.model_info
-    is_hub_id = config.model != "bundled" and not Path(config.model).exists()
+    is_hub_id = config.model not in SHIPPED_MODELS and not Path(config.model).exists()
     name = config.model if is_hub_id and not config.served_model_name else info.name
     return EngineApp(
         EngineService(
@@ -195,7 +196,7 @@ def build_app(
             config=config,
             names=(name,),
             metrics=ServerMetrics(engine.stats),
-            defaults=SamplingDefaults.load_defaults(Path(info.path))
+            defaults=SamplingDefaults.load_defaults(Path(info.path), config.model)
             if config.generation_config == "auto"
             else SamplingDefaults(),
             tokenizer_path=info.path,

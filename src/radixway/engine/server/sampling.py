@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 import re2
 
+from radixway.bundled import SMOLLM2_SAMPLING
 from radixway.core.http import BadBodyError
 from radixway.core.tokenizer import Tokenizer, read_sampling_defaults
 from radixway.engine.detokenizer import MAX_STOP_REGEX_SIZE, compile_stop_regex
@@ -65,9 +66,13 @@ class SamplingDefaults:
     max_new_tokens: int | None = None
 
     @classmethod
-    def load_defaults(cls, model_directory: Path) -> "SamplingDefaults":
-        """Read generation_config.json in `model_directory`; neutral values for what it leaves out."""
-        return cls(**read_sampling_defaults(model_directory))
+    def load_defaults(cls, path: Path, model: str = "") -> "SamplingDefaults":
+        """Read generation_config.json in the directory `path`, or that GGUF file; the rest is neutral.
+
+        `model`: as it is configured. SmolLM2's file recommends nothing, so we do.
+        """
+        recommended = SMOLLM2_SAMPLING if model == "smollm2" else {}
+        return cls(**recommended | read_sampling_defaults(path))
 
 
 @dataclass(slots=True, frozen=True)
