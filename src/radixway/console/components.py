@@ -1,6 +1,6 @@
 """Components that several pages share: cards, chips, facts, tables, dialogs. All that they show is text."""
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -9,7 +9,7 @@ from nicegui import ui
 
 from radixway.console.page import PageVisit
 from radixway.console.templates import read_template
-from radixway.console.texts import TextCatalog
+from radixway.console.texts import TEXTS, TextCatalog
 
 Mood = Literal["", "good", "warn", "bad"]
 
@@ -75,6 +75,17 @@ def draw_table(heads: Sequence[str], rows: Sequence[Sequence[str]], marked: Sequ
                 with ui.element("tr").classes("rw-chosen" if at < len(marked) and marked[at] else ""):
                     for cell in row:
                         draw_text(cell, "td")
+
+
+def draw_losing_rules(say: TextCatalog, lost: Sequence[Mapping[str, Any]]) -> None:
+    """Draw the rules and signals that matched without deciding, each with its reason."""
+    rows = []
+    for entry in lost:
+        places = {"winner": "", "value": "", "winner_value": ""} | dict(entry)
+        key = f"frame.lost.{entry['why']}"
+        rows.append((str(entry["rule"]), say(key, **places) if key in TEXTS else str(entry["why"])))
+    if rows:
+        draw_table([say("frame.lost"), say("frame.lost.why")], rows)
 
 
 def draw_json(value: Any, tag: str, classes: str) -> None:
