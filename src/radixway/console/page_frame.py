@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from html import escape
 from typing import Any
 
 from nicegui import Client, app, ui
@@ -14,15 +15,18 @@ from radixway.console.components import draw_icon_button, draw_page_title, draw_
 from radixway.console.gateway_calls import GatewayCalls, GatewayConnection
 from radixway.console.gateway_watch import GatewayWatch
 from radixway.console.page import (
+    BASE,
     LANGUAGE_COOKIE,
     PREFERENCES,
     THEME_COOKIE,
     THEMES,
     ConsolePage,
     PageVisit,
+    Theme,
 )
 from radixway.console.pages import PAGES
 from radixway.console.sign_in import SignInSession, SignInSessions
+from radixway.console.templates import read_template
 from radixway.console.texts import LANGUAGES, TextCatalog
 
 log = logging.getLogger(__name__)
@@ -85,6 +89,7 @@ def _open_visit(
         f'<script defer src="{asset_url("console.js")}"></script>'
     )
     ui.page_title(f"{say(title)} · {say('frame.product')}")
+    ui.add_body_html(_skeleton_html(say, preferences.theme, title))
     visit = PageVisit(
         request=request,
         gateway=GatewayCalls(line, lambda: session.key),
@@ -97,6 +102,16 @@ def _open_visit(
     watch.request_updates(visit.gateway)
     visit.on_signed_out = lambda: sign_ins.expire_session(session)
     return visit
+
+
+def _skeleton_html(say: TextCatalog, theme: Theme, title: str) -> str:
+    """Return what stands there until the page's scripts have drawn it: the bar, the links, the `title`."""
+    links = "".join(
+        f'<a tabindex="-1" href="{BASE}{page.path}">{escape(say(f"page.{page.name}"))}</a>' for page in PAGES
+    )
+    return read_template("skeleton.html").format(
+        theme=theme, product=escape(say("frame.product")), title=escape(say(title)), links=links
+    )
 
 
 class _VisitorPage(ui.page):
