@@ -125,6 +125,11 @@ def format_time(seconds: float, form: str = "%Y-%m-%d %H:%M:%S") -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):{form}} UTC"
 
 
+def format_date(text: str) -> str:
+    """Return the time `text`, as ISO 8601 has it, to the minute in UTC."""
+    return f"{datetime.fromisoformat(text).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
 async def ask_confirmation(
     visit: PageVisit, question: str, yes: str, *, note: str = "", dangerous: bool = False
 ) -> bool:

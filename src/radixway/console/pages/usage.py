@@ -161,4 +161,4 @@ def _cost_options(costs: Mapping[str, float], currency: str) -> dict[str, Any]:
     )
 
 
-PAGE = ConsolePage(name="usage", path="/usage", icon="payments", key="s", build=build_usage_page)
+PAGE = ConsolePage(name="usage", path="/usage", icon="payments", key="b", build=build_usage_page)
