@@ -117,11 +117,13 @@ async def open_page(live: Live, browser: Browser, signed_in: list[Any]) -> Async
         locale: str = "en-GB",
         url: str | None = None,
         cookies: Sequence[Any] = (),
+        user_agent: str | None = None,
         before: Callable[[Page], Awaitable[None]] | None = None,
     ) -> Page:
         context = await browser.new_context(
             viewport=PHONE if phone else WIDE,
             has_touch=phone,
+            user_agent=user_agent,
             color_scheme="dark" if dark else "light",
             locale=locale,
             reduced_motion="reduce",

@@ -213,3 +213,82 @@ async def test_a_phone_shows_the_chat_or_the_list(open_page):
     await expect(page.get_by_role("navigation", name="Chats")).to_be_hidden()
     await page.locator(".rw-back").click()
     await expect(page.get_by_role("navigation", name="Chats")).to_be_visible()
+
+
+def pdf_of(text):
+    """A document of one page, with that text on it."""
+    stream = f"BT /F1 18 Tf 72 720 Td ({text}) Tj ET".encode()
+    objects = [
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R"
+        b" /Resources << /Font << /F1 5 0 R >> >> >>",
+        b"<< /Length %d >>\nstream\n%s\nendstream" % (len(stream), stream),
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+    ]
+    document, offsets = b"%PDF-1.4\n", []
+    for number, content in enumerate(objects, 1):
+        offsets.append(len(document))
+        document += b"%d 0 obj\n%s\nendobj\n" % (number, content)
+    at = len(document)
+    document += b"xref\n0 6\n0000000000 65535 f \n" + b"".join(b"%010d 00000 n \n" % o for o in offsets)
+    return document + b"trailer << /Size 6 /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % at
+
+
+async def attach(page, name, content):
+    """Choose a file, as the dialog of the browser's does."""
+    file = {"name": name, "mimeType": "application/octet-stream", "buffer": content}
+    async with page.expect_file_chooser() as chooser:
+        await page.get_by_role("button", name="Attach text or PDF files").click()
+    await (await chooser.value).set_files([file])
+
+
+async def test_attached_files_are_put_into_the_message(open_page, pictures):
+    page = await open_page("/chat")
+    await expect(page.get_by_role("combobox", name="Model")).to_be_visible()
+    await attach(page, "notes.txt", b"A radix tree keeps prefixes.")
+    attached = page.locator("#rw-attached")
+    await expect(attached).to_contain_text("notes.txt: 28 characters")
+    await attach(page, "paper.pdf", pdf_of("Prefixes are read again"))
+    await expect(attached).to_contain_text("paper.pdf: 23 characters")
+    await attach(page, "picture.png", b"\x89PNG\r\n\x1a\n\xff\xfe")
+    await expect(page.get_by_text("picture.png is neither UTF-8 text nor a PDF")).to_be_visible()
+    await attach(page, "long.txt", b"x" * 30_000)
+    await expect(page.get_by_text("Only the beginning of long.txt")).to_be_visible()
+    await expect(attached).to_contain_text("long.txt: the first 19,949 characters")
+    await attached.get_by_role("button").nth(2).click()
+    await expect(attached).not_to_contain_text("long.txt")
+    await pictures(page, "chat-attachments")
+    await page.get_by_text("How it is answered").click()
+    await page.get_by_label("Most tokens").fill("8")
+    await say(page, "What do these say?")
+    question = page.locator("article.question")
+    await expect(question).to_contain_text("A radix tree keeps prefixes.")
+    await expect(question).to_contain_text("Prefixes are read again")
+    await expect(question).to_contain_text("What do these say?")
+    await expect(question).to_contain_text(" UTC")
+    await expect(attached).to_be_empty()
+    await expect(page.locator("article.answer")).to_have_attribute("data-state", "complete")
+
+
+async def test_a_chat_is_shared_read_without_signing_in_and_taken_back(open_page, browser, live, pictures):
+    page = await open_page("/chat")
+    await page.get_by_text("How it is answered").click()
+    await page.get_by_label("Most tokens").fill("8")
+    await say(page, "What is <b>shared</b>?")
+    await expect(page.locator("article.answer")).to_have_attribute("data-state", "complete")
+    await page.get_by_role("button", name="Share", exact=True).click()
+    await page.get_by_role("button", name="Create a link").click()
+    link = await page.get_by_label("The link; it is shown once").input_value()
+    assert link.startswith(f"{live.url}/v1/chats/shared/")
+    await pictures(page, "chat-share")
+    context = await browser.new_context(locale="zh-CN")
+    stranger = await context.new_page()
+    await stranger.goto(link)
+    await expect(stranger.locator("article.user")).to_contain_text("What is <b>shared</b>?")
+    await expect(stranger.locator("article.assistant p")).not_to_be_empty()
+    await expect(stranger.get_by_text("分享于")).to_be_visible()
+    await page.get_by_role("button", name="Revoke").click()
+    await expect(page.get_by_role("button", name="Revoke")).to_have_count(0)
+    assert (await stranger.reload()).status == 404
+    await context.close()

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from contextlib import contextmanager
 
+import aiohttp
 import pytest
 from playwright.async_api import expect
 
@@ -24,6 +25,49 @@ async def test_without_a_key_there_is_nothing_but_the_sign_in_page(live, browser
     await expect(page.get_by_role("alert")).to_contain_text("not valid")
     assert "wrong" not in page.url + str(await context.storage_state())
     await context.close()
+
+
+async def test_signing_in_leads_to_the_page_that_was_asked_for(live, browser):
+    context = await browser.new_context()
+    page = await context.new_page()
+    await page.goto(f"{live.url}/console/requests?status=4xx&q=a%26b")
+    await page.get_by_label("Admin key").fill("wrong")
+    await page.get_by_role("button", name="Sign in").click()
+    await expect(page.get_by_role("alert")).to_be_visible()
+    await page.get_by_label("Admin key").fill(live.key)
+    await page.get_by_role("button", name="Sign in").click()
+    await page.wait_for_url(f"{live.url}/console/requests?status=4xx&q=a%26b")
+    await expect(page.get_by_role("heading", level=1)).to_have_text("Requests")
+    await context.close()
+
+
+@pytest.mark.parametrize(
+    "wanted", ["//example.org/", "https://example.org/", "/console/\\\\example.org", "/v1"]
+)
+async def test_signing_in_leads_nowhere_else(live, wanted):
+    async with aiohttp.ClientSession() as session:
+        answer = await session.post(
+            f"{live.url}/console/sign-in",
+            params={"next": wanted},
+            data={"key": live.key},
+            headers={"origin": live.url},
+            allow_redirects=False,
+        )
+        assert (answer.status, answer.headers["location"]) == (303, "/console/")
+
+
+@pytest.mark.parametrize(("locale", "title"), [("en-GB", "There is no such page"), ("zh-CN", "没有此页面")])
+async def test_unknown_addresses_have_a_page_of_the_consoles(open_page, live, locale, title):
+    statuses = []
+
+    async def listen(page):
+        page.on("response", lambda response: statuses.append((response.url, response.status)))
+
+    page = await open_page("/nowhere/at-all", locale=locale, before=listen)
+    await expect(page.get_by_role("heading", level=1)).to_have_text(title)
+    assert (f"{live.url}/console/nowhere/at-all", 404) in statuses
+    await page.get_by_role("link", name="Radixway").click()
+    await page.wait_for_url(f"{live.url}/console/*")
 
 
 async def test_signing_out_ends_what_other_tabs_show(live, browser):

@@ -87,3 +87,31 @@ async def test_a_page_is_turned_and_new_requests_come_by_themselves(live, open_p
 async def test_who_is_not_known_any_more_is_said(open_page):
     page = await open_page("/requests/never-asked")
     await expect(page.get_by_text("does not know this request")).to_be_visible()
+
+
+async def test_what_a_rule_blocked_is_not_shown_as_well_and_says_why(live, open_page):
+    rules = live.rules.read_text()
+    live.rules.write_text(
+        f"{rules}regex_rules:\n  - {{name: no-zeus, pattern: zeus, action: block, message: not here}}\n"
+    )
+    try:
+        await reload_rules(live)
+        asked = [{"role": "user", "content": "What of zeus?"}]
+        assert await ask(live, "blocked-1", messages=asked) == 403
+    finally:
+        live.rules.write_text(rules)
+        await reload_rules(live)
+    page = await open_page("/requests?q=blocked-1")
+    row = page.get_by_role("row").filter(has=page.get_by_role("link", name="blocked-1"))
+    await expect(row.locator(".rw-chip.bad").first).to_have_text("403")
+    await expect(row).to_contain_text("blocked_by_rule")
+    await expect(row).to_contain_text("rule: no-zeus")
+    await expect(row.get_by_text("default", exact=True)).to_be_visible()
+    await page.get_by_role("link", name="blocked-1").click()
+    await expect(page.locator(".rw-facts").get_by_text("rule: no-zeus")).to_be_visible()
+
+
+async def reload_rules(live):
+    async with aiohttp.ClientSession(headers={"authorization": f"Bearer {live.key}"}) as session:
+        async with session.post(f"{live.url}/config/semantic/reload") as answer:
+            assert answer.status == 200

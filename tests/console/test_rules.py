@@ -80,6 +80,10 @@ async def test_rules_are_tried_applied_take_effect_and_are_taken_back(open_page,
     assert await ask(live, "What of project-zeus?") == 403
     assert await asyncio.to_thread(rules.read_text) == RULES + BLOCKING
     await page.get_by_role("button", name="Roll back").first.click()
+    question = page.get_by_role("alertdialog")
+    await expect(question).to_contain_text("into force again")
+    assert await asyncio.to_thread(rules.read_text) == RULES + BLOCKING
+    await question.get_by_role("button", name="Roll back").click()
     await expect(page.locator(".cm-content")).not_to_contain_text("project-zeus")
     assert await ask(live, "What of project-zeus?") == 200
 
@@ -183,3 +187,36 @@ async def test_what_is_typed_while_a_check_comes_back_is_kept(open_page, rules):
     await expect(page.locator("#rw-difference")).to_contain_text("word99 end")
     assert await written(page) == text
     assert await cursor(page) == len(text)
+
+
+LINES = (
+    "regex_rules:",
+    "  - name: secret",
+    "    pattern: 'project-zeus'",
+    "    action: block",
+    "    message: not here",
+    "# the end",
+)
+
+
+@pytest.mark.parametrize("phone", [False, True], ids=["desktop", "phone"])
+async def test_lines_stand_there_as_they_were_typed(open_page, rules, phone):
+    agent = "Mozilla/5.0 (Linux; Android 14) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0 Mobile"
+    page = await open_page("/rules", phone=phone, user_agent=agent if phone else None)
+    await page.locator(".cm-content").click()
+    await page.keyboard.press("Control+End")
+    for line in LINES:
+        await page.keyboard.type(line, delay=80)
+        await page.keyboard.press("Enter")
+    await expect(page.locator("#rw-difference .rw-added")).to_have_text([f"+{line}" for line in LINES])
+    assert await written(page) == RULES + "".join(f"{line}\n" for line in LINES)
+
+
+async def test_the_history_stands_before_what_a_dry_run_shows(open_page, rules):
+    page = await open_page("/rules")
+    history = page.locator("#rw-history")
+    before = await history.evaluate("e => e.offsetTop")
+    await page.get_by_label("Prompts, one a line").fill("\n".join(f"prompt {n}" for n in range(40)))
+    await page.get_by_role("button", name="Try").click()
+    await expect(page.locator("#rw-trial tbody tr").first).to_be_visible()
+    assert await history.evaluate("e => e.offsetTop") == before

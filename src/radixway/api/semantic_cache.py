@@ -3,6 +3,7 @@
 Imported only where the cache is on: it needs radixway[semantic].
 """
 
+from math import isinf
 from typing import Annotated, Any
 
 import msgspec
@@ -11,11 +12,14 @@ from msgspec import Meta
 
 from radixway.api.authorization import PathAuthorization
 from radixway.api.client_requests import decode_body
+from radixway.api.openapi import query_parameters
+from radixway.core.http import decode_query
 from radixway.core.pipeline import BadRequest, GatewayError
 from radixway.core.telemetry import JournalStore
-from radixway.semantics.cache import CacheRoom, EntryFilter, KnownAnswer, exact_digest
+from radixway.semantics.cache import CacheEntry, CacheRoom, EntryFilter, KnownAnswer, exact_digest
 
 _Name = Annotated[str, Meta(min_length=1, max_length=8192)]
+_MAX_SHOWN_CHARS = 500
 
 
 class _PurgeBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -37,12 +41,36 @@ class _QuestionPairBody(msgspec.Struct, forbid_unknown_fields=True):
     other: _Name
 
 
+def _describe_entry(entry: CacheEntry, shows_text: bool) -> dict[str, Any]:
+    return {
+        "id": entry.id,
+        "tenant": entry.tenant,
+        "user": entry.user,
+        "model": entry.model,
+        "created_at": entry.created_at,
+        "expires_at": None if isinf(entry.expires_at) else entry.expires_at,
+        "answer_bytes": len(entry.answer),
+        "question": entry.question[:_MAX_SHOWN_CHARS] if shows_text else None,
+    }
+
+
 class _WarmUpBody(msgspec.Struct, forbid_unknown_fields=True):
     entries: Annotated[list[KnownAnswer], Meta(min_length=1, max_length=10_000)]
 
 
-def cache_routes(service: CacheRoom, book: JournalStore, gate: PathAuthorization) -> APIRouter:
-    """Build the routes of the cache of `service`: statistics, purge, report, warm-up, comparison."""
+class _EntriesQuery(msgspec.Struct, forbid_unknown_fields=True):
+    tenant: Annotated[_Name, Meta(description="whose answers")] | None = None
+    model: Annotated[_Name, Meta(description="the model that gave them")] | None = None
+    limit: Annotated[int, Meta(ge=1, le=500, description="entries")] = 100
+
+
+def cache_routes(
+    service: CacheRoom, book: JournalStore, gate: PathAuthorization, *, shows_text: bool = False
+) -> APIRouter:
+    """Build the routes of the cache of `service`: statistics, entries, purge, report, warm-up, comparison.
+
+    `shows_text`: administrators may see the questions of entries.
+    """
     router = APIRouter(tags=["semantic cache"])
     admin = [Depends(gate.access)]
 
@@ -51,6 +79,14 @@ def cache_routes(service: CacheRoom, book: JournalStore, gate: PathAuthorization
     async def stats() -> dict[str, Any]:
         """Entries, hits and misses, and why requests passed by."""
         return await service.stats()
+
+    @router.get("/cache/entries", dependencies=admin, openapi_extra=query_parameters(_EntriesQuery))
+    async def entries(request: Request) -> dict[str, Any]:
+        """The newest entries in this gateway's memory; `question` is null unless `console.show_prompts`."""
+        query = decode_query(dict(request.query_params), _EntriesQuery)
+        which = EntryFilter(tenant=query.tenant, model=query.model)
+        found = service.newest_entries(which, query.limit)
+        return {"entries": [_describe_entry(entry, shows_text) for entry in found]}
 
     @router.post("/cache/purge", dependencies=admin)
     @router.post("/api/v1/response-cache/invalidate", dependencies=admin)

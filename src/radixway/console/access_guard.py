@@ -11,6 +11,7 @@
 import asyncio
 from collections.abc import Collection
 from time import monotonic
+from urllib.parse import quote
 
 from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
@@ -24,6 +25,7 @@ from radixway.console.sign_in import (
     SignInSessions,
     fetch_identity,
     session_cookie,
+    sign_in_address,
 )
 from radixway.core.http import OriginCheck
 from radixway.core.http.request_origin import is_loopback, may_change, proxy_header
@@ -94,7 +96,7 @@ class AccessGuard:
         if session is None:
             answer: Response = PlainTextResponse("signed out", 401)
             if scope["type"] == "http" and "text/html" in request.headers.get("accept", ""):
-                answer = RedirectResponse(SIGN_IN, 303)
+                answer = RedirectResponse(_sign_in_for(scope), 303)
             await _send_refusal(scope, receive, send, answer)
             return
         scope["state"]["signed_in"] = session
@@ -123,6 +125,14 @@ class AccessGuard:
                 return None
             self._open_until = now + _KEYLESS_FOR_S
         return SignInSession(None, 0.0)
+
+
+def _sign_in_for(scope: Scope) -> str:
+    """Return the sign-in page that leads back to the page of `scope`."""
+    path = quote(scope["path"], safe="/:@")
+    query = scope["query_string"].decode("latin-1")
+    is_first = path in (BASE, f"{BASE}/") and not query
+    return SIGN_IN if is_first else sign_in_address(f"{path}?{query}" if query else path)
 
 
 def _with_headers(send: Send) -> Send:

@@ -72,8 +72,10 @@ class MovingChart:
 def _moving_options(
     names: Sequence[str], points: Sequence[Points], percent: bool, unit: str
 ) -> dict[str, Any]:
-    value_axis: dict[str, Any] = {}
     suffix = _to_json(f" {unit}".rstrip())
+    value_axis: dict[str, Any] = {
+        "axisLabel": {":formatter": f"v => (v >= 1000 ? +(v / 1000).toPrecision(3) + 'k' : v) + {suffix}"}
+    }
     formatter = f"v => v == null ? '–' : (v >= 100 ? Math.round(v) : +v.toPrecision(3)) + {suffix}"
     if percent:
         value_axis = {"axisLabel": {":formatter": FULL_PERCENT}, "max": 1, "interval": 0.25}

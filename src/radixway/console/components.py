@@ -1,6 +1,6 @@
 """Components that several pages share: cards, chips, facts, tables, dialogs. All that they show is text."""
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -9,7 +9,7 @@ from nicegui import ui
 
 from radixway.console.page import PageVisit
 from radixway.console.templates import read_template
-from radixway.console.texts import TextCatalog
+from radixway.console.texts import TEXTS, TextCatalog
 
 Mood = Literal["", "good", "warn", "bad"]
 
@@ -77,6 +77,17 @@ def draw_table(heads: Sequence[str], rows: Sequence[Sequence[str]], marked: Sequ
                         draw_text(cell, "td")
 
 
+def draw_losing_rules(say: TextCatalog, lost: Sequence[Mapping[str, Any]]) -> None:
+    """Draw the rules and signals that matched without deciding, each with its reason."""
+    rows = []
+    for entry in lost:
+        places = {"winner": "", "value": "", "winner_value": ""} | dict(entry)
+        key = f"frame.lost.{entry['why']}"
+        rows.append((str(entry["rule"]), say(key, **places) if key in TEXTS else str(entry["why"])))
+    if rows:
+        draw_table([say("frame.lost"), say("frame.lost.why")], rows)
+
+
 def draw_json(value: Any, tag: str, classes: str) -> None:
     """Draw `value` as indented JSON in an element of `tag`."""
     draw_text(format_json(value), tag, classes)
@@ -112,6 +123,11 @@ def format_json(value: Any) -> str:
 def format_time(seconds: float, form: str = "%Y-%m-%d %H:%M:%S") -> str:
     """Return the time `seconds` after the epoch in UTC, as `form` has it."""
     return f"{datetime.fromtimestamp(seconds, UTC):{form}} UTC"
+
+
+def format_date(text: str) -> str:
+    """Return the time `text`, as ISO 8601 has it, to the minute in UTC."""
+    return f"{datetime.fromisoformat(text).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
 async def ask_confirmation(

@@ -3,25 +3,30 @@
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from html import escape
 from typing import Any
 
-from nicegui import app, ui
+from nicegui import Client, app, ui
 from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
 
 from radixway.console.assets import asset_url
-from radixway.console.components import draw_icon_button, draw_text
+from radixway.console.components import draw_icon_button, draw_page_title, draw_text
 from radixway.console.gateway_calls import GatewayCalls, GatewayConnection
 from radixway.console.gateway_watch import GatewayWatch
 from radixway.console.page import (
+    BASE,
     LANGUAGE_COOKIE,
     PREFERENCES,
     THEME_COOKIE,
     THEMES,
     ConsolePage,
     PageVisit,
+    Theme,
 )
 from radixway.console.pages import PAGES
 from radixway.console.sign_in import SignInSession, SignInSessions
+from radixway.console.templates import read_template
 from radixway.console.texts import LANGUAGES, TextCatalog
 
 log = logging.getLogger(__name__)
@@ -37,6 +42,7 @@ def add_pages(line: GatewayConnection, sign_ins: SignInSessions, watch: GatewayW
         for path in (page.path, *page.also):
             _add_page(page, path, line, sign_ins, watch)
     _add_page(PAGES[0], "/", line, sign_ins, watch)
+    _add_not_found_page(line, sign_ins, watch)
     app.on_exception(lambda error: log.error("a page failed", exc_info=error))
 
 
@@ -45,28 +51,67 @@ def _add_page(
 ) -> None:
     @_VisitorPage(path, response_timeout=30)
     async def show(request: Request) -> None:
-        preferences = PREFERENCES.get()
-        say = TextCatalog(preferences.language)
         session: SignInSession = request.state.signed_in
-        ui.add_head_html(
-            f'<link rel="stylesheet" href="{asset_url("console.css")}">'
-            f'<script defer src="{asset_url("console.js")}"></script>'
-        )
-        ui.page_title(f"{say(f'page.{page.name}')} · {say('frame.product')}")
-        visit = PageVisit(
-            request=request,
-            gateway=GatewayCalls(line, lambda: session.key),
-            say=say,
-            preferences=preferences,
-            watch=watch,
-            signs_out=session.key is not None,
-            around=ui.element("div").classes("rw-around"),
-        )
-        watch.request_updates(visit.gateway)
-        visit.on_signed_out = lambda: sign_ins.expire_session(session)
+        visit = _open_visit(request, f"page.{page.name}", line, sign_ins, watch)
         with _draw_frame(visit, page, lambda: sign_ins.is_over(session)):
             async with visit.catch_call_errors():
                 await page.build(visit)
+
+
+def _add_not_found_page(line: GatewayConnection, sign_ins: SignInSessions, watch: GatewayWatch) -> None:
+    """Answer unknown addresses with a page of the console's own, with status 404."""
+
+    @app.exception_handler(404)
+    async def show_not_found(request: Request, error: Exception) -> Response:
+        if "text/html" not in request.headers.get("accept", ""):
+            return PlainTextResponse("not found", 404)
+        session: SignInSession = request.state.signed_in
+        with Client(_VisitorPage(""), request=request) as client:
+            visit = _open_visit(request, "frame.not_found", line, sign_ins, watch)
+            say = visit.say
+            with _draw_frame(visit, None, lambda: sign_ins.is_over(session)):
+                draw_page_title(say("frame.not_found"))
+                with ui.element("section").classes("rw-card"):
+                    ui.label(say("frame.not_found.path", path=request.url.path)).classes("rw-text")
+                    draw_text(say("frame.not_found.back"), "a", props=f'href="{visit.link("/")}"')
+        return client.build_response(request, 404)
+
+
+def _open_visit(
+    request: Request, title: str, line: GatewayConnection, sign_ins: SignInSessions, watch: GatewayWatch
+) -> PageVisit:
+    """Begin the page that `request` asks for, whose title is the text `title`."""
+    preferences = PREFERENCES.get()
+    say = TextCatalog(preferences.language)
+    session: SignInSession = request.state.signed_in
+    ui.add_head_html(
+        f'<link rel="stylesheet" href="{asset_url("console.css")}">'
+        f'<script defer src="{asset_url("console.js")}"></script>'
+    )
+    ui.page_title(f"{say(title)} · {say('frame.product')}")
+    ui.add_body_html(_skeleton_html(say, preferences.theme, title))
+    visit = PageVisit(
+        request=request,
+        gateway=GatewayCalls(line, lambda: session.key),
+        say=say,
+        preferences=preferences,
+        watch=watch,
+        signs_out=session.key is not None,
+        around=ui.element("div").classes("rw-around"),
+    )
+    watch.request_updates(visit.gateway)
+    visit.on_signed_out = lambda: sign_ins.expire_session(session)
+    return visit
+
+
+def _skeleton_html(say: TextCatalog, theme: Theme, title: str) -> str:
+    """Return what stands there until the page's scripts have drawn it: the bar, the links, the `title`."""
+    links = "".join(
+        f'<a tabindex="-1" href="{BASE}{page.path}">{escape(say(f"page.{page.name}"))}</a>' for page in PAGES
+    )
+    return read_template("skeleton.html").format(
+        theme=theme, product=escape(say("frame.product")), title=escape(say(title)), links=links
+    )
 
 
 class _VisitorPage(ui.page):
@@ -82,8 +127,8 @@ class _VisitorPage(ui.page):
 
 
 @contextmanager
-def _draw_frame(visit: PageVisit, current: ConsolePage, is_over: Callable[[], bool]) -> Iterator[None]:
-    """Draw the frame of the page `current`; the page is drawn within it."""
+def _draw_frame(visit: PageVisit, current: ConsolePage | None, is_over: Callable[[], bool]) -> Iterator[None]:
+    """Draw the frame of the page `current`, None for one of no name; the page is drawn within it."""
     say = visit.say
     with ui.header(elevated=False).classes("rw-bar"):
         draw_text(say("frame.skip"), "a", "rw-skip", 'href="#rw-main"')
@@ -113,7 +158,7 @@ def _draw_frame(visit: PageVisit, current: ConsolePage, is_over: Callable[[], bo
         yield
 
 
-def _draw_navigation(visit: PageVisit, current: ConsolePage) -> None:
+def _draw_navigation(visit: PageVisit, current: ConsolePage | None) -> None:
     with ui.element("nav").props(f'aria-label="{visit.say("frame.pages")}"').classes("rw-nav"):
         for page in PAGES:
             anchor = ui.element("a").props(f'href="{visit.link(page.path)}" data-key="{page.key}"')
@@ -162,7 +207,7 @@ def _draw_banner(visit: PageVisit, is_over: Callable[[], bool]) -> None:
 
     def look() -> None:
         if is_over():
-            ui.navigate.to("/sign-in")  # which NiceGUI puts behind the pages' own path
+            ui.navigate.reload()  # signed out, the page leads to the sign-in page and back
             return
         visit.watch.request_updates(visit.gateway)
         banner.set_visibility(visit.watch.unreachable)

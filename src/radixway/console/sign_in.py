@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from html import escape
 from typing import Literal
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, quote
 
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -161,7 +161,7 @@ def sign_in_routes(
             return _render_page(request, closed=True)
         if not found.by_key:
             return refuse(request)
-        answer = RedirectResponse(f"{BASE}/", 303)
+        answer = RedirectResponse(_page_after(request), 303)
         answer.set_cookie(
             session_cookie(request),
             sign_ins.create_session(key),
@@ -188,6 +188,18 @@ def sign_in_routes(
     ]
 
 
+def sign_in_address(path: str) -> str:
+    """Return the address of the sign-in page from which one comes back to `path`, with its query."""
+    return f"{SIGN_IN}?next={quote(path, safe='/')}"
+
+
+def _page_after(request: Request) -> str:
+    """Return the page of the console that `request` is to lead to; its first one where none is named."""
+    wanted = request.query_params.get("next", "")
+    is_ours = wanted.startswith(f"{BASE}/") and wanted.isascii() and wanted.isprintable()
+    return wanted if is_ours and "\\" not in wanted and not wanted.startswith(SIGN_IN) else f"{BASE}/"
+
+
 async def _read_key(request: Request) -> str | None:
     raw = b""
     async for part in request.stream():
@@ -195,6 +207,11 @@ async def _read_key(request: Request) -> str | None:
         if len(raw) > _MAX_FORM_BYTES:
             return None
     return parse_qs(raw.decode("utf-8", "replace")).get("key", [""])[0].strip()
+
+
+def _form_action(request: Request) -> str:
+    page = _page_after(request)
+    return SIGN_IN if page == f"{BASE}/" else sign_in_address(page)
 
 
 def _render_page(
@@ -213,7 +230,8 @@ def _render_page(
         if trouble is not None:
             body += f"<p role='alert' class='rw-trouble'>{say(f'signing.{trouble}')}</p>"
         body += (
-            f"<form method='post' action='{SIGN_IN}'><label for='key'>{say('signing.key')}</label>"
+            f"<form method='post' action='{escape(_form_action(request))}'>"
+            f"<label for='key'>{say('signing.key')}</label>"
             "<input id='key' name='key' type='password' autocomplete='current-password' required autofocus>"
             f"<button type='submit'>{say('signing.submit')}</button></form>"
         )

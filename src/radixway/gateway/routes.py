@@ -29,6 +29,7 @@ from radixway.api import (
     worker_routes,
 )
 from radixway.api.asgi_middlewares import SlimeRouter
+from radixway.api.audit import audit_routes
 from radixway.api.chats import disabled_routes
 from radixway.api.classification import classification_routes
 from radixway.api.keys import key_routes, litellm_routes
@@ -77,11 +78,12 @@ def gateway_routes(parts: GatewayParts, router: SlimeRouter) -> Iterator[APIRout
     yield from litellm_routes(parts.access, authorization.access, authorization.callers.known_key_of)
     yield build_plan_routes(parts.planner)
     yield semantic_routes(semantics.semantic, parts.journals, authorization, parts.audit)
+    yield audit_routes(parts.audit, authorization.access)
     yield dry_run_routes(semantics.middlewares(), chooser, authorization.access)
     if parts.cache is not None:
         from radixway.api.semantic_cache import cache_routes
 
-        yield cache_routes(parts.cache, parts.journals, authorization)
+        yield cache_routes(parts.cache, parts.journals, authorization, shows_text=config.console.show_prompts)
     prices = PriceList(config.tenants.pricing, semantics.model_pricing)
     yield request_routes(parts.journals, prices.cost_of, authorization, config.console.trace_url)
     shown = config.console.show_prompts

@@ -144,3 +144,20 @@ async def test_what_may_not_be_seen_is_not_found():
     book = book_of(ended("a", tenant="acme"), ended("b", tenant="rival"))
     assert await ids(book, may_see=lambda journal: journal.tenant == "acme") == ["a"]
     assert await ids(book, RequestFilter(text="b"), may_see=lambda journal: journal.tenant == "acme") == []
+
+
+@pytest.mark.parametrize(
+    ("step", "fields", "reason"),
+    [
+        ("guard_jailbreak", {"action": "block", "type": "prompt_injection"}, "attack: prompt_injection"),
+        ("guard_clearing", {"action": "block", "denied": ["EMAIL", "IBAN"]}, "personal data: EMAIL, IBAN"),
+        ("guard_answer", {"action": "block", "rule": "answers.pii"}, "answer: answers.pii"),
+        ("guard_error", {"action": "block", "guard": "pii"}, "pii could not be read"),
+        ("semantic", {"blocked": True, "rule": "secret"}, "rule: secret"),
+        ("guard_jailbreak", {"action": "report", "type": "prompt_injection"}, None),
+    ],
+)
+def test_a_blocked_request_says_what_for_although_its_answer_is_a_200(step, fields, reason):
+    row = build_row(ended("a", steps={step: fields}), free)
+    assert (row.status, row.blocked_by) == (200, reason)
+    assert ("blocked" in row.flags) == (reason is not None)

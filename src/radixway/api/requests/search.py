@@ -81,6 +81,8 @@ class RequestRow(BaseModel):
     currency: str | None
     category: str | None
     decision: str | None
+    blocked_by: str | None
+    """Why it was blocked: the rule, the kinds of personal data, or the kind of attack."""
     flags: list[Flag]
 
 
@@ -130,6 +132,8 @@ def read_row_fields(journal: Journal, price_of: PriceOf) -> dict[str, Any]:
             detail = detail.explain()
         if isinstance(detail, dict):
             _read_step_fields(step, detail, row, flags)
+        elif step == "semantic":
+            _read_blocking_rule(detail, row)
         elif isinstance(detail, TokenUsage):
             used = detail if used is None else used + detail
         elif isinstance(detail, ChargedUsage):
@@ -164,11 +168,33 @@ def _read_step_fields(step: str, detail: dict[str, Any], row: dict[str, Any], fl
             flags.add("broken")
         if detail.get("code") in _BLOCKS:
             flags.add("blocked")
+            row["blocked_by"] = row["blocked_by"] or detail.get("message")
     elif step == "semantic_cache":
         if "entry" in detail:
             flags.add("cache_hit")
     elif detail.get("blocked") is True or detail.get("action") == "block":
         flags.add("blocked")
+        row["blocked_by"] = row["blocked_by"] or _block_reason(step, detail)
+
+
+def _block_reason(step: str, detail: dict[str, Any]) -> str | None:
+    """Return what a guard's `step` blocked for: kinds, never texts."""
+    if step == "guard_clearing":
+        return f"personal data: {', '.join(detail.get('denied') or ())}"
+    if step == "guard_jailbreak":
+        return f"attack: {detail.get('type')}"
+    if step == "guard_answer":
+        return f"answer: {detail.get('rule')}"
+    if step == "guard_error":
+        return f"{detail.get('guard')} could not be read"
+    return f"rule: {detail.get('rule')}"
+
+
+def _read_blocking_rule(detail: Any, row: dict[str, Any]) -> None:
+    """Read the rule that blocks from `detail`, a decision; others are named at the end."""
+    verdict = getattr(detail, "verdict", None)
+    if verdict is not None and verdict.action == "block":
+        row["blocked_by"] = f"rule: {verdict.rule_name}"
 
 
 def _read_choice(choice: WorkerChoice, row: dict[str, Any]) -> None:

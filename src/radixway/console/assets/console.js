@@ -41,6 +41,18 @@
     window.socket.on("connect_error", leave);
   }, 200);
 
+  // The editor of rules takes Enter as a plain new line: indented by itself, lines that are typed with their
+  // own spaces would stand deeper with each one, and on touch keyboards the key itself is dropped.
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.isComposing || event.ctrlKey || event.metaKey || event.altKey) return;
+    const box = event.target.closest?.(".cm-content")?.closest(".rw-editor");
+    if (!box || event.target.contentEditable !== "true") return;
+    const editor = getElement(box.id.slice(1)).editor;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    editor.dispatch(editor.state.replaceSelection("\n"), { scrollIntoView: true, userEvent: "input" });
+  }, true);
+
   const kept = new Map();
   const ask_about_edits = (event) => {
     for (const [id, saved] of kept) if (getElement(id)?.editor?.state.doc.toString() !== saved) event.preventDefault();

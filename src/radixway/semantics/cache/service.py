@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from heapq import nlargest
 from time import time
 from typing import Any
 
@@ -17,7 +18,7 @@ from radixway.semantics.cache.cache_metrics import CacheMetrics
 from radixway.semantics.cache.cache_question import NotCacheableError
 from radixway.semantics.cache.memory import MemoryStore
 from radixway.semantics.cache.middleware import SemanticCache
-from radixway.semantics.cache.store import CacheStore, EntryFilter, Vector
+from radixway.semantics.cache.store import CacheEntry, CacheStore, EntryFilter, Vector
 from radixway.semantics.cache.store_fallback import FallbackStore
 from radixway.semantics.cache.stored_answers import CHAT, NotStorableError
 from radixway.semantics.cache.verifier import VerifierVerdict, Verify, bundled_head, verify, verify_blind
@@ -119,9 +120,22 @@ class CacheRoom(Component):
         return self.describe() | {
             "entries": await self.cache.store.count_entries(),
             "evicted": self.memory.evicted,
+            "thresholds": {
+                "similarity": self._config.similarity_threshold,
+                "ngram": self._config.ngram_threshold,
+                **self._config.category_thresholds,
+            },
+            "ttl_s": self._config.ttl_s,
+            "max_entries": self._config.max_entries,
             "hit_rate": counts.get("hits", 0) / lookups if lookups else None,
             "counts": counts,
         }
+
+    def newest_entries(self, which: EntryFilter, limit: int) -> list[CacheEntry]:
+        """Return at most `limit` entries in memory that `which` matches and that have not expired."""
+        now = time()
+        found = [entry for entry in self.memory if entry.is_fresh(now) and which.matches(entry)]
+        return nlargest(limit, found, key=lambda entry: entry.created_at)
 
     async def save(self) -> str | None:
         """Write what is in memory to its file, if it has one; what was wrong with that."""

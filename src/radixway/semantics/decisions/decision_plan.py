@@ -9,6 +9,7 @@ from typing import Any
 from radixway.core.config.semantic import Preference, SemanticConfig
 from radixway.core.config.semantic.models import PromptMode
 from radixway.core.pipeline import ModelState
+from radixway.semantics.decisions.losing_rules import explain_losing_rules
 from radixway.semantics.decisions.model_selection import (
     ModelCandidate,
     ModelChoice,
@@ -85,6 +86,8 @@ class DecisionPlan:
             entry["entropy"] = round(domain.entropy, 4)
         if (encoder_s := self.signals.latencies_s.get("encoder")) is not None:
             entry["encoder_ms"] = round(encoder_s * 1e3, 3)
+        if lost := explain_losing_rules(self.snapshot.rules, self.signals, verdict):
+            entry["lost"] = lost
         return (
             entry
             | ({"split": self.split} if self.split else {})

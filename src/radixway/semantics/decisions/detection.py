@@ -8,6 +8,7 @@ from typing import Any
 
 from radixway.core.pipeline import Endpoint, GatewayError, Next, Reply, Request, SemanticContext
 from radixway.semantics.decisions.cache_rules import CacheDefault
+from radixway.semantics.decisions.losing_rules import explain_losing_rules
 from radixway.semantics.decisions.signal_reader import SignalReader
 from radixway.semantics.decisions.snapshot import SemanticSnapshot
 from radixway.semantics.decisions.verdict import DecisionVerdict, judge_blocks, judge_signals
@@ -47,7 +48,12 @@ class BlockedDecision:
 
     def explain(self) -> dict[str, Any]:
         """Names and figures only."""
-        return {"blocked": True, "rule": self.verdict.rule_name, "signals": self.signals.explain()}
+        lost = explain_losing_rules(self.snapshot.rules, self.signals, self.verdict)
+        return {
+            "blocked": True,
+            "rule": self.verdict.rule_name,
+            "signals": self.signals.explain(),
+        } | ({"lost": lost} if lost else {})
 
 
 @dataclass(frozen=True, slots=True)

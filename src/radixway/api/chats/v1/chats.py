@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, HTTPException, Path, Query, Request, Response
-from starlette.responses import StreamingResponse
+from starlette.responses import HTMLResponse, StreamingResponse
 
 from radixway.api.chats.accounts import NDJSON, NDJSON_RESPONSES
 from radixway.api.chats.auth_dependencies import ChatAuthenticator
@@ -25,6 +25,7 @@ from radixway.api.chats.v1.shapes import (
     TagCount,
     ThreadRead,
 )
+from radixway.api.chats.v1.shared_page import HEADERS, render_shared_page
 from radixway.chat import threads
 from radixway.chat.import_export import encode_chat, to_portable_chat
 from radixway.chat.records import Chat
@@ -209,15 +210,21 @@ def share_routes(service: ChatService, auth: ChatAuthenticator) -> APIRouter:
     router = APIRouter(prefix="/v1/chats", tags=["v1 shares"])
     User = Annotated[str, Depends(auth.require_user)]
 
-    @router.get("/shared/{token}")
-    async def shared(token: Annotated[str, Path(max_length=64)], response: Response) -> SharedThread:
-        """Return the thread that `token` opens, as it was shared. Needs no login."""
+    @router.get("/shared/{token}", response_model=SharedThread)
+    async def shared(
+        token: Annotated[str, Path(max_length=64)], request: Request, response: Response
+    ) -> SharedThread | Response:
+        """Return the thread that `token` opens, as it was shared; a page for browsers. Needs no login."""
         response.headers.update(_PRIVATE)
         link, messages = await service.share_links.open_link(token)
         read = [SharedMessage.model_validate(record) for record in messages]
-        return SharedThread(
+        thread = SharedThread(
             title=link.title, shared_at=datetime.fromtimestamp(link.created_at, UTC), messages=read
         )
+        if "text/html" not in request.headers.get("accept", ""):
+            return thread
+        page = render_shared_page(thread, request.headers.get("accept-language", ""))
+        return HTMLResponse(page, headers=_PRIVATE | HEADERS)
 
     @router.post("/{chat_id}/shares", status_code=201)
     async def share(chat_id: Id, user: User, body: NewShareLink) -> ShareWithToken:

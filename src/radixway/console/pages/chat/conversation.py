@@ -15,8 +15,10 @@ from radixway.console.components import (
     draw_text,
 )
 from radixway.console.page import PageVisit
+from radixway.console.pages.chat.attachments import join_attachments
 from radixway.console.pages.chat.chat_service import OperatorAccount, follow_answer
 from radixway.console.pages.chat.message import Message, MessageBubble
+from radixway.console.pages.chat.sharing import open_share_dialog
 from radixway.console.pages.chat.widgets import ChatList, MessageComposer
 
 _TITLE_CHARS = 100
@@ -56,6 +58,7 @@ class ConversationView:
             self._tools = ui.element("div").classes("rw-row rw-tight")
             with self._tools:
                 for icon, name, does in (
+                    ("ios_share", "chat.share", self.share_chat),
                     ("drive_file_rename_outline", "chat.rename", self.rename_chat),
                     ("delete_outline", "chat.delete", self.delete_chat),
                 ):
@@ -115,13 +118,15 @@ class ConversationView:
             self._composer.put_back(text)
             return
         self._is_sending, is_sent = True, False
+        files = self._composer.attachments.take_texts()
         try:
             async with self._action():
                 if self._id is None:
                     self._id = str((await self._account.post_json("/v1/chats", {}))["id"])
                     ui.navigate.history.replace(self._visit.link(f"/chat/{self._id}"))
                     self._listing.mark_open(self._id)
-                body = {"content": text, **self._composer.answer_options()}
+                content = join_attachments(files, text)
+                body = {"content": content, **self._composer.answer_options()}
                 await self._account.post_json(f"/v1/chats/{self._id}/messages", body)
                 is_sent = True
                 await self.draw_thread()
@@ -130,6 +135,7 @@ class ConversationView:
             self._is_sending = False
             if not is_sent:
                 self._composer.put_back(text)
+                self._composer.attachments.put_back(files)
 
     async def stop_answer(self) -> None:
         """End the answer in progress; its text stays."""
@@ -184,6 +190,12 @@ class ConversationView:
             await self._account.send_request("PATCH", f"/v1/chats/{self._id}", body={"title": title})
             self._title.text = title
             await self._listing.reload_chats()
+
+    async def share_chat(self) -> None:
+        """Open the dialog of the chat's share links."""
+        if self._id is not None:
+            async with self._action():
+                await open_share_dialog(self._visit, self._account, self._id)
 
     async def delete_chat(self) -> None:
         """Delete the chat with all its messages, if the visitor is sure."""

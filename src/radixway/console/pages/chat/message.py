@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from markdown_it import MarkdownIt
 from nicegui import ui
 
-from radixway.console.components import draw_chip, draw_icon_button
+from radixway.console.components import draw_chip, draw_icon_button, format_date
 from radixway.console.page import PageVisit
 from radixway.console.pages.chat.chat_service import AnswerProgress
 
@@ -90,6 +90,8 @@ class MessageBubble:
             with ui.element("div").classes("rw-row rw-small rw-muted"):
                 author = message["model"] or say("chat.assistant") if self._is_answer else say("chat.you")
                 ui.label(author).classes("rw-who")
+                if message["created_at"]:
+                    ui.label(format_date(message["created_at"])).classes("rw-number")
                 if message["state"] in _RESUMABLE:
                     draw_chip(say(f"chat.state.{message['state']}"), "warn")
                 self._queue_place = ui.label()

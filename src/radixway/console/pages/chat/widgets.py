@@ -7,8 +7,9 @@ from urllib.parse import quote
 import msgspec
 from nicegui import ui
 
-from radixway.console.components import draw_icon_button
+from radixway.console.components import draw_icon_button, format_date
 from radixway.console.page import PageVisit
+from radixway.console.pages.chat.attachments import AttachmentTray
 from radixway.console.pages.chat.chat_service import OperatorAccount
 
 _CHATS_PER_PAGE = 30
@@ -73,7 +74,7 @@ class ChatList:
             if not chats:
                 ui.label(self._visit.say("chat.none")).classes("rw-muted rw-small")
             for chat in chats:
-                self._draw_link(chat["id"], chat["title"])
+                self._draw_link(chat["id"], chat["title"], format_date(chat["modified_at"]))
 
     def _draw_hits(self, hits: Sequence[Mapping[str, Any]]) -> None:
         with self._list:
@@ -114,6 +115,7 @@ class MessageComposer:
         say = visit.say
         named = {str(plugin["url"]): _plugin_name(plugin) for plugin in plugins}
         with ui.element("div").classes("rw-composer"):
+            self.attachments = AttachmentTray(visit)
             with ui.element("div").classes("rw-row rw-tight rw-nowrap"):
                 self._text = ui.textarea(placeholder=say("chat.say")).classes("rw-grow")
                 self._text.props(f'outlined autogrow rows=1 aria-label="{say("chat.say")}"')
@@ -123,14 +125,17 @@ class MessageComposer:
                 self._send.on("click", lambda event: send(event.args), js_handler=_CLICK.format(take=take))
                 self._stop = draw_icon_button("stop", say("chat.stop"), stop, props="unelevated")
                 self._stop.props("color=negative")
+            with ui.element("div").classes("rw-row rw-tight"):
+                self.attachments.draw_button()
+                first = _AUTO if _AUTO in models else next(iter(models), None)
+                self._model = ui.select(list(models), value=first, label=say("chat.model"))
+                self._model.props("outlined dense options-dense").classes("rw-select")
             with ui.expansion(say("chat.how")).classes("rw-more").props("dense"):
                 with ui.element("div").classes("rw-fields"):
-                    first = _AUTO if _AUTO in models else next(iter(models), None)
-                    self._model = ui.select(list(models), value=first, label=say("chat.model"))
                     self._temperature = ui.number(say("chat.temperature"), min=0, step=0.1)
                     self._max_tokens = ui.number(say("chat.most"), value=512, min=1, precision=0)
                     self._plugins = ui.select(named, multiple=True, label=say("chat.plugins"))
-                    for field in (self._model, self._temperature, self._max_tokens, self._plugins):
+                    for field in (self._temperature, self._max_tokens, self._plugins):
                         field.props("outlined dense")
                     self._temperature.props("clearable")
                     self._plugins.props("use-chips")

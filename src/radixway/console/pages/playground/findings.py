@@ -5,7 +5,15 @@ from typing import Any, NamedTuple
 
 from nicegui import ui
 
-from radixway.console.components import draw_card, draw_chip, draw_empty, draw_facts, draw_json, draw_table
+from radixway.console.components import (
+    draw_card,
+    draw_chip,
+    draw_empty,
+    draw_facts,
+    draw_json,
+    draw_losing_rules,
+    draw_table,
+)
 from radixway.console.page import PageVisit
 from radixway.core.config.tenants import format_cost
 
@@ -103,6 +111,7 @@ def _draw_decision(visit: PageVisit, steps: Mapping[str, Step], model: str | Non
         signals = decision.get("signals") or intent.get("matched_signals") or []
         if isinstance(signals, list) and signals:
             _draw_signals(visit, [signal for signal in signals if isinstance(signal, dict)])
+        draw_losing_rules(say, decision.get("lost") or [])
         candidates = decision.get("candidates") or []
         if candidates:
             heads = ("model", "score", "cost", "latency")

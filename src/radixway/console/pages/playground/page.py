@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
+from urllib.parse import quote, urlsplit
 
 import msgspec
 from nicegui import background_tasks, ui
@@ -16,6 +17,8 @@ from radixway.console.pages.playground.answer_panel import AnswerPanel
 from radixway.console.pages.playground.findings import draw_findings
 
 _AUTO = "auto"
+_MAX_LINKED_CHARS = 4000
+"""Characters of a prompt that an address may bring."""
 _JOURNAL_PAUSES_S = (0.05, 0.2, 0.5, 1.0, 2.0, 4.0)
 """Pauses before a journal is asked for again: it is kept once the gateway has noticed the answer's end."""
 
@@ -46,6 +49,18 @@ async def build_playground_page(visit: PageVisit) -> None:
     form.prompt.on("keydown.ctrl.enter", actions.run_prompt)
     form.prompt.on("keydown.meta.enter", actions.run_prompt)
     ui.context.client.on_delete(actions.leave)
+    wanted = visit.request.query_params.get("prompt", "")[:_MAX_LINKED_CHARS]
+    if wanted:
+        form.prompt.set_value(wanted)
+        if visit.request.query_params.get("run") and _is_linked_from_console(visit):
+            ui.navigate.history.replace(f"{visit.link('/playground')}?prompt={quote(wanted, safe='')}")
+            ui.timer(0, actions.run_prompt, once=True)
+
+
+def _is_linked_from_console(visit: PageVisit) -> bool:
+    """Return whether a page of the console led to this one: a link elsewhere has nothing answered."""
+    referer = urlsplit(visit.request.headers.get("referer", ""))
+    return referer.netloc == visit.request.headers.get("host") and referer.path.startswith(visit.link("/"))
 
 
 class _PlaygroundActions:

@@ -16,6 +16,8 @@ HEATS = ("#cfe5de", "#9fd0c1", "#f0cf83", "#eea15b", "#e5714f")
 _NAMED_COLOUR = "#b9c6c0"
 """Of models and workers."""
 _HASH_CHARS = 8
+_LABEL_CHARS = 32
+"""Characters of a text that a label shows; the table shows more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +122,18 @@ def _prefix_row(say: TextCatalog, prefix: Mapping[str, Any], level: int, scale: 
 
 
 def _prefix_name(say: TextCatalog, prefix: Mapping[str, Any]) -> str:
-    """Return the name of a model or worker, or how long a prefix is."""
+    """Return the name of a model or worker, else how a prefix begins where that may be shown, or whose it is,
+    and how long.
+    """
     if prefix["kind"] != "prefix":
         return prefix["name"] or say("prefixes.any_model")
-    return say("prefixes.tokens", count=prefix["tokens"])
+    tokens = say("prefixes.tokens", count=prefix["tokens"])
+    words = " ".join((prefix["text"] or "").split())
+    if words:
+        cut = words if len(words) <= _LABEL_CHARS else f"{words[:_LABEL_CHARS]}…"
+        return f"“{cut}” · {tokens}"
+    tenants = prefix["tenants"]
+    return f"{tenants[0]['name']} · {tokens}" if len(tenants) == 1 else tokens
 
 
 def _tooltip_html(say: TextCatalog, prefix: Mapping[str, Any]) -> str:

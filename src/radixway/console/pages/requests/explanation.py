@@ -12,6 +12,7 @@ from radixway.console.components import (
     draw_card,
     draw_chip,
     draw_json,
+    draw_losing_rules,
     draw_text,
     format_time,
 )
@@ -46,7 +47,9 @@ async def build_explanation(visit: PageVisit) -> None:
     row = data["row"]
     with title:
         if row["status"] is not None:
-            draw_chip(str(row["status"]), status_mood(row["status"]))
+            draw_chip(str(row["status"]), row_mood(row))
+        if "blocked" in row["flags"]:
+            draw_chip(say("requests.flag.blocked"), "bad")
     _draw_figures(say, row)
     _draw_facts(visit, row)
     if data["trace_url"] is not None:
@@ -86,7 +89,7 @@ def _draw_figures(say: TextCatalog, row: Mapping[str, Any]) -> None:
 
 def _draw_facts(visit: PageVisit, row: Mapping[str, Any]) -> None:
     say, expected = visit.say, row["expected_cached_tokens"]
-    fields = ("tenant", "user", "session", "category", "decision", "error")
+    fields = ("tenant", "user", "session", "category", "decision", "error", "blocked_by")
     facts = {
         "began": format_time(row["began_at"]),
         **{name: row[name] for name in ("worker", "model", "asked", "surface", "policy")},
@@ -135,6 +138,7 @@ def _draw_steps(say: TextCatalog, steps: Sequence[Mapping[str, Any]], total_ms: 
                     _draw_time_bar(before / scale_ms, at / scale_ms, "bad" if name in _BAD_STEPS else "")
                     ui.label(format_milliseconds(at)).classes("rw-way-time rw-number")
                     ui.label(_step_summary(fields)).classes("rw-way-gist rw-muted rw-small rw-cut")
+                draw_losing_rules(say, fields.get("lost") or [])
                 draw_json(fields, "div", "rw-pre")
             before = at
 
@@ -190,10 +194,13 @@ def _draw_candidates(say: TextCatalog, title: str, step: Mapping[str, Any]) -> N
                 ui.label(made_of).classes("rw-parts rw-muted rw-small")
 
 
-def status_mood(status: int | None) -> Mood:
-    """Return the colour of `status`, that of an answer; none while there is no answer."""
+def row_mood(row: Mapping[str, Any]) -> Mood:
+    """Return the colour of the status of `row`: a blocked request is none that went well, whatever it got."""
+    status = row["status"]
     if status is None:
         return ""
+    if "blocked" in row["flags"]:
+        return "bad"
     return "good" if status < 400 else "warn" if status < 500 else "bad"
 
 

@@ -17,7 +17,7 @@ from radixway.console.pages.requests.explanation import (
     format_count,
     format_milliseconds,
     request_cost,
-    status_mood,
+    row_mood,
 )
 from radixway.console.texts import TextCatalog
 
@@ -37,7 +37,7 @@ _AGES: Mapping[str, int] = {"5m": 300, "1h": 3600, "24h": 86_400}
 """How long ago a request began at most, in seconds, by name."""
 _FILTERS = ("q", "status", "flags", "age", "model", "worker", "tenant", "surface", "category", "least_ms")
 _FIGURES = ("ttft", "total", "prompt", "answer", "cost")
-_COLUMNS = ("time", "status", "id", "model", "worker", *_FIGURES, "flags")
+_COLUMNS = ("time", "status", "id", "tenant", "model", "worker", *_FIGURES, "flags")
 _ID_CHARS = 10
 _ROWS_PER_PAGE = 50
 _REFRESH_S = 2.0
@@ -238,7 +238,10 @@ def _request_cells(say: TextCatalog, url_of: Callable[[str], str], row: Mapping[
         "link": url_of(f"/requests/{quote(request_id, safe='')}"),
         "began_at": row["began_at"],
         "status_said": str(status) if status is not None else "–",
-        "looks": status_mood(status),
+        "looks": row_mood(row),
+        "error": row["error"] or "",
+        "why": row["blocked_by"] or "",
+        "tenant": row["tenant"] or "–",
         "model": row["model"] or row["asked"] or "–",
         "worker": row["worker"] or "–",
         "ttft": format_milliseconds(row["ttft_ms"]),

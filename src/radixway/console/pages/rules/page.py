@@ -62,8 +62,8 @@ class _RulesActions:
             with ui.element("div").classes("rw-stack"):
                 with draw_card(say("rules.difference")):
                     self._difference = ui.element("div").props('id="rw-difference"')
-                TryoutPanel(visit, self._editor)
                 self._history = VersionHistory(visit, self.roll_back)
+                TryoutPanel(visit, self._editor)
         self._show_current()
         self._editor.check_soon()
 
@@ -111,14 +111,17 @@ class _RulesActions:
             self._text_changed()
 
     async def roll_back(self, version: str) -> None:
-        """Put `version` into force again."""
+        """Put `version` into force again, if the visitor is sure."""
         say, editor = self._visit.say, self._editor
         async with self._visit.catch_call_errors():
-            if await editor.read_text() != self._saved_text:
-                question, note = say("rules.past.back.sure"), say("rules.past.back.lost")
-                yes = say("rules.past.back")
-                if not await ask_confirmation(self._visit, question, yes, note=note, dangerous=True):
-                    return
+            has_edits = await editor.read_text() != self._saved_text
+            question = say(
+                "rules.past.back.sure" if has_edits else "rules.past.back.ask", version=version[:8]
+            )
+            note = say("rules.past.back.lost") if has_edits else say("rules.past.back.note")
+            yes = say("rules.past.back")
+            if not await ask_confirmation(self._visit, question, yes, note=note, dangerous=True):
+                return
         async with self._visit.catch_call_errors(), editor.lock_editing():
             await self._send_rules("POST", "/config/semantic/rollback", {"version": version})
             await editor.replace_text(self._saved_text)

@@ -50,7 +50,7 @@ class TryoutPanel:
             self._texts = ui.textarea(say("rules.texts")).props("outlined autogrow dense")
             with ui.element("div").classes("rw-row"):
                 ui.button(say("rules.try.go"), icon="science", on_click=self._run_tryout).props("outline")
-            self._data = ui.element("div").classes("rw-stack").props('id="rw-trial"')
+            self._data = ui.element("div").classes("rw-stack rw-trial").props('id="rw-trial"')
 
     async def _run_tryout(self) -> None:
         lines = str(self._texts.value or "").splitlines()
@@ -116,7 +116,7 @@ class VersionHistory:
         self._visit = visit
         self._back = back
         with draw_card(visit.say("rules.past")):
-            self._list = ui.element("div").classes("rw-stack")
+            self._list = ui.element("div").classes("rw-stack rw-versions").props('id="rw-history"')
 
     def show_versions(
         self, past: Sequence[Mapping[str, Any]], current: str | None, text: str, *, editable: bool

@@ -1,0 +1,164 @@
+"""*Usage*: requests, tokens and costs by tenant, model, category, day or key, as a chart and as a table."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import urlencode
+
+from nicegui import ui
+
+from radixway.console.charts import axis_options, chart_options, draw_chart
+from radixway.console.components import draw_card, draw_empty, draw_page_title, draw_table
+from radixway.console.gateway_calls import CallRefusedError
+from radixway.console.page import ConsolePage, PageVisit
+from radixway.console.texts import TextCatalog
+from radixway.core.config.tenants import format_cost
+
+_GROUPS = ("tenant", "model", "category", "day")
+_DEFAULT_GROUPS = ("tenant", "model")
+_DAYS = ("1", "7", "30", "90")
+_FIGURES = ("requests", "failed", "prompt_tokens", "cached_tokens", "completion_tokens")
+_TILES = ("requests", "prompt_tokens", "completion_tokens", "cost")
+_BARS = 12
+
+Row = Mapping[str, Any]
+
+
+async def build_usage_page(visit: PageVisit) -> None:
+    """Build the page for `visit`; what is chosen stands in its address."""
+    say, query = visit.say, visit.request.query_params
+    days = query["days"] if query.get("days") in _DAYS else "30"
+    chosen = [name for name in query.get("by", "").split(",") if name in _GROUPS] or list(_DEFAULT_GROUPS)
+    choice: dict[str, Any] = {"days": days, "by": chosen}
+    with draw_page_title(say("usage.title")):
+        options = {number: say(f"usage.days.{number}") for number in _DAYS}
+        period = ui.select(options, value=days, label=say("usage.period")).props("outlined dense")
+        groups = {name: say(f"usage.{name}") for name in _GROUPS}
+        by = ui.select(groups, value=chosen, multiple=True, label=say("usage.by"))
+        by.props("outlined dense use-chips").classes("rw-select-wide")
+    content = ui.element("div").classes("rw-stack")
+
+    async def show() -> None:
+        async with visit.catch_call_errors():
+            today = datetime.now(UTC).date()
+            first = today - timedelta(days=int(choice["days"]) - 1)
+            fields = ",".join(choice["by"])
+            try:
+                data = await visit.gateway.get_json("/usage", **{"from": first}, to=today, by=fields)
+                by_day = await visit.gateway.get_json("/usage", **{"from": first}, to=today, by="day")
+            except CallRefusedError as error:
+                if error.status != 404:
+                    raise
+                content.clear()
+                with content, ui.element("div").classes("rw-card"):
+                    draw_empty(say("usage.off"))
+                    ui.label(say("usage.off.how")).classes("rw-text rw-mono rw-code")
+                return
+            content.clear()
+            with content:
+                _draw_report(say, choice["by"], data["usage"], by_day["usage"])
+
+    async def choose() -> None:
+        choice["days"], choice["by"] = period.value, list(by.value or _DEFAULT_GROUPS)
+        address = urlencode({"days": choice["days"], "by": ",".join(choice["by"])}, safe=",")
+        ui.navigate.history.replace(f"{visit.link('/usage')}?{address}")
+        await show()
+
+    await show()
+    period.on_value_change(choose)
+    by.on_value_change(choose)
+
+
+def _draw_report(say: TextCatalog, by: Sequence[str], rows: Sequence[Row], days: Sequence[Row]) -> None:
+    """Draw the totals of `rows`, the costs of `days`, the costliest groups, and every row."""
+    if not rows:
+        with ui.element("div").classes("rw-card"):
+            draw_empty(say("usage.none"))
+        return
+    with ui.element("div").classes("rw-tiles"):
+        for name in _TILES:
+            with ui.element("div").classes("rw-card rw-tile"):
+                ui.label(say(f"usage.{name}")).classes("rw-label")
+                ui.label(_total_text(rows, name)).classes("rw-figure")
+    with ui.element("div").classes("rw-grid wide"):
+        with draw_card(say("usage.cost_by_day")):
+            costs = _sum_costs(days, ["day"])
+            draw_chart(
+                _day_options(dict(sorted(costs.items())), _currency(rows)), say("usage.cost_by_day")
+            ).classes("rw-chart")
+        with draw_card(say("usage.costliest")):
+            costs = _sum_costs(rows, by)
+            draw_chart(_cost_options(costs, _currency(rows)), say("usage.costliest")).classes("rw-chart")
+    with draw_card(say("usage.table")):
+        heads = [say(f"usage.{name}") for name in (*by, *_FIGURES, "cost")]
+        draw_table(heads, [_row_cells(by, row) for row in rows])
+
+
+def _row_cells(by: Sequence[str], row: Row) -> list[str]:
+    figures = [f"{row[name]:,}" for name in _FIGURES]
+    return [
+        *(str(row[name] or "–") for name in by),
+        *figures,
+        f"{format_cost(row['cost'])} {row['currency']}",
+    ]
+
+
+def _total_text(rows: Sequence[Row], name: str) -> str:
+    """Return the total of `name`; costs by currency."""
+    if name != "cost":
+        return f"{sum(row[name] for row in rows):,}"
+    totals: dict[str, float] = {}
+    for row in rows:
+        totals[row["currency"]] = totals.get(row["currency"], 0.0) + row["cost"]
+    return " + ".join(f"{format_cost(cost)} {currency}" for currency, cost in totals.items())
+
+
+def _sum_costs(rows: Sequence[Row], by: Sequence[str]) -> dict[str, float]:
+    """Return costs by the names of the groups `by`."""
+    costs: dict[str, float] = {}
+    for row in rows:
+        name = " · ".join(str(row[field] or "–") for field in by)
+        costs[name] = costs.get(name, 0.0) + row["cost"]
+    return costs
+
+
+def _currency(rows: Sequence[Row]) -> str:
+    """Return the currencies of `rows`, mostly one."""
+    return " / ".join(dict.fromkeys(str(row["currency"]) for row in rows))
+
+
+def _day_options(costs: Mapping[str, float], currency: str) -> dict[str, Any]:
+    """Return a chart with a bar for each day of `costs`."""
+    return chart_options(
+        "moving",
+        {
+            "legend": {"show": False},
+            "xAxis": {
+                "type": "category",
+                "data": list(costs),
+                "axisLabel": {":formatter": "v => v.slice(5)"},
+            },
+            "yAxis": {"axisLabel": {":formatter": f"v => +v.toPrecision(3) + ' {currency}'"}},
+            "series": [{"type": "bar", "barMaxWidth": 22, "data": list(costs.values())}],
+        },
+    )
+
+
+def _cost_options(costs: Mapping[str, float], currency: str) -> dict[str, Any]:
+    """Return a chart with a bar for each of the costliest groups."""
+    top = sorted(costs.items(), key=lambda pair: pair[1])[-_BARS:]
+    return chart_options(
+        "bars",
+        {
+            "xAxis": axis_options("value", f"v => +v.toPrecision(3) + ' {currency}'", splitNumber=2),
+            "yAxis": {"data": [name for name, _ in top]},
+            "series": {
+                "data": [cost for _, cost in top],
+                "color": "var(--rw-accent)",
+                "label": {":formatter": "p => +p.value.toPrecision(3)"},
+            },
+        },
+    )
+
+
+PAGE = ConsolePage(name="usage", path="/usage", icon="payments", key="b", build=build_usage_page)
