@@ -139,7 +139,7 @@ async def test_the_console_is_named_first_and_ctrl_c_is_answered_in_one_line(
 ) -> None:
     monkeypatch.setenv("PYTHON", sys.executable)
     engine = scripted_engine(tmp_path, READY_ENGINE)
-    async with up(engine, free_port, "--no-greet", "--no-browser") as process:
+    async with up(engine, free_port, "--no-greet", "--no-browser", "--small") as process:
         assert process.stdout is not None
         assert (await process.stdout.readline()).split() == [
             b"console",
