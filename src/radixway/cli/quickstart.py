@@ -15,6 +15,7 @@ from rich.table import Column, Table
 from yarl import URL
 
 from radixway.cli.desktop_browser import open_page
+from radixway.cli.terminal import journal_lines
 from radixway.core.config import Config, ConfigError, WorkerSettings
 from radixway.core.http import (
     bind_tcp,
@@ -244,10 +245,8 @@ async def _ask_greeting(url: str) -> None:
     answer = await stream_chat(url, body, show=lambda text: out.print(text, end="", markup=False))
     out.print(f"\n[dim]{escape(answer.summary())}[/]", soft_wrap=True)
     journal = await call_gateway(url, "GET", f"/explain/{answer.request_id}", dict[str, Any])
-    for step in journal["steps"]:
-        began, name = f"{step.pop('at_ms'):8.2f} ms", step.pop("step")
-        fields = "  ".join(f"[dim]{field}[/] {escape(str(value))}" for field, value in step.items())
-        out.print(f"  [dim]{began}[/]  {name:<8} {fields}", soft_wrap=True)
+    for line in journal_lines(journal["steps"]):
+        out.print(line, soft_wrap=True)
 
 
 def _next_free_port(port: int) -> int:
