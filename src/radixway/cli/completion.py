@@ -22,7 +22,7 @@ class CompletedShell(StrEnum):
 
 def completion(shell: Annotated[CompletedShell, Argument(help="The shell that reads it.")]) -> None:
     """Print the script that completes commands and options of `radixway` in a shell."""
-    from typer.completion import get_completion_script
+    from typer.completion import get_completion_script  # type: ignore[attr-defined]
 
     script = get_completion_script(prog_name="radixway", complete_var=_VARIABLE, shell=shell.value)
     out.file.write(f"{script}\n")
@@ -31,6 +31,6 @@ def completion(shell: Annotated[CompletedShell, Argument(help="The shell that re
 def prepare_completion() -> None:
     """Let the command answer a shell that asks for completions."""
     if _VARIABLE in os.environ:
-        from typer.completion import completion_init
+        from typer.completion import completion_init  # type: ignore[attr-defined]
 
         completion_init()

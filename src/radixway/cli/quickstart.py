@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 out = ServerConsole(highlight=False)
 
 GREETING = "What is Radixway?"
-_DRAIN_S = 1.0
+_DRAIN_S = 0.5
 """How long answers may go on after `radixway up` was asked to stop, if `gateway.drain_s` is not set."""
 _LOGS_OF_WORKERS = ("fleet_membership", "health_monitor", "kv_events.service")
 
@@ -187,7 +187,7 @@ def _say_stopping(gateway: Gateway) -> None:
     """Acknowledge a signal in one line."""
     count = sum(worker.load.requests for worker in gateway.registry)
     drain_s = gateway.config.gateway.drain_s
-    rest = f": {count} requests have {drain_s:g} s to finish; Ctrl-C again ends them now" if count else ""
+    rest = f": {count} in flight, {drain_s:g} s to finish; Ctrl-C again ends them now" if count else ""
     out.print(f"Stopping{rest}.")
 
 
