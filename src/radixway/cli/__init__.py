@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from typing import Annotated
 
 import typer
 
@@ -9,8 +10,10 @@ from radixway._version import __version__
 from radixway.cli.audit import audit_app
 from radixway.cli.chat import chat_app
 from radixway.cli.classify import classify, rules_test
-from radixway.cli.client import ask, erase, usage
+from radixway.cli.client import ask, erase, explain, usage
+from radixway.cli.completion import completion, prepare_completion
 from radixway.cli.config import config_check, config_show
+from radixway.cli.examples import add_examples
 from radixway.cli.imports import import_litellm_config
 from radixway.cli.options import SeveralValues
 from radixway.cli.plan import plan_app
@@ -21,7 +24,14 @@ from radixway.cli.terminal import exit_with_error, out
 from radixway.cli.top.command import top
 from radixway.cli.traces import record, simulate
 from radixway.cli.worker import worker
-from radixway.cli.workers import workers_add, workers_announce, workers_list, workers_remove
+from radixway.cli.workers import (
+    workers_add,
+    workers_announce,
+    workers_drain,
+    workers_list,
+    workers_remove,
+    workers_resume,
+)
 
 __all__ = ["app", "main"]
 
@@ -37,7 +47,25 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _print_version(given: bool) -> None:
+    if given:
+        version()
+        raise typer.Exit
+
+
+@app.callback()
+def read_general_options(
+    _version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """The gateway for people who run their own language models."""
+
+
 workers_app = typer.Typer(help="The workers of a running gateway.", no_args_is_help=True)
 config_app = typer.Typer(help="The configuration.", no_args_is_help=True)
 app.add_typer(workers_app, name="workers")
@@ -55,8 +83,8 @@ app.add_typer(rules_app, name="rules")
 
 _GATEWAYS: tuple[Callable[..., None], ...] = (up, serve, slime_router)
 _OTHERS: tuple[Callable[..., None], ...] = (
-    *(engine, ask, classify, simulate),
-    *(record, usage, erase, console, worker, operator, top, version),
+    *(engine, ask, explain, classify, simulate),
+    *(record, usage, erase, console, worker, operator, top, completion, version),
 )
 for command in _GATEWAYS:
     app.command(cls=SeveralValues)(command)
@@ -64,6 +92,8 @@ for command in _OTHERS:
     app.command()(command)
 workers_app.command("add")(workers_add)
 workers_app.command("announce")(workers_announce)
+workers_app.command("drain")(workers_drain)
+workers_app.command("resume")(workers_resume)
 workers_app.command("remove")(workers_remove)
 workers_app.command("list")(workers_list)
 rules_app.command("test")(rules_test)
@@ -80,7 +110,11 @@ def name_successor_of_eval() -> None:
     exit_with_error("`radixway eval` has moved; run python tools/evaluate.py (in a checkout of Radixway)")
 
 
+add_examples(app)
+
+
 def main() -> None:
     """The console script."""
+    prepare_completion()
     sys.path.insert(0, "")  # dotted paths in the configuration may name modules of the working directory
-    app()
+    app(prog_name="radixway")

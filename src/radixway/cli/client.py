@@ -10,10 +10,11 @@ from urllib.parse import urlencode
 from typer import Argument, Option
 
 from radixway.cli.options import GATEWAY, AdminKey, GatewayUrl, TenantKey
-from radixway.cli.terminal import exit_with_error, format_json, out, run_call
+from radixway.cli.terminal import exit_with_error, format_json, journal_lines, out, run_call
 from radixway.core.config.tenants import format_cost
 
 _NO_WORKER_STATUSES = (502, 503, 504)
+_NOT_FOUND = 404
 _MAX_TROUBLES = 5
 _COLUMNS = {
     "requests": ("requests", 0),
@@ -56,9 +57,22 @@ def ask(
         answer = asyncio.run(stream_chat(url, body, lambda text: out.print(text, end=""), key))
     except GatewayCallError as error:
         troubles = _worker_troubles(url, admin_key) if error.status in _NO_WORKER_STATUSES else ""
-        exit_with_error(f"{error}{troubles}")
+        near = _near_models(model, url, key) if error.status == _NOT_FOUND else ""
+        exit_with_error(f"{error}{near}", troubles)
     out.print()
     out.print(answer.summary(), style="dim")
+
+
+def _near_models(model: str, url: str, key: str | None) -> str:
+    """Return which of the models that this caller may use are near to `model`, if any."""
+    from radixway.core.http.gateway_client import GatewayCallError, ModelNames, call_gateway
+    from radixway.core.near_names import suggest_names
+
+    try:
+        listing = asyncio.run(call_gateway(url, "GET", "/v1/models", ModelNames, key=key))
+    except GatewayCallError:
+        return ""
+    return suggest_names(model, [each.id for each in listing.data])
 
 
 def _worker_troubles(url: str, admin_key: str | None) -> str:
@@ -75,6 +89,29 @@ def _worker_troubles(url: str, admin_key: str | None) -> str:
     if len(troubled) > _MAX_TROUBLES:
         lines.append(f"and {len(troubled) - _MAX_TROUBLES} more: radixway workers list")
     return "".join(f"\n  {line}" for line in lines)
+
+
+def explain(
+    request_id: Annotated[str, Argument(help="The x-request-id of its answer.", metavar="ID")],
+    url: GatewayUrl = GATEWAY,
+    key: Annotated[
+        str | None,
+        Option(help="The admin key, or the tenant's own.", envvar=["RADIXWAY_ADMIN_KEY", "RADIXWAY_KEY"]),
+    ] = None,
+    as_json: Annotated[bool, Option("--json", help="Print the answer as it came.")] = False,
+) -> None:
+    """Show what was decided for a request, step by step, and why."""
+    from urllib.parse import quote
+
+    from radixway.core.http.gateway_client import call_gateway
+
+    path = f"/explain/{quote(request_id, safe='')}"
+    journal = run_call(call_gateway(url, "GET", path, dict[str, Any], key=key))
+    if as_json:
+        out.print(format_json(journal))
+        return
+    for line in journal_lines(journal["steps"]):
+        out.print(line)
 
 
 def usage(

@@ -16,6 +16,7 @@ from yarl import URL
 
 from radixway.cli.desktop_browser import open_page
 from radixway.cli.embedded_models import EmbeddedEngines, make_engines
+from radixway.cli.terminal import journal_lines
 from radixway.core.config import Config, ConfigError, WorkerSettings
 from radixway.core.http import (
     bind_tcp,
@@ -39,7 +40,7 @@ log = logging.getLogger(__name__)
 out = ServerConsole(highlight=False)
 
 GREETING = "What is Radixway?"
-_DRAIN_S = 1.0
+_DRAIN_S = 0.5
 """How long answers may go on after `radixway up` was asked to stop, if `gateway.drain_s` is not set."""
 _LOGS_OF_WORKERS = ("fleet_membership", "health_monitor", "kv_events.service")
 
@@ -191,7 +192,7 @@ def _say_stopping(gateway: Gateway) -> None:
     """Acknowledge a signal in one line."""
     count = sum(worker.load.requests for worker in gateway.registry)
     drain_s = gateway.config.gateway.drain_s
-    rest = f": {count} requests have {drain_s:g} s to finish; Ctrl-C again ends them now" if count else ""
+    rest = f": {count} in flight, {drain_s:g} s to finish; Ctrl-C again ends them now" if count else ""
     out.print(f"Stopping{rest}.")
 
 
@@ -253,7 +254,5 @@ async def _ask_greeting(url: str) -> None:
     answer = await stream_chat(url, body, show=lambda text: out.print(text, end="", markup=False))
     out.print(f"\n[dim]{escape(answer.summary())}[/]", soft_wrap=True)
     journal = await call_gateway(url, "GET", f"/explain/{answer.request_id}", dict[str, Any])
-    for step in journal["steps"]:
-        began, name = f"{step.pop('at_ms'):8.2f} ms", step.pop("step")
-        fields = "  ".join(f"[dim]{field}[/] {escape(str(value))}" for field, value in step.items())
-        out.print(f"  [dim]{began}[/]  {name:<8} {fields}", soft_wrap=True)
+    for line in journal_lines(journal["steps"]):
+        out.print(line, soft_wrap=True)

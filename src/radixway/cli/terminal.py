@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn, TypeVar
 
@@ -18,9 +18,9 @@ out = Console(highlight=False, markup=False, soft_wrap=True)
 err = Console(highlight=False, markup=False, soft_wrap=True, stderr=True)
 
 
-def exit_with_error(message: str) -> NoReturn:
-    """Print `message`, one clear sentence, to standard error and exit with code 2."""
-    err.print(Text.assemble(("radixway:", "bold red"), f" {message}"))
+def exit_with_error(message: str, details: str = "") -> NoReturn:
+    """Print `message`, one clear sentence, and `details` in red, to standard error; exit with code 2."""
+    err.print(Text.assemble(("radixway:", "bold red"), f" {message}", (details, "red")))
     raise SystemExit(2)
 
 
@@ -57,6 +57,16 @@ def format_json(value: Any) -> str:
     import msgspec
 
     return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+
+
+def journal_lines(steps: Iterable[dict[str, Any]]) -> Iterator[Text]:
+    """Return the steps of a request's journal, a line each: when it was, what, and its fields."""
+    for step in steps:
+        fields = {name: value for name, value in step.items() if name not in ("at_ms", "step")}
+        line = Text.assemble(f"  {step['at_ms']:8.2f} ms  ", (f"{step['step']:<8}", "bold"))
+        for name, value in fields.items():
+            line.append(f"  {name} ", "dim").append(str(value))
+        yield line
 
 
 def on_stop_signal(stop: Callable[[], object]) -> None:

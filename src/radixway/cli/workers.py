@@ -27,10 +27,35 @@ def workers_add(worker: str, url: GatewayUrl = GATEWAY, key: AdminKey = None) ->
 
 def workers_remove(worker: str, url: GatewayUrl = GATEWAY, key: AdminKey = None) -> None:
     """Remove a worker; what it is answering goes on to its end."""
-    from radixway.core.http.gateway_client import WorkerLoads, call_gateway
-
-    run_call(call_gateway(url, "POST", "/remove_worker", WorkerLoads, {"url": worker}, key))
+    _change_worker("/remove_worker", worker, url, key)
     out.print(f"removed {worker}")
+
+
+def workers_drain(worker: str, url: GatewayUrl = GATEWAY, key: AdminKey = None) -> None:
+    """Send a worker nothing new; it finishes what it is answering, and stays listed."""
+    _change_worker("/drain_worker", worker, url, key)
+    out.print(f"{worker} drains; radixway workers resume {worker} takes that back")
+
+
+def workers_resume(worker: str, url: GatewayUrl = GATEWAY, key: AdminKey = None) -> None:
+    """Send a draining worker requests again, with the settings it had."""
+    _change_worker("/resume_worker", worker, url, key)
+    out.print(f"resumed {worker}")
+
+
+def _change_worker(path: str, worker: str, url: str, key: str | None) -> None:
+    """Call `path` for `worker`; one that is not known ends the command with near names."""
+    from radixway.core.http.gateway_client import GatewayCallError, WorkerListing, WorkerLoads, call_gateway
+    from radixway.core.near_names import suggest_names
+
+    try:
+        asyncio.run(call_gateway(url, "POST", path, WorkerLoads, {"url": worker}, key))
+    except GatewayCallError as error:
+        near = ""
+        if error.status == 404:
+            known = run_call(call_gateway(url, "GET", "/list_workers", WorkerListing, key=key)).workers
+            near = suggest_names(worker, [each.url for each in known])
+        exit_with_error(f"{error}{near}")
 
 
 def workers_list(url: GatewayUrl = GATEWAY, key: AdminKey = None) -> None:
@@ -51,19 +76,22 @@ def workers_list(url: GatewayUrl = GATEWAY, key: AdminKey = None) -> None:
         TableColumn("from", drop_order=3),
     )
     for worker in workers:
+        # One that joins and has failed a probe is no different from one that went down.
+        is_down = worker.state == "joining" and worker.trouble
         table.add_row(
             worker.url,
-            worker.state,
+            "down" if is_down else worker.state,
             ", ".join(worker.models),
             str(worker.in_flight),
             str(worker.total),
             str(worker.kv_tokens or ""),
             ", ".join(worker.sources),
+            style="red" if worker.trouble else "",
         )
     table.print_to(out)
     for worker in workers:
         if worker.trouble:
-            out.print(printable(f"{worker.url}: {worker.trouble}"))
+            out.print(printable(f"{worker.url}: {worker.trouble}"), style="red")
 
 
 _RETRY_S = 1.0

@@ -82,6 +82,18 @@ class WorkerListing(msgspec.Struct):
     workers: list[ListedWorker]
 
 
+class ListedModel(msgspec.Struct):
+    """A model's name."""
+
+    id: str
+
+
+class ModelNames(msgspec.Struct):
+    """The answer of `/v1/models`."""
+
+    data: list[ListedModel]
+
+
 class WorkerLoads(msgspec.Struct):
     """The answer of `/add_worker` and `/remove_worker`: requests in flight by worker."""
 

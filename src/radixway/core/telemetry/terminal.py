@@ -44,21 +44,26 @@ class FittedTable:
     def __init__(self, *columns: TableColumn) -> None:
         self._columns = columns
         self._rows: list[tuple[str, ...]] = []
+        self._styles: list[str] = []
 
-    def add_row(self, *cells: str) -> None:
-        """A cell for each column."""
+    def add_row(self, *cells: str, style: str = "") -> None:
+        """A cell for each column, shown in `style` (rich's) on a terminal."""
         assert len(cells) == len(self._columns)
         self._rows.append(tuple(map(printable, cells)))
+        self._styles.append(style)
 
     def print_to(self, console: Console) -> None:
         """Print it on `console`, as wide as the terminal, or as COLUMNS says."""
         columns = os.environ.get("COLUMNS", "")
         width = int(columns) if columns.isdecimal() else console.width if console.is_terminal else None
-        lines = self.lines(width)
-        console.print(Text("\n".join(lines)), soft_wrap=True)
+        text = Text("\n").join(Text(line, style) for line, style in self._styled_lines(width))
+        console.print(text, soft_wrap=True)
 
     def lines(self, width: int | None) -> list[str]:
         """The table in lines of at most `width` characters; None: as long as they get."""
+        return [line for line, _ in self._styled_lines(width)]
+
+    def _styled_lines(self, width: int | None) -> list[tuple[str, str]]:
         shown = list(range(len(self._columns)))
         dropped: list[int] = []
         while True:
@@ -72,10 +77,10 @@ class FittedTable:
         if widths is None:
             return self._record_lines()
         rows = (self._header_lines(shown, widths), *self._row_lines(shown, widths))
-        lines = [line for row in rows for line in row]
+        lines = [(line, style) for row, style in zip(rows, ("", *self._styles), strict=True) for line in row]
         if dropped:
             names = ", ".join(self._columns[at].name for at in sorted(dropped))
-            lines.append(f" no room for: {names}")
+            lines.append((f" no room for: {names}", ""))
         return lines
 
     def _fit_widths(self, shown: Sequence[int], width: int | None, *, fold: bool) -> list[int] | None:
@@ -128,14 +133,14 @@ class FittedTable:
             lines.append(line.rstrip())
         return lines
 
-    def _record_lines(self) -> list[str]:
+    def _record_lines(self) -> list[tuple[str, str]]:
         width = max(cell_len(column.name) for column in self._columns)
-        lines: list[str] = []
-        for row in self._rows:
-            lines += [""] if lines else []
+        lines: list[tuple[str, str]] = []
+        for row, style in zip(self._rows, self._styles, strict=True):
+            lines += [("", "")] if lines else []
             for column, cell in zip(self._columns, row, strict=True):
                 name = column.name + " " * (width - cell_len(column.name))
-                lines.append(f" {name}{' ' * _GAP}{cell}".rstrip())
+                lines.append((f" {name}{' ' * _GAP}{cell}".rstrip(), style))
         return lines
 
 
