@@ -365,6 +365,14 @@ async def test_the_key_is_nowhere_to_be_read():
         assert len(provider.bodies) == 1, "no health check, no question costs money"
 
 
+@pytest.mark.skipif(importlib.util.find_spec("botocore") is not None, reason="botocore is installed")
+async def test_a_stream_of_bedrock_says_what_to_install():
+    async with fronted("bedrock") as (provider, gateway):
+        status, answer, _ = await gateway.chat(stream=True)
+        assert (status, provider.bodies, gateway.in_flight()) == (501, [], 0)
+        assert "radixway[hosted]" in answer["error"]["message"]
+
+
 @NEEDS_BOTOCORE
 async def test_bedrock_is_signed_where_it_has_no_key(monkeypatch):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")

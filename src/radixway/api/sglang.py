@@ -127,7 +127,7 @@ class FleetControl:
 
     def _named_workers(self, named: Sequence[str]) -> Sequence[Worker]:
         if not named:
-            if workers := tuple(self._registry):
+            if workers := tuple(worker for worker in self._registry if worker.hosted is None):
                 return workers
             raise NoWorkersError("there are no workers: /add_worker")
         wanted = dict.fromkeys(name.rstrip("/") for name in named)

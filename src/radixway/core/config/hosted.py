@@ -2,8 +2,9 @@
 
 import os
 from collections.abc import Mapping
+from datetime import date
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny, ValidationError, model_validator
 
@@ -67,6 +68,8 @@ class HostedWorkerSettings(WorkerSettings):
         if not isinstance(given, Mapping):
             return given
         fields = dict(given)
+        if (provider := fields.get("provider")) not in (known := get_args(ProviderName)):
+            raise ValueError(f"provider must be one of {', '.join(known)}, not {provider!r}")
         if unfit := [name for name in _NOT_OURS if name in fields]:
             raise ValueError(f"{unfit[0]} is of engines, not of a provider's models")
         names = fields.pop("models", None) or fields.get("names")
@@ -74,8 +77,9 @@ class HostedWorkerSettings(WorkerSettings):
             names = [names]
         if isinstance(names, list | tuple):
             names = {name: name for name in names}
-        if "deployment" in fields:
-            deployment = fields.pop("deployment")
+        if isinstance(version := fields.get("api_version"), date):  # which YAML takes it for
+            fields["api_version"] = version.isoformat()
+        if (deployment := fields.pop("deployment", None)) is not None:
             if names and len(names) > 1:
                 raise ValueError("deployment is one model's: give models {name: deployment} in its place")
             names = dict.fromkeys(names or [deployment], deployment)

@@ -5,9 +5,9 @@ from math import ceil
 from time import monotonic
 
 from radixway.core.config import OverflowConfig
-from radixway.core.pipeline import ForbiddenError, GatewayError, NoWorkersError, Request
+from radixway.core.pipeline import GatewayError, NoWorkersError, Request
 from radixway.routing import Worker
-from radixway.routing.transports.hosted.transport import may_serve
+from radixway.routing.transports.hosted.transport import HostedForbiddenError, may_serve
 
 
 class QueueTooLongError(NoWorkersError):
@@ -66,11 +66,7 @@ class OverflowRule:
         if not hosted:
             return None
         if request.clearance is not None and not request.clearance.may_leave:
-            return ForbiddenError(
-                "the request has personal data, which the guard does not let leave to a hosted model, and no "
-                "own worker can answer it now",
-                code="hosted_forbidden",
-            )
+            return HostedForbiddenError()
         able = [worker for worker in hosted if may_serve(worker, request.endpoint)]
         if not able:
             providers = ", ".join(

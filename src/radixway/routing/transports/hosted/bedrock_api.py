@@ -14,7 +14,7 @@ import msgspec
 
 from radixway.core.config import CredentialMissingError, HostedWorkerSettings
 from radixway.core.http.server_sent_events import EventBuffer, write_event
-from radixway.core.pipeline import Request
+from radixway.core.pipeline import GatewayError, Request
 from radixway.core.protocols.request import field_error
 from radixway.routing.transports.hosted.base import (
     Delta,
@@ -261,12 +261,12 @@ class FrameBuffer(EventBuffer):
     """Makes server-sent events of AWS's frames: a frame's JSON, with its event's name as `type`."""
 
     def __init__(self) -> None:
-        """Raises CredentialMissingError without botocore."""
+        """Raises GatewayError (501) without botocore."""
         super().__init__()
         try:
             from botocore.eventstream import EventStreamBuffer
         except ImportError:
-            raise CredentialMissingError(_MISSING) from None
+            raise GatewayError(_MISSING, status=501, code="package_missing") from None
         self._frames = EventStreamBuffer()
 
     def take_events(self, chunk: bytes) -> bytes:

@@ -13,6 +13,7 @@ from radixway.core.pipeline import (
     CHAT_COMPLETIONS,
     BadRequest,
     Endpoint,
+    ForbiddenError,
     Reply,
     ReplyForm,
     Request,
@@ -58,6 +59,18 @@ _KEPT = frozenset({b"content-type", b"retry-after", b"retry-after-ms"})
 """Headers of providers that reach clients; others name the account."""
 
 
+class HostedForbiddenError(ForbiddenError):
+    """The guard lets no personal data leave to hosted models."""
+
+    code = "hosted_forbidden"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the request has personal data, which the guard does not let leave to a hosted model, and no own "
+            "worker can answer it now"
+        )
+
+
 class HostedTransport:
     """Sends requests to hosted workers, and notes what their refusals say of them."""
 
@@ -72,10 +85,12 @@ class HostedTransport:
         """Ask the hosted `worker` and return its answer, as `HttpTransport.send_request`.
 
         Raises WorkerFailedError, also for refusals that another worker may not have; BadRequest for what the
-        provider's API cannot say.
+        provider's API cannot say; HostedForbiddenError.
         """
         settings = worker.hosted
         assert settings is not None
+        if request.clearance is not None and not request.clearance.may_leave:
+            raise HostedForbiddenError  # whoever chose the worker
         api = PROVIDER_APIS[settings.provider]
         endpoint = request.endpoint
         passes = endpoint.path in api.paths
@@ -88,7 +103,7 @@ class HostedTransport:
         inner = request.copy(path=f"{endpoint.path}{mark}{query}")
         try:
             call = api.build_call(inner, settings, model, settings.read_key())
-            buffer = None if passes else api.create_event_buffer()
+            buffer = api.create_event_buffer() if request.stream and not passes else None
         except CredentialMissingError as error:
             raise self._refuse_key(worker, _missing_key(error)) from None
         inner.path, inner.raw, inner.headers = call.path, call.body, tuple(call.headers)
