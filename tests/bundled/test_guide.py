@@ -21,6 +21,28 @@ KNOWN = [
     ("什么是基数树？", "共同前缀"),
     ("怎么添加 worker？", "radixway workers add"),
 ]
+NEWCOMER = [
+    ("What is Radixway?", "one gateway"),
+    ("How do I start it?", "radixway up"),
+    ("How does Radixway choose a worker?", "scores every candidate"),
+    ("Which model answers me?", "SmolLM2"),
+    ("How do I use my own model?", "--model"),
+    ("How do I use a GGUF file?", "model.gguf"),
+    ("Do I need a GPU?", "No GPU is needed"),
+    ("How do I add a worker?", "radixway workers add"),
+    ("How do I put it in front of vLLM?", "radixway serve --worker"),
+    ("Which port does it use?", "30000"),
+    ("How do I open the console?", "/console"),
+    ("How do I call it with the OpenAI SDK?", "base_url"),
+    ("How do I see why a request went to a worker?", "/explain"),
+    ("How do I create an API key?", "/key/generate"),
+    ("How do I limit a user's budget?", "soft end"),
+    ("Can it use OpenAI or Anthropic as a fallback?", "provider: openai"),
+    ("What happens when a worker dies?", "worker dies"),
+    ("How is it different from LiteLLM?", "outside providers"),
+    ("Does it work with Open WebUI?", "30000/v1"),
+    ("How do I stop it?", "Ctrl-C"),
+]
 UNKNOWN = [
     ("What is the capital of France?", "don't know"),
     ("Give me a recipe for pancakes", "don't know"),
@@ -98,6 +120,11 @@ def test_text_survives_the_tokenizer(tokenizer):
 @pytest.mark.parametrize(("question", "part"), KNOWN)
 def test_it_answers_a_question_of_its_book(model, tokenizer, question, part):
     assert part in ask(model, tokenizer, question, most=48)
+
+
+@pytest.mark.parametrize(("question", "part"), NEWCOMER)
+def test_it_answers_what_newcomers_ask_first(model, tokenizer, question, part):
+    assert part in ask(model, tokenizer, question, most=64)
 
 
 @pytest.mark.parametrize(("question", "part"), UNKNOWN)

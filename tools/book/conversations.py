@@ -9,6 +9,7 @@ from .pages import Page
 from .templates import AFTER, BEFORE, FOLLOW_UPS, REFUSAL, RULES, SYNONYMS, SYSTEM_PROMPTS, TEMPLATES
 
 LONGEST_SYSTEM = 5000  # characters: with it, the question and the answer stay within the context
+NEWCOMER_SHARE = 0.12
 KIND_WEIGHT = {"what": 1.0, "why": 1.0, "how": 1.0, "do": 1.1, "vs": 1.0, "fact": 1.5}
 ASKING = {
     "en": ["", "", "what is it that ", "which thing ", "what do you call this: ", "tell me about ", "and "],
@@ -44,6 +45,7 @@ class Teacher:
         self.weights = [KIND_WEIGHT[page.kind] for page in self.book]
         self.synonyms = {word.lower(): group for group in SYNONYMS["en"] for word in group[:2]}
         self.by_key = {page.key: page for page in pages}
+        self.newcomer = [page for page in pages if page.newcomer]
         self.concepts = [page for page in self.book if page.kind == "what"]
 
     def conversation(self) -> Conversation:
@@ -134,6 +136,10 @@ class Teacher:
         return text
 
     def _turn(self, language: str) -> Turn:
+        if self.rng.random() < NEWCOMER_SHARE:
+            page = self.rng.choice(self.newcomer)
+            question = self.rng.choice(page.newcomer[language])
+            return Turn(self.noisy(question, language), page.answer[language])
         way = self.rng.random()
         if way < 0.71:
             return self._asked(self.rng.choices(self.book, self.weights)[0], language)

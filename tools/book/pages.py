@@ -9,8 +9,9 @@
     vs> a; a2 ~ b; b2 || 甲 ~ 乙          a comparison
     a> English answer || 中文回答         the answer of fact>, do> and vs>
 
-`wordings.txt` adds more wordings by the page's key. Of every list of four wordings or more on the pages, and
-of eight or more in `wordings.txt`, the last is held out: asked in the evaluation, never trained on.
+`newcomer.txt` has what newcomers ask first, `wordings.txt` more wordings, both by the page's key. Of every
+list of four wordings or more on the pages, and of eight or more in `wordings.txt`, the last is held out:
+asked in the evaluation, never trained on.
 """
 
 from dataclasses import dataclass, field
@@ -33,6 +34,8 @@ class Page:
     wordings: dict[str, list[str]] = field(default_factory=lambda: {"en": [], "zh": []})
     held_out: dict[str, list[str]] = field(default_factory=lambda: {"en": [], "zh": []})
     small_talk: bool = False
+    newcomer: dict[str, list[str]] = field(default_factory=dict)
+    """How newcomers ask for it, word for word, by language; empty for most pages."""
 
 
 def _both(text: str) -> tuple[str, str]:
@@ -56,6 +59,16 @@ def is_chinese(text: str) -> bool:
     return any("一" <= letter <= "鿿" for letter in text)
 
 
+def newcomer_questions() -> dict[str, dict[str, list[str]]]:
+    """The questions of `newcomer.txt` by the page's key and by language."""
+    questions = {}
+    for line in (HERE / "newcomer.txt").read_text().splitlines():
+        if line and not line.startswith("#"):
+            key, _, wordings = line.partition("::")
+            questions[key.strip()] = _by_language(_list(wordings, "|"))
+    return questions
+
+
 def read_pages() -> list[Page]:
     """All pages of the book, in order; raises ValueError on a line it cannot place."""
     pages: list[Page] = []
@@ -74,6 +87,8 @@ def read_pages() -> list[Page]:
     for page in pages:
         for language in LANGUAGES:
             page.wordings[language] = [text for text in page.wordings[language] if text not in held_out]
+    for page in pages:
+        page.newcomer = newcomer_questions().get(page.key, {})
     keys = [page.key for page in pages]
     doubled = {key for key in keys if keys.count(key) > 1}
     if doubled:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import typer
 
 EXAMPLES: Mapping[str, tuple[str, ...]] = {
-    "up": ("up", "up --model Qwen/Qwen3-0.6B --port 31000"),
+    "up": ("up", "up --small", "up --model Qwen/Qwen3-0.6B --port 31000"),
     "serve": ("serve --worker http://gpu1:8000 --worker http://gpu2:8000", "serve --config radixway.yaml"),
     "slime-router": ("slime-router --sglang-router-port 30000",),
     "engine": ("engine --model Qwen/Qwen3-0.6B --port 30001",),
@@ -20,6 +20,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "worker": ("worker --backend-url http://127.0.0.1:8000 --server ws://chat:30000 --api-key KEY",),
     "operator": ("operator --namespace llm",),
     "top": ("top http://127.0.0.1:30000",),
+    "import litellm": ("import litellm config.yaml --out radixway.yaml",),
     "version": ("version",),
     "completion": (
         "completion bash >> ~/.bashrc",
