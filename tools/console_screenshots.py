@@ -44,6 +44,7 @@ QUESTIONS = (
     "Write to anna.smith@example.org about it.",
     "What of project-zeus?",
 )
+THINGS = ("library", "river", "kitchen", "railway", "garden", "harbour", "loom", "clock", "bridge", "market")
 ASKED = "How does a prefix reach the right worker?"
 PAGES = {
     "welcome": "/welcome",
@@ -143,7 +144,7 @@ async def send_traffic(url: str) -> None:
         for number in count():
             text = QUESTIONS[number % len(QUESTIONS)]
             if number % 3:
-                text += f" Say it for reader {number}."
+                text += f" Compare it with a {THINGS[number % len(THINGS)]}."
             messages = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": text}]
             body = {"model": "auto", "messages": messages, "max_tokens": 48, "stream": number % 2 == 0}
             named = headers | {"x-request-id": f"shown-{number}"}

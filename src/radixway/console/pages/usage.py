@@ -135,8 +135,9 @@ def _total_text(rows: Sequence[Row], name: str) -> str:
         return f"{sum(row[name] for row in rows):,}"
     totals: dict[str, float] = {}
     for row in rows:
-        totals[row["currency"]] = totals.get(row["currency"], 0.0) + row["cost"]
-    return " + ".join(f"{format_cost(cost)} {currency}" for currency, cost in totals.items())
+        if row["cost"]:
+            totals[row["currency"]] = totals.get(row["currency"], 0.0) + row["cost"]
+    return " + ".join(f"{format_cost(cost)} {currency}" for currency, cost in totals.items()) or "0"
 
 
 def _sum_costs(rows: Sequence[Row], by: Sequence[str]) -> dict[str, float]:
@@ -150,7 +151,7 @@ def _sum_costs(rows: Sequence[Row], by: Sequence[str]) -> dict[str, float]:
 
 def _currency(rows: Sequence[Row]) -> str:
     """Return the currencies of `rows`, mostly one."""
-    return " / ".join(dict.fromkeys(str(row["currency"]) for row in rows))
+    return " / ".join(dict.fromkeys(str(row["currency"]) for row in rows if row["cost"]))
 
 
 def _day_options(costs: Mapping[str, float], currency: str) -> dict[str, Any]:
