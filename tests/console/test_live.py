@@ -29,6 +29,9 @@ async def test_figures_and_charts_move_with_the_traffic(live, open_page, picture
         while await tokens.inner_text() in ("–", "0") or await first.inner_text() == "–":
             await ask(live, client)
     await expect(page.locator("section svg path[stroke]").first).to_be_attached()
+    for title, unit in (("Tokens: ", " /s"), ("First token: ", " ms"), ("Prefix hit rate: ", " %")):
+        axis = page.get_by_role("img", name=title).locator("svg text")
+        await expect(axis.filter(has_text=unit).first).to_be_attached()
     await pictures(page, "live")
 
 

@@ -54,9 +54,13 @@ async def build_usage_page(visit: PageVisit) -> None:
                     draw_empty(say("usage.off"))
                     ui.label(say("usage.off.how")).classes("rw-text rw-mono rw-code")
                 return
+            spend = await _fetch_spend(visit, first.isoformat(), today.isoformat())
             content.clear()
             with content:
                 _draw_report(say, choice["by"], data["usage"], by_day["usage"])
+                if spend:
+                    with draw_card(say("usage.by_key"), say("usage.by_key.hint")):
+                        _draw_spend(say, spend)
 
     async def choose() -> None:
         choice["days"], choice["by"] = period.value, list(by.value or _DEFAULT_GROUPS)
@@ -67,6 +71,28 @@ async def build_usage_page(visit: PageVisit) -> None:
     await show()
     period.on_value_change(choose)
     by.on_value_change(choose)
+
+
+async def _fetch_spend(visit: PageVisit, first: str, last: str) -> Sequence[Row]:
+    """Return what each key made at run time has spent; nothing where there are none."""
+    try:
+        query = {"from": first, "to": last, "by": "key,user,team"}
+        spend: Sequence[Row] = (await visit.gateway.get_json("/spend", **query))["spend"]
+        keys = (await visit.gateway.get_json("/keys", limit=1000))["keys"]
+    except CallRefusedError as error:
+        if error.status != 404:
+            raise
+        return ()
+    names = {key["id"]: f"{key['alias'] or key['id']} ({key['shown']})" for key in keys}
+    return [{**row, "key": names.get(row["key"], row["key"])} for row in spend]
+
+
+def _draw_spend(say: TextCatalog, rows: Sequence[Row]) -> None:
+    """Draw the `rows` of keys, the costliest first."""
+    by = ("key", "user", "team")
+    heads = [say(f"usage.{name}") for name in (*by, *_FIGURES, "cost")]
+    ordered = sorted(rows, key=lambda row: row["cost"], reverse=True)
+    draw_table(heads, [_row_cells(by, row) for row in ordered])
 
 
 def _draw_report(say: TextCatalog, by: Sequence[str], rows: Sequence[Row], days: Sequence[Row]) -> None:
@@ -109,8 +135,9 @@ def _total_text(rows: Sequence[Row], name: str) -> str:
         return f"{sum(row[name] for row in rows):,}"
     totals: dict[str, float] = {}
     for row in rows:
-        totals[row["currency"]] = totals.get(row["currency"], 0.0) + row["cost"]
-    return " + ".join(f"{format_cost(cost)} {currency}" for currency, cost in totals.items())
+        if row["cost"]:
+            totals[row["currency"]] = totals.get(row["currency"], 0.0) + row["cost"]
+    return " + ".join(f"{format_cost(cost)} {currency}" for currency, cost in totals.items()) or "0"
 
 
 def _sum_costs(rows: Sequence[Row], by: Sequence[str]) -> dict[str, float]:
@@ -124,7 +151,7 @@ def _sum_costs(rows: Sequence[Row], by: Sequence[str]) -> dict[str, float]:
 
 def _currency(rows: Sequence[Row]) -> str:
     """Return the currencies of `rows`, mostly one."""
-    return " / ".join(dict.fromkeys(str(row["currency"]) for row in rows))
+    return " / ".join(dict.fromkeys(str(row["currency"]) for row in rows if row["cost"]))
 
 
 def _day_options(costs: Mapping[str, float], currency: str) -> dict[str, Any]:

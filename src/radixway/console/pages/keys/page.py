@@ -41,7 +41,7 @@ async def build_keys_page(visit: PageVisit) -> None:
     table = draw_row_table(
         table_columns(say, "keys", _COLUMNS), "key_row.html", pagination={"rowsPerPage": 50}
     )
-    table.classes("rw-single").props(
+    table.classes("rw-single rw-keys-table").props(
         f'flat dense aria-label="{say("keys.title")}" no-data-label="{say("keys.none")}"'
     )
 

@@ -70,6 +70,7 @@ def prefix_tree(say: TextCatalog, prefixes: Sequence[Mapping[str, Any]], size: s
         named = prefix["kind"] != "prefix"
         node: dict[str, Any] = {
             "name": _prefix_name(say, prefix),
+            "short": _short_name(say, prefix),
             "value": below[prefix["id"]],
             "number": prefix["id"],
             "tip": _tooltip_html(say, prefix),
@@ -133,7 +134,15 @@ def _prefix_name(say: TextCatalog, prefix: Mapping[str, Any]) -> str:
         cut = words if len(words) <= _LABEL_CHARS else f"{words[:_LABEL_CHARS]}…"
         return f"“{cut}” · {tokens}"
     tenants = prefix["tenants"]
-    return f"{tenants[0]['name']} · {tokens}" if len(tenants) == 1 else tokens
+    return f"{tokens} · {tenants[0]['name']}" if len(tenants) == 1 else tokens
+
+
+def _short_name(say: TextCatalog, prefix: Mapping[str, Any]) -> str:
+    """Return the beginning of `_prefix_name` that a ring of the sunburst has space for."""
+    words = " ".join((prefix["text"] or "").split())
+    if prefix["kind"] == "prefix" and not words:
+        return say("prefixes.tokens", count=prefix["tokens"])
+    return words or _prefix_name(say, prefix)
 
 
 def _tooltip_html(say: TextCatalog, prefix: Mapping[str, Any]) -> str:

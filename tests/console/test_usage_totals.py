@@ -1,0 +1,15 @@
+"""Totals of *Usage*, without a browser."""
+
+from radixway.console.pages.usage import _currency, _total_text
+
+
+def row(cost, currency, requests=1):
+    return {"cost": cost, "currency": currency, "requests": requests}
+
+
+def test_what_cost_nothing_adds_no_currency():
+    rows = [row(0.0, ""), row(1.5, "USD"), row(0.5, "USD"), row(2.0, "EUR")]
+    assert _total_text(rows, "cost") == "2 USD + 2 EUR"
+    assert _currency(rows) == "USD / EUR"
+    assert _total_text([row(0.0, "")], "cost") == "0"
+    assert _total_text(rows, "requests") == "4"
