@@ -207,6 +207,12 @@ def _add_user_paths(router: APIRouter, store: Store) -> None:
             ],
         }
 
+    @router.get("/v2/user/info")
+    async def user_alone(user_id: str) -> dict[str, Any]:
+        """Show a user alone."""
+        access = store()
+        return shapes.user_info(access, find_owner(access.directory.users, "user_id", user_id))
+
     @router.get("/user/list")
     async def list_users(page: int = 1, page_size: int = 25) -> dict[str, Any]:
         """List users, a page at a time."""
