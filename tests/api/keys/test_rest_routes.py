@@ -54,6 +54,7 @@ async def ask(gateway, key: str, **fields):
 async def test_a_key_works_at_once_and_is_shown_once(tmp_path):
     async with keys_gateway(tmp_path) as gateway:
         assert (await gateway.post("/v1/chat/completions", CHAT))[0] == 200, "no key is needed yet"
+        assert (await call(gateway, "GET", "/health"))["degraded"] == []
         made = await call(gateway, "POST", "/keys", {"alias": "ci", "models": ["m"]}, status=201)
         key = made["key"]
         assert key.startswith("sk-") and len(key) > 40
