@@ -87,7 +87,7 @@ class AccessService(Component):
     def describe(self) -> dict[str, Any]:
         """Describe how many there are, and why the store cannot be written."""
         counts = {f"{kind}s": len(records) for kind, records in self.directory.records.items()}
-        return counts | {"store": self.store.kind} | ({"error": self._problem} if self._problem else {})
+        return counts | {"database": self.store.kind} | ({"error": self._problem} if self._problem else {})
 
     async def erase(self, subject: Subject) -> int:
         """Delete the keys and the usage of a tenant or its user, and the user or team itself."""

@@ -53,6 +53,8 @@ def _first_header(headers: dict[bytes, bytes], names: tuple[bytes, ...]) -> str 
 
 
 _TENANT = b"x-tenant-id"
+_ABOUT_ITSELF = frozenset({"/key/info", "/whoami"})
+"""What a key may ask whatever its endpoints are."""
 _MAX_TENANT_CHARS = 64
 
 
@@ -147,6 +149,15 @@ class CallerAuthenticator:
         if known is not None and known.access is not None:
             known.access.check_valid(time())
         return self._policy_of(name, known)
+
+    def check_call(self, scope: Scope) -> None:
+        """Check that the caller may make the call in `scope`. Raises as `authenticate`."""
+        known = self._identify(scope)[2]
+        if known is not None and known.access is not None:
+            if scope["path"] in _ABOUT_ITSELF:
+                known.access.check_valid(time())
+            else:
+                known.access.check_call(scope["path"], time())
 
     def known_key_of(self, scope: Scope) -> KnownKey | None:
         """Return the known key in the headers of `scope`, if there is one; none that has expired or is

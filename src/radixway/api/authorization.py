@@ -107,7 +107,7 @@ class PathAuthorization:
             self.workers_access(request)
         elif not self.access.is_allowed(request):
             try:
-                self.callers.tenant_policy_of(request.scope)
+                self.callers.check_call(request.scope)
             except UnauthorizedError:
                 self.callers.count_wrong_key(request.scope)
                 raise

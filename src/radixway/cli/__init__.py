@@ -15,6 +15,7 @@ from radixway.cli.completion import completion, prepare_completion
 from radixway.cli.config import config_check, config_show
 from radixway.cli.examples import add_examples
 from radixway.cli.imports import import_litellm_config
+from radixway.cli.keys import budget_app, keys_app, teams_app, users_app
 from radixway.cli.options import SeveralValues
 from radixway.cli.plan import plan_app
 from radixway.cli.ray_cluster import ray_app
@@ -78,6 +79,10 @@ app.add_typer(audit_app, name="audit")
 app.add_typer(chat_app, name="chat")
 app.add_typer(ray_app, name="ray")
 app.add_typer(plan_app, name="plan")
+app.add_typer(keys_app, name="keys")
+app.add_typer(teams_app, name="teams")
+app.add_typer(users_app, name="users")
+app.add_typer(budget_app, name="budget")
 rules_app = typer.Typer(help="Rules of the semantic layer.", no_args_is_help=True)
 app.add_typer(rules_app, name="rules")
 

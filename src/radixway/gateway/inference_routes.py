@@ -69,7 +69,10 @@ class InferenceRoutes:
         usage: list[Middleware] = []
         if tenants is not None or semantics.semantic is not None:
             accounts = {} if tenants is None else tenants.accounts
-            usage = [StreamUsage(prices, accounts, semantics.is_auto)]
+            is_priced = bool(config.tenants.pricing)
+            usage = [
+                StreamUsage(prices, accounts, semantics.is_auto, lambda: is_priced or semantics.has_prices())
+            ]
         resume = ResumeAborted(config.trajectories.abort, aborted, upstream.calls)
         own = [*middlewares]
         if recorder is not None:

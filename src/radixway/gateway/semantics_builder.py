@@ -201,6 +201,11 @@ class SemanticsBuilder(Component):
         """The configured model for what no rule decides; empty where there is none."""
         return "" if self.semantic is None else self.semantic.snapshots.current.default_model
 
+    def has_prices(self) -> bool:
+        """Return whether any model has a price in the semantic configuration."""
+        known = {} if self.semantic is None else self.semantic.snapshots.current.section.models
+        return any(model.pricing is not None for model in known.values())
+
     def model_pricing(self, model: str) -> ModelPricing | None:
         """Return the price of `model` in the semantic configuration; None where it has none."""
         known = {} if self.semantic is None else self.semantic.snapshots.current.section.models

@@ -202,7 +202,7 @@ async def test_every_route_has_its_row(place: Place) -> None:
     assert _routes(build_chat_app(place.room)) == set(ROUTES), SAY_SO
     room = ResponseService(place.room, no_road, no_road, place.gateway.gateway.registry)
     responses = build_responses_app(
-        room, ResponseOwners(place.room, ChatAuthenticator(place.room), keys_are_needed=True)
+        room, ResponseOwners(place.room, ChatAuthenticator(place.room), keys_are_needed=lambda: True)
     )
     assert _routes(responses) - OF_FASTAPI == set(RESPONSES), SAY_SO
 

@@ -54,6 +54,7 @@ async def ask(gateway, key: str, **fields):
 async def test_a_key_works_at_once_and_is_shown_once(tmp_path):
     async with keys_gateway(tmp_path) as gateway:
         assert (await gateway.post("/v1/chat/completions", CHAT))[0] == 200, "no key is needed yet"
+        assert (await call(gateway, "GET", "/health"))["degraded"] == []
         made = await call(gateway, "POST", "/keys", {"alias": "ci", "models": ["m"]}, status=201)
         key = made["key"]
         assert key.startswith("sk-") and len(key) > 40
@@ -110,6 +111,9 @@ async def test_a_key_may_be_held_to_endpoints(tmp_path):
         made = await call(gateway, "POST", "/keys", {"endpoints": ["/v1/embeddings"]}, status=201)
         status, body, _ = await ask(gateway, made["key"])
         assert (status, body["error"]["code"]) == (403, "endpoint_not_allowed")
+        listed = await call(gateway, "GET", "/v1/models", key=made["key"], status=403)
+        assert listed["error"]["code"] == "endpoint_not_allowed"
+        assert (await call(gateway, "GET", "/key/info", key=made["key"]))["info"]["token"] == made["id"]
         await call(gateway, "PATCH", f"/keys/{made['id']}", {"endpoints": ["/chat/*"]})
         assert (await ask(gateway, made["key"]))[0] == 200
 
@@ -269,3 +273,28 @@ async def test_without_an_administrator_there_is_no_store(tmp_path):
         status, body, _ = await gateway.post("/keys", {})
         assert (status, body["error"]["code"]) == (404, "keys_off")
         assert "gateway.admin_key" in body["error"]["message"]
+
+
+async def test_chats_and_kept_responses_are_closed_with_the_first_key(tmp_path):
+    async with keys_gateway(tmp_path) as gateway:
+        made = await call(gateway, "POST", "/keys", {"user": "ann"}, status=201)
+        status, body = await gateway.get("/v1/responses/resp_0")
+        assert (status, body["error"]["code"]) == (401, "invalid_api_key")
+        assert (await gateway.get("/v1/responses/resp_0", **bearer(made["key"])))[0] == 404
+        await call(gateway, "POST", f"/keys/{made['id']}/block")
+        assert (await gateway.get("/v1/responses/resp_0", **bearer(made["key"])))[0] in (401, 403)
+
+
+async def test_erasing_a_user_ends_the_users_keys(tmp_path):
+    async with keys_gateway(tmp_path) as gateway:
+        await call(gateway, "POST", "/users", {"id": "ann"}, status=201)
+        made = await call(gateway, "POST", "/keys", {"user": "ann"}, status=201)
+        other = await call(gateway, "POST", "/keys", {}, status=201)
+        for each in (made, other):
+            assert (await ask(gateway, each["key"]))[0] == 200
+        erased = await call(gateway, "POST", "/admin/erase", {"tenant": "default", "user": "ann"})
+        assert erased["rooms"]["keys"]["status"] == "erased"
+        assert [(await ask(gateway, each["key"]))[0] for each in (made, other)] == [401, 200]
+        rows = (await call(gateway, "GET", "/spend?by=user"))["spend"]
+        assert [row["user"] for row in rows] == [""]
+        assert (await call(gateway, "GET", "/users"))["users"] == []

@@ -5,6 +5,7 @@ import secrets
 import uuid
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
+from time import time
 from typing import Annotated
 
 import msgspec
@@ -173,7 +174,8 @@ class ChatAuthenticator:
         return None
 
     def _tenant_key(self, token: str) -> KnownKey | None:
-        return None if self._ring is None else self._ring.find_key([(b"x-api-key", token.encode())])
+        known = None if self._ring is None else self._ring.find_key([(b"x-api-key", token.encode())])
+        return None if known is None or not known.is_usable(time()) else known
 
     async def _user_of_key(self, named: KnownKey) -> User:
         """Return the user of a key, created on first use; keys without a user share one per tenant."""

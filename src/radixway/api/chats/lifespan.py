@@ -232,7 +232,11 @@ class ChatsApplication(Component):
         responses = ResponseService(service, pipeline, as_tenant(self._count_tokens), self._registry)
         await self._open.enter_async_context(responses.running())
         self._responses = responses
-        owners = ResponseOwners(service, ChatAuthenticator(service, ring), keys_are_needed=bool(ring))
+        owners = ResponseOwners(
+            service,
+            ChatAuthenticator(service, ring),
+            keys_are_needed=lambda: ring is not None and ring.needs_keys,
+        )
         responses_app = build_responses_app(responses, owners)
 
         async def route(scope: Scope, receive: Receive, send: Send) -> None:

@@ -11,7 +11,6 @@ from fastapi import APIRouter, Depends, Request
 
 from radixway.access import (
     KeyChanges,
-    KeyRecord,
     RecordNotFoundError,
     TeamChanges,
     TeamMember,
@@ -21,7 +20,8 @@ from radixway.access import (
 )
 from radixway.api.admin_access import AdminAccess
 from radixway.api.keys import litellm_shapes as shapes
-from radixway.api.keys.rest_routes import day_span, find_owner, require_store
+from radixway.api.keys.litellm_spend import add_spend_paths
+from radixway.api.keys.rest_routes import find_owner, require_store
 from radixway.core.http import Scope
 from radixway.core.pipeline import BadRequest
 from radixway.core.tenants import KnownKey
@@ -62,7 +62,7 @@ def litellm_routes(
     _add_key_paths(administered, store)
     _add_user_paths(administered, store)
     _add_team_paths(administered, store)
-    _add_spend_paths(administered, store)
+    add_spend_paths(administered, store)
     return router, administered
 
 
@@ -80,7 +80,7 @@ def _add_key_paths(router: APIRouter, store: Store) -> None:
     async def update_key(request: Request) -> dict[str, Any]:
         """Change a key, named by `key`: itself, or its `token`."""
         access, given = store(), await shapes.read_fields(request)
-        key = _require_key(access, given.pop("key", None))
+        key = shapes.require_key(access, given.pop("key", None))
         with shapes.litellm_names(shapes.KEY_FIELDS):
             changes = shapes.convert_fields(shapes.take_fields(given, shapes.KEY_FIELDS), KeyChanges)
             changed = await access.update_key(key.id, changes)
@@ -89,7 +89,7 @@ def _add_key_paths(router: APIRouter, store: Store) -> None:
     async def regenerate(request: Request, key: str | None) -> dict[str, Any]:
         access, given = store(), await shapes.read_fields(request)
         named = given.pop("key", None)
-        found = _require_key(access, key or named)
+        found = shapes.require_key(access, key or named)
         grace = given.pop("grace_period", None)
         if grace is not None and not isinstance(grace, str):
             raise BadRequest("grace_period: a duration like 24h", param="grace_period")
@@ -117,7 +117,7 @@ def _add_key_paths(router: APIRouter, store: Store) -> None:
         keys, aliases = _texts(given, "keys"), _texts(given, "key_aliases")
         if not keys and not aliases:
             raise BadRequest("give keys or key_aliases", param="keys")
-        found = [_require_key(access, key, "keys").id for key in keys]
+        found = [shapes.require_key(access, key, "keys").id for key in keys]
         for alias in aliases:
             named = [key.id for key in access.directory.keys.values() if key.alias == alias]
             if not named:
@@ -128,7 +128,7 @@ def _add_key_paths(router: APIRouter, store: Store) -> None:
 
     async def set_blocked(request: Request, *, blocked: bool) -> dict[str, Any]:
         access, given = store(), await shapes.read_fields(request)
-        key = _require_key(access, given.get("key"))
+        key = shapes.require_key(access, given.get("key"))
         changed = await access.update_key(key.id, KeyChanges(blocked=blocked))
         return shapes.key_info(access, changed, time())
 
@@ -206,6 +206,12 @@ def _add_user_paths(router: APIRouter, store: Store) -> None:
                 if any(member.user_id == user_id for member in team.members)
             ],
         }
+
+    @router.get("/v2/user/info")
+    async def user_alone(user_id: str) -> dict[str, Any]:
+        """Show a user alone."""
+        access = store()
+        return shapes.user_info(access, find_owner(access.directory.users, "user_id", user_id))
 
     @router.get("/user/list")
     async def list_users(page: int = 1, page_size: int = 25) -> dict[str, Any]:
@@ -330,107 +336,6 @@ def _add_team_paths(router: APIRouter, store: Store) -> None:
         access, given = store(), await shapes.read_fields(request)
         team = await access.change_members(_text(given, "team_id"), (), [_text(given, "user_id")])
         return shapes.team_info(access, team)
-
-
-def _add_spend_paths(router: APIRouter, store: Store) -> None:
-    @router.get("/spend/logs")
-    async def spend_logs(
-        api_key: str | None = None,
-        user_id: str | None = None,
-        request_id: str | None = None,
-        start_date: str | None = None,
-        end_date: str | None = None,
-        *,
-        summarize: bool = True,
-    ) -> list[dict[str, Any]]:
-        """What was spent by day, key, user and model; with dates and without `summarize=false`, by day.
-
-        Single requests are not kept here: `/explain/{request_id}` has them.
-        """
-        if request_id is not None:
-            raise BadRequest(
-                "request_id: single requests are not kept here; ask /explain/{request_id}", param="request_id"
-            )
-        access = store()
-        first, last = day_span(start_date, end_date)
-        wanted = {"user_id": user_id} if user_id else {}
-        if api_key is not None:
-            wanted["key_id"] = _require_key(access, api_key, "api_key").id
-        await access.sync()
-        rows = await access.store.sum_usage(
-            ("day", "key_id", "user_id", "team_id", "model"), first, last, wanted
-        )
-        if summarize and (start_date or end_date):
-            return _summarize_days(rows)
-        return [
-            {
-                "request_id": None,
-                "call_type": "day",
-                "api_key": row["key_id"],
-                "user": row["user_id"],
-                "team_id": row["team_id"],
-                "model": row["model"],
-                "spend": row["cost"],
-                "total_tokens": row["prompt_tokens"] + row["completion_tokens"],
-                "prompt_tokens": row["prompt_tokens"],
-                "completion_tokens": row["completion_tokens"],
-                "requests": row["requests"],
-                "startTime": f"{row['day']}T00:00:00+00:00",
-                "endTime": f"{row['day']}T23:59:59+00:00",
-            }
-            for row in rows
-        ]
-
-    @router.get("/global/spend/report")
-    async def spend_report(
-        start_date: str | None = None, end_date: str | None = None, group_by: str = "team"
-    ) -> list[dict[str, Any]]:
-        """What was spent by day, and within it by `group_by`: team, user or api_key."""
-        columns = {"team": "team_id", "user": "user_id", "api_key": "key_id"}
-        if group_by not in columns:
-            raise BadRequest(f"group_by: {', '.join(columns)}, not {group_by[:40]!r}", param="group_by")
-        access = store()
-        first, last = day_span(start_date, end_date)
-        await access.sync()
-        column = columns[group_by]
-        rows = await access.store.sum_usage(("day", column, "model"), first, last, {})
-        days: dict[str, dict[str, dict[str, Any]]] = {}
-        for row in rows:
-            group = days.setdefault(row["day"], {}).setdefault(
-                row[column], {column: row[column], "total_spend": 0.0, "metadata": []}
-            )
-            group["total_spend"] += row["cost"]
-            group["metadata"].append(
-                {
-                    "model": row["model"],
-                    "spend": row["cost"],
-                    "total_tokens": row["prompt_tokens"] + row["completion_tokens"],
-                }
-            )
-        return [
-            {"group_by_day": f"{day}T00:00:00+00:00", f"{group_by}s": [*groups.values()]}
-            for day, groups in days.items()
-        ]
-
-
-def _summarize_days(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    days: dict[str, dict[str, Any]] = {}
-    for row in rows:
-        day = days.setdefault(row["day"], {"startTime": row["day"], "spend": 0.0, "users": {}, "models": {}})
-        day["spend"] += row["cost"]
-        for name, column in (("users", "user_id"), ("models", "model")):
-            day[name][row[column]] = day[name].get(row[column], 0.0) + row["cost"]
-        day[row["key_id"]] = day.get(row["key_id"], 0.0) + row["cost"]
-    return [*days.values()]
-
-
-def _require_key(access: AccessService, given: Any, param: str = "key") -> KeyRecord:
-    if not isinstance(given, str) or not given:
-        raise BadRequest(f"{param}: give a key or its token", param=param)
-    key = access.find_key(given)
-    if key is None:
-        raise RecordNotFoundError("there is no such key", param=param)
-    return key
 
 
 def _text(given: dict[str, Any], name: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 from starlette.requests import Request
 
-from radixway.access import KeyRecord, TeamRecord, UserRecord
+from radixway.access import KeyRecord, RecordNotFoundError, TeamRecord, UserRecord
 from radixway.access.records import AccessRecord
 from radixway.api.client_requests import decode_body
 from radixway.api.keys.descriptions import iso_time, key_state, teams_of
@@ -138,6 +138,16 @@ def user_info(access: AccessService, user: UserRecord) -> dict[str, Any]:
         "user_role": user.role,
         "teams": teams_of(access, user.id),
     }
+
+
+def require_key(access: AccessService, given: Any, param: str = "key") -> KeyRecord:
+    """Return the key that `given`, the field `param`, names. Raises BadRequest, RecordNotFoundError."""
+    if not isinstance(given, str) or not given:
+        raise BadRequest(f"{param}: give a key or its token", param=param)
+    key = access.find_key(given)
+    if key is None:
+        raise RecordNotFoundError("there is no such key", param=param)
+    return key
 
 
 def _common_info(access: AccessService, record: AccessRecord) -> dict[str, Any]:

@@ -31,8 +31,12 @@ class StreamUsage:
         prices: PriceList,
         accounts: Mapping[str, TenantAccount],
         is_auto: Callable[[str], bool],
+        has_prices: Callable[[], bool],
     ) -> None:
-        """`accounts`: of tenants. `is_auto`: whether a model's name leaves the choice to the gateway."""
+        """`accounts`: of tenants. `is_auto`: whether a model's name leaves the choice to the gateway.
+        `has_prices`: whether any model has a price.
+        """
+        self._has_prices = has_prices
         self._prices = prices
         self._accounts = accounts
         self._is_auto = is_auto
@@ -59,7 +63,9 @@ class StreamUsage:
         ):
             return True
         model = request.model
-        return model is None or self._is_auto(model) or self._prices.pricing_of(model) is not None
+        if model is None or self._is_auto(model):
+            return self._has_prices()
+        return self._prices.pricing_of(model) is not None
 
 
 def _ask_for_usage(request: Request) -> bool:

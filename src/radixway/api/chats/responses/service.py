@@ -1,7 +1,7 @@
 """Responses beside chats: their owners, their store, and their jobs, which run as chat completions."""
 
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -51,8 +51,10 @@ class ResponseOwner:
 class ResponseOwners:
     """Finds the owner of a request by its credentials."""
 
-    def __init__(self, service: ChatService, auth: ChatAuthenticator, *, keys_are_needed: bool) -> None:
-        """`keys_are_needed`: tenants have keys. Otherwise any key will do, as for chat completions, and all
+    def __init__(
+        self, service: ChatService, auth: ChatAuthenticator, *, keys_are_needed: Callable[[], bool]
+    ) -> None:
+        """`keys_are_needed`: whether there are keys. Else any key will do, as for chat completions, and all
         requests without credentials of chats belong to one local user."""
         self._service = service
         self._auth = auth
@@ -60,7 +62,7 @@ class ResponseOwners:
 
     async def owner_of_request(self, request: Request) -> ResponseOwner:
         """Return the owner by the credentials of `request`. Raises UnauthorizedError."""
-        if not self._keys_are_needed and not _brings_chat_credentials(request):
+        if not self._keys_are_needed() and not _brings_chat_credentials(request):
             return ResponseOwner(await self._local_user(), is_person=False)
         try:
             user = await self._service.accounts.find_user(await self._auth.require_user(request))
