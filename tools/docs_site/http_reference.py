@@ -11,7 +11,11 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-_ALL_PARTS = {"semantic": {"default_model": "any"}, "semantic_cache": {"enabled": True}}
+_ALL_PARTS = {
+    "semantic": {"default_model": "any"},
+    "semantic_cache": {"enabled": True},
+    "keys": {"enabled": True},
+}
 """Parts that have paths of their own, where they are configured."""
 _METHODS = ("get", "post", "put", "patch", "delete")
 

@@ -32,7 +32,7 @@ from radixway.api.asgi_middlewares import SlimeRouter
 from radixway.api.audit import audit_routes
 from radixway.api.chats import disabled_routes
 from radixway.api.classification import classification_routes
-from radixway.api.keys import key_routes, litellm_routes
+from radixway.api.keys import key_routes, keys_off_routes, litellm_routes
 from radixway.api.prefixes import PrefixSources, prefix_routes
 from radixway.api.requests import request_routes
 from radixway.api.selector import WorkerChooser
@@ -74,8 +74,11 @@ def gateway_routes(parts: GatewayParts, router: SlimeRouter) -> Iterator[APIRout
     yield selector_routes(chooser, upstream.selector, upstream.reservations, authorization.access)
     yield traffic_routes(parts.traffic, authorization.access)
     yield usage_routes(parts.tenants, authorization.visible_tenant)
-    yield key_routes(parts.access, authorization.access)
-    yield from litellm_routes(parts.access, authorization.access, authorization.callers.known_key_of)
+    if parts.access is None:
+        yield keys_off_routes(authorization.access)
+    else:
+        yield key_routes(parts.access, authorization.access)
+        yield from litellm_routes(parts.access, authorization.access, authorization.callers.known_key_of)
     yield build_plan_routes(parts.planner)
     yield semantic_routes(semantics.semantic, parts.journals, authorization, parts.audit)
     yield audit_routes(parts.audit, authorization.access)

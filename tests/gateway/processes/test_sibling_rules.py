@@ -54,7 +54,10 @@ CHANGE_NOTHING = {
 def config(tmp_path_factory) -> Config:
     rules = tmp_path_factory.mktemp("rules") / "rules.yaml"
     rules.write_text("default_model: m\n")
-    return load_config(None, {"semantic": {"config": str(rules)}, "semantic_cache": {"enabled": True}})
+    return load_config(
+        None,
+        {"semantic": {"config": str(rules)}, "semantic_cache": {"enabled": True}, "keys": {"enabled": True}},
+    )
 
 
 def test_no_call_is_forgotten(config):

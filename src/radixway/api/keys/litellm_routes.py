@@ -21,7 +21,7 @@ from radixway.access import (
 from radixway.api.admin_access import AdminAccess
 from radixway.api.keys import litellm_shapes as shapes
 from radixway.api.keys.litellm_spend import add_spend_paths
-from radixway.api.keys.rest_routes import find_owner, require_store
+from radixway.api.keys.rest_routes import find_owner
 from radixway.core.http import Scope
 from radixway.core.pipeline import BadRequest
 from radixway.core.tenants import KnownKey
@@ -29,12 +29,11 @@ from radixway.core.tenants import KnownKey
 if TYPE_CHECKING:
     from radixway.access.access_service import AccessService
 
-Store = Callable[[], "AccessService"]
 _MAX_PAGE = 100
 
 
 def litellm_routes(
-    access: AccessService | None, admin: AdminAccess, known_key_of: Callable[[Scope], KnownKey | None]
+    access: AccessService, admin: AdminAccess, known_key_of: Callable[[Scope], KnownKey | None]
 ) -> tuple[APIRouter, APIRouter]:
     """Build the paths that keys may call, and those of administrators.
 
@@ -43,34 +42,30 @@ def litellm_routes(
     router = APIRouter(tags=["LiteLLM's"])
     administered = APIRouter(tags=["LiteLLM's"], dependencies=[Depends(admin)])
 
-    def store() -> AccessService:
-        return require_store(access)
-
     @router.get("/key/info")
     async def key_info(request: Request, key: str | None = None) -> dict[str, Any]:
         """Show a key, by default the one that asks."""
         own = known_key_of(request.scope)
         own_id = None if own is None or own.access is None else own.access.id
-        service = store()
-        found = service.find_key(own_id or "" if key is None else key)
+        found = access.find_key(own_id or "" if key is None else key)
         if found is None or found.id != own_id:
             admin(request)
         if found is None:
             raise RecordNotFoundError("there is no such key", param="key")
-        return {"key": key or found.id, "info": shapes.key_info(service, found, time())}
+        return {"key": key or found.id, "info": shapes.key_info(access, found, time())}
 
-    _add_key_paths(administered, store)
-    _add_user_paths(administered, store)
-    _add_team_paths(administered, store)
-    add_spend_paths(administered, store)
+    _add_key_paths(administered, access)
+    _add_user_paths(administered, access)
+    _add_team_paths(administered, access)
+    add_spend_paths(administered, access)
     return router, administered
 
 
-def _add_key_paths(router: APIRouter, store: Store) -> None:
+def _add_key_paths(router: APIRouter, access: AccessService) -> None:
     @router.post("/key/generate")
     async def generate_key(request: Request) -> dict[str, Any]:
         """Create a key."""
-        access, given = store(), await shapes.read_fields(request)
+        given = await shapes.read_fields(request)
         with shapes.litellm_names(shapes.KEY_FIELDS):
             changes = shapes.convert_fields(shapes.take_fields(given, shapes.KEY_FIELDS), KeyChanges)
             key, text = await access.create_key(changes)
@@ -79,7 +74,7 @@ def _add_key_paths(router: APIRouter, store: Store) -> None:
     @router.post("/key/update")
     async def update_key(request: Request) -> dict[str, Any]:
         """Change a key, named by `key`: itself, or its `token`."""
-        access, given = store(), await shapes.read_fields(request)
+        given = await shapes.read_fields(request)
         key = shapes.require_key(access, given.pop("key", None))
         with shapes.litellm_names(shapes.KEY_FIELDS):
             changes = shapes.convert_fields(shapes.take_fields(given, shapes.KEY_FIELDS), KeyChanges)
@@ -87,7 +82,7 @@ def _add_key_paths(router: APIRouter, store: Store) -> None:
         return {"key": changed.id} | shapes.key_info(access, changed, time())
 
     async def regenerate(request: Request, key: str | None) -> dict[str, Any]:
-        access, given = store(), await shapes.read_fields(request)
+        given = await shapes.read_fields(request)
         named = given.pop("key", None)
         found = shapes.require_key(access, key or named)
         grace = given.pop("grace_period", None)
@@ -113,7 +108,7 @@ def _add_key_paths(router: APIRouter, store: Store) -> None:
     @router.post("/key/delete")
     async def delete_keys(request: Request) -> dict[str, Any]:
         """Delete keys: `keys`, themselves or their tokens, and those of `key_aliases`."""
-        access, given = store(), await shapes.read_fields(request)
+        given = await shapes.read_fields(request)
         keys, aliases = _texts(given, "keys"), _texts(given, "key_aliases")
         if not keys and not aliases:
             raise BadRequest("give keys or key_aliases", param="keys")
@@ -127,7 +122,7 @@ def _add_key_paths(router: APIRouter, store: Store) -> None:
         return {"deleted_keys": [*keys, *aliases]}
 
     async def set_blocked(request: Request, *, blocked: bool) -> dict[str, Any]:
-        access, given = store(), await shapes.read_fields(request)
+        given = await shapes.read_fields(request)
         key = shapes.require_key(access, given.get("key"))
         changed = await access.update_key(key.id, KeyChanges(blocked=blocked))
         return shapes.key_info(access, changed, time())
@@ -154,7 +149,6 @@ def _add_key_paths(router: APIRouter, store: Store) -> None:
         return_full_object: bool = False,
     ) -> dict[str, Any]:
         """List keys, a page at a time."""
-        access = store()
         wanted = {"user": user_id, "team": team_id, "alias": key_alias, "id": key_hash}
         asked = {name: value for name, value in wanted.items() if value}
         keys = sorted(access.directory.keys.values(), key=lambda key: (-key.created_at, key.id))
@@ -166,11 +160,11 @@ def _add_key_paths(router: APIRouter, store: Store) -> None:
         return {"keys": listed, "total_count": len(found), "current_page": page, "total_pages": pages}
 
 
-def _add_user_paths(router: APIRouter, store: Store) -> None:
+def _add_user_paths(router: APIRouter, access: AccessService) -> None:
     @router.post("/user/new")
     async def create_user(request: Request) -> dict[str, Any]:
         """Create a user, and a key of the user's unless `auto_create_key` is false."""
-        access, given = store(), await shapes.read_fields(request)
+        given = await shapes.read_fields(request)
         makes_key = given.pop("auto_create_key", True)
         teams = given.pop("teams", None) or []
         own: dict[str, Any] = {
@@ -193,7 +187,6 @@ def _add_user_paths(router: APIRouter, store: Store) -> None:
     @router.get("/user/info")
     async def user_info(user_id: str) -> dict[str, Any]:
         """Show a user, the user's keys and teams."""
-        access = store()
         user = find_owner(access.directory.users, "user_id", user_id)
         keys = [key for key in access.directory.keys.values() if key.user == user_id]
         return {
@@ -210,13 +203,11 @@ def _add_user_paths(router: APIRouter, store: Store) -> None:
     @router.get("/v2/user/info")
     async def user_alone(user_id: str) -> dict[str, Any]:
         """Show a user alone."""
-        access = store()
         return shapes.user_info(access, find_owner(access.directory.users, "user_id", user_id))
 
     @router.get("/user/list")
     async def list_users(page: int = 1, page_size: int = 25) -> dict[str, Any]:
         """List users, a page at a time."""
-        access = store()
         users = sorted(access.directory.users.values(), key=lambda user: (-user.created_at, user.id))
         shown, pages = _page(users, page, page_size)
         return {
@@ -230,7 +221,7 @@ def _add_user_paths(router: APIRouter, store: Store) -> None:
     @router.post("/user/update")
     async def update_user(request: Request) -> dict[str, Any]:
         """Change a user."""
-        access, given = store(), await shapes.read_fields(request)
+        given = await shapes.read_fields(request)
         user = find_owner(access.directory.users, "user_id", _text(given, "user_id"))
         del given["user_id"]
         with shapes.litellm_names(shapes.USER_FIELDS):
@@ -243,15 +234,15 @@ def _add_user_paths(router: APIRouter, store: Store) -> None:
         """Delete users and their keys."""
         given = await shapes.read_fields(request)
         users = _texts(given, "user_ids", required=True)
-        keys = await store().delete_records("user", users)
+        keys = await access.delete_records("user", users)
         return {"deleted_users": users, "deleted_keys": [key.id for key in keys]}
 
 
-def _add_team_paths(router: APIRouter, store: Store) -> None:
+def _add_team_paths(router: APIRouter, access: AccessService) -> None:
     @router.post("/team/new")
     async def create_team(request: Request) -> dict[str, Any]:
         """Create a team, which is a tenant by its `team_id`."""
-        access, given = store(), await shapes.read_fields(request)
+        given = await shapes.read_fields(request)
         given.setdefault("team_id", None)
         given["team_id"] = given["team_id"] or str(uuid4())
         with shapes.litellm_names(shapes.TEAM_FIELDS):
@@ -262,7 +253,6 @@ def _add_team_paths(router: APIRouter, store: Store) -> None:
     @router.get("/team/info")
     async def team_info(team_id: str) -> dict[str, Any]:
         """Show a team and its keys."""
-        access = store()
         team = find_owner(access.directory.teams, "team_id", team_id)
         keys = [key for key in access.directory.keys.values() if key.team == team_id]
         return {
@@ -275,7 +265,6 @@ def _add_team_paths(router: APIRouter, store: Store) -> None:
     @router.get("/team/list")
     async def list_teams(user_id: str | None = None) -> list[dict[str, Any]]:
         """List the teams, of a user where one is given."""
-        access = store()
         return [
             shapes.team_info(access, team)
             for team in sorted(access.directory.teams.values(), key=lambda team: team.id)
@@ -285,7 +274,7 @@ def _add_team_paths(router: APIRouter, store: Store) -> None:
     @router.post("/team/update")
     async def update_team(request: Request) -> dict[str, Any]:
         """Change a team."""
-        access, given = store(), await shapes.read_fields(request)
+        given = await shapes.read_fields(request)
         team = find_owner(access.directory.teams, "team_id", _text(given, "team_id"))
         del given["team_id"]
         with shapes.litellm_names(shapes.TEAM_FIELDS):
@@ -298,11 +287,11 @@ def _add_team_paths(router: APIRouter, store: Store) -> None:
         """Delete teams and their keys."""
         given = await shapes.read_fields(request)
         teams = _texts(given, "team_ids", required=True)
-        keys = await store().delete_records("team", teams)
+        keys = await access.delete_records("team", teams)
         return {"deleted_teams": teams, "deleted_keys": [key.id for key in keys]}
 
     async def set_blocked(request: Request, *, blocked: bool) -> dict[str, Any]:
-        access, given = store(), await shapes.read_fields(request)
+        given = await shapes.read_fields(request)
         changes = TeamChanges(blocked=blocked)
         team = await access.update_record(TeamRecord, _text(given, "team_id"), changes)
         return shapes.team_info(access, team)
@@ -320,7 +309,7 @@ def _add_team_paths(router: APIRouter, store: Store) -> None:
     @router.post("/team/member_add")
     async def add_member(request: Request) -> dict[str, Any]:
         """Add a `member`, or a list of them, to a team."""
-        access, given = store(), await shapes.read_fields(request)
+        given = await shapes.read_fields(request)
         team_id, member = _text(given, "team_id"), given.get("member")
         shapes.take_fields(given, dict.fromkeys(("team_id", "member")))
         members = shapes.convert_fields(
@@ -333,7 +322,7 @@ def _add_team_paths(router: APIRouter, store: Store) -> None:
     @router.post("/team/member_delete")
     async def delete_member(request: Request) -> dict[str, Any]:
         """Remove a member from a team."""
-        access, given = store(), await shapes.read_fields(request)
+        given = await shapes.read_fields(request)
         team = await access.change_members(_text(given, "team_id"), (), [_text(given, "user_id")])
         return shapes.team_info(access, team)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter
@@ -14,10 +14,8 @@ from radixway.core.pipeline import BadRequest
 if TYPE_CHECKING:
     from radixway.access.access_service import AccessService
 
-Store = Callable[[], "AccessService"]
 
-
-def add_spend_paths(router: APIRouter, store: Store) -> None:
+def add_spend_paths(router: APIRouter, access: AccessService) -> None:
     """Add the paths to `router`."""
 
     @router.get("/spend/logs")
@@ -38,7 +36,6 @@ def add_spend_paths(router: APIRouter, store: Store) -> None:
             raise BadRequest(
                 "request_id: single requests are not kept here; ask /explain/{request_id}", param="request_id"
             )
-        access = store()
         first, last = day_span(start_date, end_date)
         wanted = {"user_id": user_id} if user_id else {}
         if api_key is not None:
@@ -76,7 +73,6 @@ def add_spend_paths(router: APIRouter, store: Store) -> None:
         columns = {"team": "team_id", "user": "user_id", "api_key": "key_id"}
         if group_by not in columns:
             raise BadRequest(f"group_by: {', '.join(columns)}, not {group_by[:40]!r}", param="group_by")
-        access = store()
         first, last = day_span(start_date, end_date)
         await access.sync()
         column = columns[group_by]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from time import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import JSONResponse
 from msgspec import Meta
 
@@ -34,6 +33,8 @@ if TYPE_CHECKING:
     from radixway.access.access_service import AccessService
 
 _Day = Annotated[str, Meta(pattern=r"^\d{4}-\d{2}-\d{2}$", description="A day, UTC: 2026-11-30.")]
+_ROOTS = ("/keys", "/teams", "/users", "/budgets", "/spend", "/key", "/team", "/user", "/global/spend")
+_METHODS = ["GET", "POST", "PATCH", "DELETE"]
 _USUAL_DAYS = 30
 _MAX_LISTED = 1000
 
@@ -82,27 +83,34 @@ class _Members(msgspec.Struct, forbid_unknown_fields=True):
 SPEND_COLUMNS = {"day": "day", "key": "key_id", "user": "user_id", "team": "team_id", "model": "model"}
 
 
-def require_store(access: AccessService | None) -> AccessService:
-    """Return `access`. Raises KeysOffError where there is none."""
-    if access is None:
+def keys_off_routes(admin: AdminAccess) -> APIRouter:
+    """Build what tells administrators that there is no store, under all paths of keys, LiteLLM's too."""
+    router = APIRouter()
+
+    async def refuse(request: Request) -> Response:
+        admin(request)
         raise KeysOffError
-    return access
 
-
-def key_routes(access: AccessService | None, admin: AdminAccess) -> APIRouter:
-    """Build the paths for administrators; where there is no store (None), they say so."""
-    router = APIRouter(tags=["keys"], dependencies=[Depends(admin)])
-    _add_key_paths(router, lambda: require_store(access))
-    _add_owner_paths(router, lambda: require_store(access))
-    _add_spend_paths(router, lambda: require_store(access))
+    for root in _ROOTS:
+        for path in (root, root + "/{rest:path}"):
+            router.add_route(path, refuse, methods=_METHODS, include_in_schema=False)
     return router
 
 
-def _add_key_paths(router: APIRouter, store: Callable[[], AccessService]) -> None:
+def key_routes(access: AccessService, admin: AdminAccess) -> APIRouter:
+    """Build the paths for administrators."""
+    router = APIRouter(tags=["keys"], dependencies=[Depends(admin)])
+    _add_key_paths(router, access)
+    _add_owner_paths(router, access)
+    _add_spend_paths(router, access)
+    return router
+
+
+def _add_key_paths(router: APIRouter, access: AccessService) -> None:
     @router.get("/keys", openapi_extra=query_parameters(_ListQuery))
     async def list_keys(request: Request) -> dict[str, Any]:
         """List keys, the oldest first, of a `team` or `user`, in a `state`: active, blocked, expired."""
-        access, now = store(), time()
+        now = time()
         query = decode_query(dict(request.query_params), _ListQuery)
         wanted = {name: value for name in ("team", "user") if (value := getattr(query, name)) is not None}
         found = [
@@ -116,20 +124,17 @@ def _add_key_paths(router: APIRouter, store: Callable[[], AccessService]) -> Non
     @router.post("/keys", status_code=201, openapi_extra=request_body(KeyChanges))
     async def create_key(request: Request) -> JSONResponse:
         """Create a key. `key` in the answer is the key itself, which is shown this once."""
-        access = store()
         key, text = await access.create_key(await decode_body(request, KeyChanges, b"{}"))
         return JSONResponse({"key": text} | describe_key(access, key, time()), 201)
 
     @router.get("/keys/{key}")
     async def show_key(key: str) -> dict[str, Any]:
         """Show a key by its id."""
-        access = store()
         return describe_key(access, _find_key(access, key), time())
 
     @router.patch("/keys/{key}", openapi_extra=request_body(KeyChanges))
     async def update_key(key: str, request: Request) -> dict[str, Any]:
         """Change what is given; null takes a limit away."""
-        access = store()
         changes = await decode_body(request, KeyChanges)
         changed = await access.update_key(_find_key(access, key).id, changes)
         return describe_key(access, changed, time())
@@ -137,14 +142,12 @@ def _add_key_paths(router: APIRouter, store: Callable[[], AccessService]) -> Non
     @router.delete("/keys/{key}")
     async def delete_key(key: str) -> dict[str, Any]:
         """Delete a key; at other gateways it ends within `keys.sync_s`."""
-        access = store()
         await access.delete_records("key", [_find_key(access, key).id])
         return {"deleted": key}
 
     @router.post("/keys/{key}/rotate", openapi_extra=request_body(_Rotation))
     async def rotate_key(key: str, request: Request) -> dict[str, Any]:
         """Replace a key's text; `key` in the answer is the new one, shown this once."""
-        access = store()
         grace = (await decode_body(request, _Rotation, b"{}")).grace
         changed, text = await access.rotate_key(_find_key(access, key).id, grace)
         return {"key": text} | describe_key(access, changed, time())
@@ -152,98 +155,86 @@ def _add_key_paths(router: APIRouter, store: Callable[[], AccessService]) -> Non
     @router.post("/keys/{key}/block")
     async def block_key(key: str) -> dict[str, Any]:
         """Refuse a key until it is unblocked."""
-        access = store()
         changed = await access.update_key(_find_key(access, key).id, KeyChanges(blocked=True))
         return describe_key(access, changed, time())
 
     @router.post("/keys/{key}/unblock")
     async def unblock_key(key: str) -> dict[str, Any]:
         """Let a blocked key in again."""
-        access = store()
         changed = await access.update_key(_find_key(access, key).id, KeyChanges(blocked=False))
         return describe_key(access, changed, time())
 
 
-def _add_owner_paths(router: APIRouter, store: Callable[[], AccessService]) -> None:
+def _add_owner_paths(router: APIRouter, access: AccessService) -> None:
     @router.get("/teams")
     async def list_teams() -> dict[str, Any]:
         """List the teams, by id. Tenants of the configuration are not among them."""
-        access = store()
         teams = sorted(access.directory.teams.values(), key=lambda team: team.id)
         return {"teams": [describe_team(access, team) for team in teams], "total": len(teams)}
 
     @router.post("/teams", status_code=201, openapi_extra=request_body(TeamChanges))
     async def create_team(request: Request) -> JSONResponse:
         """Create a team, which is a tenant by its `id`: given, or else the `alias` where that may be one."""
-        access = store()
         team = await access.create_team(await decode_body(request, TeamChanges, b"{}"))
         return JSONResponse(describe_team(access, team), 201)
 
     @router.get("/teams/{team}")
     async def show_team(team: str) -> dict[str, Any]:
         """Show a team."""
-        access = store()
         return describe_team(access, find_owner(access.directory.teams, "team", team))
 
     @router.patch("/teams/{team}", openapi_extra=request_body(TeamChanges))
     async def update_team(team: str, request: Request) -> dict[str, Any]:
         """Change what is given; null takes a limit away."""
-        access = store()
         changes = await decode_body(request, TeamChanges)
         return describe_team(access, await access.update_record(TeamRecord, team, changes))
 
     @router.post("/teams/{team}/members", openapi_extra=request_body(_Members))
     async def change_members(team: str, request: Request) -> dict[str, Any]:
         """Add and remove members, who are labels: keys decide who may ask."""
-        access = store()
         body = await decode_body(request, _Members)
         return describe_team(access, await access.change_members(team, body.add, body.remove))
 
     @router.delete("/teams/{team}")
     async def delete_team(team: str) -> dict[str, Any]:
         """Delete a team and its keys."""
-        gone = await store().delete_records("team", [team])
+        gone = await access.delete_records("team", [team])
         return {"deleted": team, "deleted_keys": [key.id for key in gone]}
 
     @router.get("/users")
     async def list_users() -> dict[str, Any]:
         """List the users, by id."""
-        access = store()
         users = sorted(access.directory.users.values(), key=lambda user: user.id)
         return {"users": [describe_user(access, user) for user in users], "total": len(users)}
 
     @router.post("/users", status_code=201, openapi_extra=request_body(UserChanges))
     async def create_user(request: Request) -> JSONResponse:
         """Create a user, whose budget all of the user's keys share."""
-        access = store()
         user = await access.create_user(await decode_body(request, UserChanges, b"{}"))
         return JSONResponse(describe_user(access, user), 201)
 
     @router.get("/users/{user}")
     async def show_user(user: str) -> dict[str, Any]:
         """Show a user."""
-        access = store()
         return describe_user(access, find_owner(access.directory.users, "user", user))
 
     @router.patch("/users/{user}", openapi_extra=request_body(UserChanges))
     async def update_user(user: str, request: Request) -> dict[str, Any]:
         """Change what is given; null takes a limit away."""
-        access = store()
         changes = await decode_body(request, UserChanges)
         return describe_user(access, await access.update_record(UserRecord, user, changes))
 
     @router.delete("/users/{user}")
     async def delete_user(user: str) -> dict[str, Any]:
         """Delete a user and the user's keys."""
-        gone = await store().delete_records("user", [user])
+        gone = await access.delete_records("user", [user])
         return {"deleted": user, "deleted_keys": [key.id for key in gone]}
 
 
-def _add_spend_paths(router: APIRouter, store: Callable[[], AccessService]) -> None:
+def _add_spend_paths(router: APIRouter, access: AccessService) -> None:
     @router.get("/budgets")
     async def list_budgets() -> dict[str, Any]:
         """List every key, user and team that has a budget, and what of it is spent."""
-        access = store()
         found: list[AccessRecord] = [
             record
             for records in access.directory.records.values()
@@ -265,7 +256,6 @@ def _add_spend_paths(router: APIRouter, store: Callable[[], AccessService]) -> N
             for name, column in SPEND_COLUMNS.items()
             if name != "day" and (value := getattr(query, name)) is not None
         }
-        access = store()
         await access.sync()
         rows = await access.store.sum_usage([SPEND_COLUMNS[name] for name in by], first, last, wanted)
         names = {column: name for name, column in SPEND_COLUMNS.items()}
