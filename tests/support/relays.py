@@ -18,7 +18,7 @@ class Relay:
     hold_after: int | None = None
     spoil: Spoil = bytes
     reached: asyncio.Event = field(default_factory=asyncio.Event)
-    """So many bytes have been passed on, or the connection has ended before."""
+    """So many bytes have been passed on."""
     go: asyncio.Event = field(default_factory=asyncio.Event)
 
     def towards(self, room: BootstrapRoom) -> BootstrapRoom:
@@ -35,7 +35,6 @@ class Relay:
                 if left == 0:
                     self.reached.set()
                     await self.go.wait()
-        self.reached.set()
         writer.close()
 
 
