@@ -1,8 +1,11 @@
 """An engine of ours that was not started to prefill for others is not taken for one that was."""
 
+import pytest
+
 from support.running_gateway import running_gateway
 
 
+@pytest.mark.slow
 async def test_an_engine_of_ours_answers_though_it_was_given_only_the_prefills(engines, caplog):
     url = engines[0]
     section = {"url": url, "role": "prefill", "disaggregation": "vllm"}

@@ -5,12 +5,14 @@ import json
 import sys
 
 import numpy as np
+import pytest
 
 import train_quality_head
 from evaluation.routing import SAMPLE
 from radixway.semantics.encoders.heads.quality_head import QualityHead
 
 
+@pytest.mark.slow
 def test_a_table_becomes_a_head_and_a_threshold_for_each_share_of_strong_calls(tmp_path, monkeypatch, capsys):
     with gzip.open(SAMPLE, "rt", encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines]
