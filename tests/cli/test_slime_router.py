@@ -114,6 +114,7 @@ async def test_the_guides_command_line_and_calls(tmp_path):
                 assert "url" in (await response.json())["error"]["message"]
 
 
+@pytest.mark.slow
 async def test_the_guides_quick_start_with_a_real_engine(tmp_path):
     (tmp_path / "mine.py").write_text(MINE)
     paths = ("--slime-router-middleware-paths", "mine.Inner")

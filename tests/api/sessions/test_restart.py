@@ -67,6 +67,7 @@ def chat(url: str, *messages: dict[str, Any]) -> dict[str, Any]:
     return reply["choices"][0]["message"]
 
 
+@pytest.mark.slow
 def test_after_a_kill_samples_are_the_same_and_the_agent_goes_on(
     engine: str, free_port: int, tmp_path: Path
 ) -> None:
