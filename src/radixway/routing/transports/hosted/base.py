@@ -1,5 +1,6 @@
 """The contract of a provider's API: a chat completion's body to a call, its answer to what is new in one."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -48,7 +49,7 @@ class StreamRefusedError(Exception):
         self.refusal = refusal
 
 
-class ReplyReader:
+class ReplyReader(ABC):
     """Reads one answer, whole or event by event; a provider's own extends it."""
 
     def __init__(self) -> None:
@@ -64,13 +65,13 @@ class ReplyReader:
         self.reasoning_tokens = 0
         self._call_count = 0
 
+    @abstractmethod
     def read_reply(self, reply: Mapping[str, Any]) -> Iterator[Delta]:
         """Yield what a whole `reply` says. Raises KeyError, TypeError, ValueError, AttributeError."""
-        raise NotImplementedError
 
+    @abstractmethod
     def read_event(self, event: Mapping[str, Any]) -> Iterator[Delta]:
         """Yield what an `event` of a stream adds. Raises StreamRefusedError, and as `read_reply`."""
-        raise NotImplementedError
 
     def usage(self) -> dict[str, Any]:
         """Return `usage` of the chat completion."""

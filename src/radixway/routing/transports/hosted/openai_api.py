@@ -163,6 +163,10 @@ class AzureApi(OpenAIApi):
 class ChunkReader(ReplyReader):
     """Reads the usage that chunks of OpenAI's streams tell; the chunks themselves pass as they are."""
 
+    def read_reply(self, reply: Mapping[str, Any]) -> Iterator[Delta]:
+        """Take the counts of `reply`, which tells them as a chunk does."""
+        return self.read_event(reply)
+
     def read_event(self, event: Mapping[str, Any]) -> Iterator[Delta]:
         """Take the counts of `event`."""
         usage = event.get("usage")
