@@ -1,5 +1,6 @@
 """A GGUF file's tokenizer is llama.cpp's, on every text of the reference."""
 
+import io
 import json
 from dataclasses import replace
 from functools import cache
@@ -7,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sentencepiece
 
 from radixway.bundled import find_smollm2
 from radixway.core.gguf_file import GgufError, GgufFile
@@ -50,6 +52,70 @@ def test_tokens_are_those_of_llama_cpp(kind: str) -> None:
         if kind == "qwen2" and text == NOT_COMPOSED:
             ids = backend.encode("á combining").ids
         assert backend.encode(text, add_special_tokens=False).ids == ids, text
+
+
+@pytest.fixture(scope="module")
+def sentences() -> sentencepiece.SentencePieceProcessor:
+    """A model of SentencePiece's own, trained as Llama's was: BPE with bytes for what has no token."""
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(Path(__file__).read_text(encoding="utf-8").splitlines()),
+        model_writer=model,
+        model_type="bpe",
+        vocab_size=600,
+        byte_fallback=True,
+        normalization_rule_name="identity",
+        remove_extra_whitespaces=False,
+        allow_whitespace_only_pieces=True,
+        split_digits=True,
+        minloglevel=2,
+    )
+    return sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+
+
+def describe_sentences(model: sentencepiece.SentencePieceProcessor) -> dict[str, Any]:
+    """Return what llama.cpp's converter writes of `model`."""
+
+    def kind(i: int) -> int:
+        return 6 if model.is_byte(i) else 3 if model.is_control(i) else 2 if model.is_unknown(i) else 1
+
+    ids = range(model.get_piece_size())
+    described = {
+        "model": "llama",
+        "pre": "default",
+        "tokens": [model.id_to_piece(i) for i in ids],
+        "scores": [model.get_score(i) for i in ids],
+        "token_type": [kind(i) for i in ids],
+        "merges": None,
+        "bos_token_id": model.bos_id(),
+        "eos_token_id": model.eos_id(),
+        "unknown_token_id": model.unk_id(),
+    }
+    return {f"tokenizer.ggml.{key}": value for key, value in described.items()}
+
+
+def test_tokens_are_those_of_sentencepiece(
+    tiny_file: Any, sentences: sentencepiece.SentencePieceProcessor
+) -> None:
+    tokenizer = Tokenizer.load(tiny_file(**describe_sentences(sentences)))
+    for text in [*TEXTS, *Path(__file__).read_text(encoding="utf-8").splitlines()]:
+        ids = sentences.encode(text)
+        assert tokenizer.encode(text, add_special_tokens=False) == ids, text
+        assert tokenizer.decode(ids) == text
+    assert tokenizer.encode("") == [sentences.bos_id()]
+    assert tokenizer.eos_token_ids == {sentences.eos_id()}
+    without_space = {"tokenizer.ggml.add_space_prefix": False, "tokenizer.ggml.add_bos_token": False}
+    tokenizer = Tokenizer.load(tiny_file(**describe_sentences(sentences), **without_space))
+    assert tokenizer.encode("e") == [sentences.piece_to_id("e")]
+    assert tokenizer.decode(tokenizer.encode(" lead")) == " lead"
+
+
+def test_a_vocabulary_without_a_score_for_each_token_is_refused(
+    tiny_file: Any, sentences: sentencepiece.SentencePieceProcessor
+) -> None:
+    described = describe_sentences(sentences) | {"tokenizer.ggml.scores": [0.0]}
+    with pytest.raises(TokenizerError, match="600 tokens and a score for 1 of them"):
+        Tokenizer.load(tiny_file(**described))
 
 
 def test_texts_come_back_from_their_tokens() -> None:
@@ -101,7 +167,8 @@ def test_recommended_sampling_is_read(tiny_file: Any) -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"tokenizer.ggml.model": "llama"}, "tokenizer 'llama' is not supported"),
+        ({"tokenizer.ggml.model": "t5"}, "tokenizer 't5' is not supported"),
+        ({"tokenizer.ggml.model": "llama"}, r"no tokenizer\.ggml\.scores"),
         ({"tokenizer.ggml.pre": "tekken"}, "pre-tokenizer 'tekken' is not supported"),
         ({"tokenizer.ggml.merges": None}, r"no tokenizer\.ggml\.merges"),
         ({"tokenizer.ggml.merges": ["t zz"]}, r"model\.gguf"),

@@ -1,5 +1,9 @@
-"""The tokenizer that a GGUF file holds in its metadata: byte-level BPE, as GPT-2 began it."""
+"""The tokenizer that a GGUF file holds in its metadata.
 
+Two kinds of BPE: `gpt2`, of bytes, with merges, and `llama`, SentencePiece's, of characters, with scores.
+"""
+
+from collections.abc import Mapping
 from typing import Any
 
 import tokenizers
@@ -7,8 +11,10 @@ from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tok
 
 from radixway.core.gguf_file import GgufError, GgufFile
 
-_CONTROL, _USER_DEFINED = 3, 4
-"""Kinds in `tokenizer.ggml.token_type`: tokens that a decoder leaves out, and others that are added."""
+_UNKNOWN, _CONTROL, _USER_DEFINED = 2, 3, 4
+"""Kinds in `tokenizer.ggml.token_type`: the one for what has no token, tokens that a decoder leaves out, and
+others that are added.
+"""
 
 _CONTRACTIONS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 _WORDS = r"[^\r\n\p{L}\p{N}]?\p{L}+"
@@ -24,6 +30,9 @@ _SPLITS = {
 """By `tokenizer.ggml.pre`: how a text is cut before merges, one expression after the other."""
 _END_TOKENS = ("<|im_end|>", "<|eot_id|>", "<|endoftext|>", "<|end_of_text|>")
 """Control tokens that end an answer in any model that has them; a file names one of them only."""
+
+_SPACE = "▁"
+"""What SentencePiece writes for a space."""
 
 _NAMED_IDS = {
     "bos_token": "bos_token_id",
@@ -84,23 +93,71 @@ class GgufVocabulary:
     def build_backend(self) -> tokenizers.Tokenizer:
         """Build the tokenizer. Raises GgufError for a kind that is not supported, by its name."""
         model = self._metadata.get("tokenizer.ggml.model")
-        if model != "gpt2":
-            raise GgufError(f"{self._file.path}: tokenizer {model!r} is not supported; 'gpt2' (BPE) is")
-        kind = self._metadata.get("tokenizer.ggml.pre") or "default"
+        if model == "llama":
+            backend, add_bos = self._build_sentencepiece(), True
+        elif model == "gpt2":
+            kind = self._metadata.get("tokenizer.ggml.pre") or "default"
+            backend, add_bos = self._build_byte_level(kind), kind == "llama-bpe"
+        else:
+            raise GgufError(
+                f"{self._file.path}: tokenizer {model!r} is not supported; 'gpt2' and 'llama' are"
+            )
+        self._add_tokens(backend)
+        ids = self._find_outer_ids(add_bos=add_bos)
+        if ids or model == "gpt2":
+            backend.post_processor = self._make_post_processor(ids)
+        return backend
+
+    def _build_byte_level(self, kind: Any) -> tokenizers.Tokenizer:
         pre_tokenizer = self._make_pre_tokenizer(kind)
-        vocabulary = {token: i for i, token in enumerate(self._tokens)}
-        try:
-            bpe = models.BPE(vocabulary, self._read_merges(), ignore_merges=kind == "llama-bpe")
-        except Exception as error:  # noqa: BLE001 - the library raises nothing more precise
-            raise GgufError(f"{self._file.path}: {error}") from None
-        backend = tokenizers.Tokenizer(bpe)
+        merges = [
+            (left, right) for left, _, right in (m.partition(" ") for m in self._read_list("merges", str))
+        ]
+        backend = self._build_bpe(merges, ignore_merges=kind == "llama-bpe")
         backend.pre_tokenizer = pre_tokenizer
         if kind == "qwen2":
             backend.normalizer = normalizers.NFC()
         backend.decoder = decoders.ByteLevel()
-        self._add_tokens(backend)
-        backend.post_processor = self._make_post_processor(add_bos=kind == "llama-bpe")
         return backend
+
+    def _build_sentencepiece(self) -> tokenizers.Tokenizer:
+        unknown = self._tokens[self._kinds.index(_UNKNOWN)] if _UNKNOWN in self._kinds else None
+        backend = self._build_bpe(self._derive_merges(), byte_fallback=True, fuse_unk=True, unk_token=unknown)
+        spaces: list[normalizers.Normalizer] = [normalizers.Replace(" ", _SPACE)]
+        parts: list[decoders.Decoder] = [
+            decoders.Replace(_SPACE, " "),
+            decoders.ByteFallback(),
+            decoders.Fuse(),
+        ]
+        if self._metadata.get("tokenizer.ggml.add_space_prefix", True):
+            spaces.insert(0, normalizers.Prepend(_SPACE))
+            parts.append(decoders.Strip(" ", 1, 0))
+        backend.normalizer = normalizers.Sequence(spaces)
+        backend.decoder = decoders.Sequence(parts)
+        return backend
+
+    def _build_bpe(self, merges: list[tuple[str, str]], **options: Any) -> tokenizers.Tokenizer:
+        vocabulary = {token: i for i, token in enumerate(self._tokens)}
+        try:
+            return tokenizers.Tokenizer(models.BPE(vocabulary, merges, **options))
+        except Exception as error:  # noqa: BLE001 - the library raises nothing more precise
+            raise GgufError(f"{self._file.path}: {error}") from None
+
+    def _derive_merges(self) -> list[tuple[str, str]]:
+        """Return the pairs that make each token, best score first: SentencePiece keeps scores, no merges."""
+        scores = self._read_list("scores", float)
+        if len(scores) != len(self._tokens):
+            raise GgufError(
+                f"{self._file.path} has {len(self._tokens)} tokens and a score for {len(scores)} of them"
+            )
+        ids = {token: i for i, token in enumerate(self._tokens)}
+        merges = []
+        for i in sorted(range(len(scores)), key=lambda i: -scores[i]):
+            token = self._tokens[i]
+            pairs = [(token[:cut], token[cut:]) for cut in range(1, len(token))]
+            known = [pair for pair in pairs if pair[0] in ids and pair[1] in ids]
+            merges += sorted(known, key=lambda pair: (ids[pair[0]], ids[pair[1]]))
+        return merges
 
     def _make_pre_tokenizer(self, kind: Any) -> pre_tokenizers.PreTokenizer:
         if kind not in _SPLITS:
@@ -111,22 +168,23 @@ class GgufVocabulary:
             [*splits, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
         )
 
-    def _make_post_processor(self, *, add_bos: bool) -> processors.PostProcessor:
-        """Return what puts first and last token around a text; `add_bos`: where the file does not say."""
-        flags = {"bos": add_bos, "eos": False}
+    def _find_outer_ids(self, *, add_bos: bool) -> dict[str, int]:
+        """Return the ids before (`bos`) and after (`eos`) a text; `add_bos`: where the file does not say."""
         ids = {}
-        for name, default in flags.items():
-            given = self._metadata.get(f"tokenizer.ggml.add_{name}_token", default)
+        for name, default in (("bos", add_bos), ("eos", False)):
             token_id = self._id_of(f"{name}_token_id")
-            if given and token_id is not None:
-                ids[name] = (self._tokens[token_id], token_id)
+            if self._metadata.get(f"tokenizer.ggml.add_{name}_token", default) and token_id is not None:
+                ids[name] = token_id
+        return ids
+
+    def _make_post_processor(self, ids: Mapping[str, int]) -> processors.PostProcessor:
         if not ids:
             return processors.ByteLevel(trim_offsets=False)
-        before, after = ([ids[name][0]] if name in ids else [] for name in flags)
+        before, after = ([self._tokens[ids[name]]] if name in ids else [] for name in ("bos", "eos"))
         return processors.TemplateProcessing(
             single=[*before, "$A", *after],
             pair=[*before, "$A", *after, *before, "$B:1", *after],
-            special_tokens=list(ids.values()),
+            special_tokens=[(self._tokens[token_id], token_id) for token_id in ids.values()],
         )
 
     def _add_tokens(self, backend: tokenizers.Tokenizer) -> None:
@@ -137,13 +195,6 @@ class GgufVocabulary:
             if kind in added
         ]
         backend.add_tokens(tokens)
-
-    def _read_merges(self) -> list[tuple[str, str]]:
-        merges = []
-        for merge in self._read_list("merges", str):
-            left, _, right = merge.partition(" ")
-            merges.append((left, right))
-        return merges
 
     def _read_list(self, name: str, kind: type) -> list[Any]:
         values = self._metadata.get(f"tokenizer.ggml.{name}")
