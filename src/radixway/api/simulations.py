@@ -180,7 +180,7 @@ class _SimulateQuery(msgspec.Struct, forbid_unknown_fields=True):
 
 _OPENAPI_EXTRA = query_parameters(_SimulateQuery) | {
     "requestBody": {
-        "description": "A trace: a JSON object a line, gzipped or not (docs/routing.md#traces).",
+        "description": "A trace: a JSON object a line, gzipped or not (docs/reference/simulator.md#traces).",
         "content": {"application/x-ndjson": {"schema": {"type": "string", "format": "binary"}}},
     }
 }
