@@ -111,7 +111,7 @@ class SimulationStatus(BaseModel):
     took_s: float | None
     error: str | None
     result: dict[str, Any] | None
-    """`trace` and, by policy, `figures` (docs/routing.md) and `curves`; null in lists, and until it ends."""
+    """`trace` and, by policy, `figures` and `curves`; null in lists, and until it ends."""
 
 
 class SimulationList(BaseModel):
