@@ -16,7 +16,7 @@ from radixway.semantics.encoders.heads.head_file import HeadFile
 from radixway.semantics.encoders.heads.quality_head import PROBE
 
 STRENGTH = 100.0
-"""The L2 penalty, in rows. Of 3, 10, 30 and 100 the best on MMLU-Pro and MMLU (docs/semantic.md)."""
+"""The L2 penalty, in rows: of 3, 10, 30 and 100 the best on MMLU-Pro, MMLU: docs/evaluations/semantic.md."""
 DOMAIN_SCALE = 2.0
 """What the domain's probabilities count beside the vector, which is of unit length."""
 

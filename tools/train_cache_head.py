@@ -2,7 +2,8 @@
 
     python tools/train_cache_head.py [--data ../shared/data/semantic] [--out FILE]
 
-Needs radixway[training] and the labelled data that docs/semantic.md names; one core, some minutes for vectors
+Needs radixway[training] and the labelled data
+that docs/evaluations/semantic.md names; one core, some minutes for vectors
 (kept in --cache). Sets marked for evaluation only (Quora pairs, MSRP) are not read.
 """
 

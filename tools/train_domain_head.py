@@ -4,7 +4,8 @@
                                        [--apart]
     python tools/train_domain_head.py evaluate [--head FILE] [--json FILE] [--confusion]
 
-Needs radixway[training] and the labelled data that docs/semantic.md names; one core, some ten minutes to read
+Needs radixway[training] and the labelled data
+that docs/evaluations/semantic.md names; one core, some ten minutes to read
 all texts (what the encoder made of them is kept in --cache) and as long for the tables. No row that
 `evaluate` reads is trained on: a fifth of the exam questions, near-duplicates kept together, and prompts
 written apart. What the development prompts are about is, unless --apart is given: only then do figures over

@@ -3,7 +3,8 @@
     python tools/train_jailbreak_head.py train [--data ../shared/data/semantic] [--out FILE]
     python tools/train_jailbreak_head.py evaluate [--json FILE]
 
-Needs radixway[training] and the labelled data that docs/guard.md names; one core, some ten minutes to read
+Needs radixway[training] and the labelled data
+that docs/evaluations/guard.md names; one core, some ten minutes to read
 all texts (what the encoder made of them is kept in --cache), five to train and ten to evaluate. `evaluate`
 trains anew for every fold: near-duplicates together, and every family of attacks left out in turn.
 """

@@ -6,7 +6,8 @@
     python tools/train_pii_head.py gazetteers
     python tools/train_pii_head.py sample
 
-Needs radixway[training,engine], for all but the lists the labelled data that docs/guard.md names; one core,
+Needs radixway[training,engine], for all but the lists the labelled data
+that docs/evaluations/guard.md names; one core,
 minutes to read all texts (what the encoder made of them is kept in --cache) and as long to train. A fifth of
 the templates and texts, and one file of tweets, are never trained on: `evaluate` reads these. `words`
 trains the tagger of long texts, which knows no states.

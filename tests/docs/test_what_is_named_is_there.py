@@ -18,7 +18,11 @@ _NAMES = ("radixway", "make", "curl", "pip install", "python", "python3", "docke
 _PROGRAMS = (*(f"{name} " for name in _NAMES), ".venv/bin/")
 
 
-BUILT = {ROOT / "docs" / name for name in re.findall(r"reference/\S+\.md", (ROOT / "mkdocs.yml").read_text())}
+BUILT = {
+    path
+    for name in re.findall(r"reference/\S+\.md", (ROOT / "mkdocs.yml").read_text())
+    if not (path := ROOT / "docs" / name).exists()
+}
 """Made of the code when the documentation is built, which fails where a link within it leads nowhere."""
 
 

@@ -39,7 +39,7 @@ def http_references() -> dict[str, str]:
             responses,
             "Responses and conversations over HTTP",
             "OpenAI's stateful surface, served at `/openapi/responses.json`. "
-            "[What is kept, and for how long](../chats.md#responses-openais-stateful-surface).",
+            "[What is kept, and for how long](../chats.md#responses-openais-stateful-api).",
         ),
         "reference/http-engine.md": page_of(
             engine,

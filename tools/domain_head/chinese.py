@@ -29,7 +29,7 @@ LEAST_EXAMS = 4
 
 @dataclass(slots=True, frozen=True)
 class ChineseChoices:
-    """What was tried in several ways; the figures stand in docs/semantic.md."""
+    """What was tried in several ways; the figures stand in docs/evaluations/semantic.md."""
 
     strength: float = 10.0
     """Inverse of the regression's L2 penalty."""

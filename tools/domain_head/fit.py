@@ -30,7 +30,7 @@ LONGEST = 2000
 
 @dataclass(slots=True, frozen=True)
 class Choices:
-    """What was tried in several ways; the figures stand in docs/semantic.md."""
+    """What was tried in several ways; the figures stand in docs/evaluations/semantic.md."""
 
     strength: float = 10.0
     """Inverse of the L2 penalty."""

@@ -20,7 +20,7 @@ Mask = NDArray[np.bool_]
 
 @dataclass(slots=True, frozen=True)
 class Choices:
-    """What was tried in several ways; the figures stand in docs/guard.md."""
+    """What was tried in several ways; the figures stand in docs/evaluations/guard.md."""
 
     states_strength: float = 0.003
     words_strength: float = 10.0

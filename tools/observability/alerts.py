@@ -59,8 +59,8 @@ ALERTS = (
         "warning",
         f"radixway:selection_seconds:p99_5m > {at.ROUTING_P99_S}",
         "10m",
-        "Choosing a worker takes {{ $value | humanizeDuration }} (p99), waiting for room not included.",
-        "The gateway's process is short of CPU, or prompts are tokenized anew: radixway_middleware_seconds has each step.",
+        "Choosing a worker takes {{ $value | humanizeDuration }} (p99), time in the queue not included.",
+        "The gateway's process is short of CPU, or prompts are tokenized again: radixway_middleware_seconds has each step.",
     ),
     Alert(
         "RadixwayFirstBytesAreLate",
@@ -85,7 +85,7 @@ ALERTS = (
         f"radixway:semantic_hits:ratio1h < {at.SEMANTIC_HITS} {enough('1h')}",
         "1h",
         "The semantic cache answers {{ $value | humanizePercentage }} of what it is asked.",
-        "Questions do not come again, or are told apart: radixway_cache_refused_total and radixway_cache_not_kept_total say why.",
+        "Questions do not repeat, or are judged different: radixway_cache_refused_total and radixway_cache_not_kept_total say why.",
     ),
     Alert(
         "RadixwayPrefixesAreNotReused",
@@ -101,15 +101,15 @@ ALERTS = (
         'radixway:prefix_hits:ratio1h{by="predicted"} - ignoring (by) radixway:prefix_hits:ratio1h{by="reported"}'
         f" > {at.PREDICTION_ERROR} {enough('1h')}",
         "30m",
-        "For {{ $labels.model }} the gateway expects {{ $value | humanizePercentage }} more of prompts in caches than is there.",
-        "Workers evict what the gateway does not hear of: let them publish KV events, and look at radixway_kv_event_workers.",
+        "The gateway expects {{ $value | humanizePercentage }} more of {{ $labels.model }}'s prompt tokens in caches than workers report.",
+        "Workers evict blocks and the gateway is not told: let them publish KV events, and look at radixway_kv_event_workers.",
     ),
     Alert(
         "RadixwayKvEventsAreDegraded",
         "warning",
         'sum(radixway_kv_event_workers{state="degraded"}) > 0',
         "10m",
-        "{{ $value }} workers' KV events have holes; what they hold is guessed.",
+        "KV events of {{ $value }} workers are incomplete; the gateway estimates what they hold.",
         "A publisher was too fast, restarted, or has no replay: /health names the workers.",
     ),
     # Security
@@ -127,7 +127,7 @@ ALERTS = (
         "sum by (guard) (increase(radixway_guard_errors_total[10m])) > 0",
         "5m",
         "The guard ({{ $labels.guard }}) could not read {{ $value | humanize }} requests in ten minutes.",
-        "Its model could not be loaded, or fails: /health says why. What passes meanwhile, `on_error` of its section says.",
+        "Its model could not be loaded, or fails: /health says why. `on_error` of its section decides what passes meanwhile.",
     ),
     Alert(
         "RadixwayAuditCannotWrite",
@@ -135,7 +135,7 @@ ALERTS = (
         "max(radixway_audit_failing) > 0",
         "1m",
         "The audit log cannot be written.",
-        "The disk is full, or the file is not ours: /health says what the system answered.",
+        "The disk is full, or the gateway may not write the file: /health has the system's error.",
     ),
     # Errors
     Alert(
@@ -143,7 +143,7 @@ ALERTS = (
         "critical",
         f"radixway:errors:ratio5m > {at.ERRORS} {enough('5m')}",
         "5m",
-        "{{ $value | humanizePercentage }} of requests end with an error of the server's.",
+        "{{ $value | humanizePercentage }} of requests end with a server error.",
         "radixway_errors_total has the kinds; /requests?flags=error the latest, and /explain one of them.",
     ),
     Alert(
@@ -168,7 +168,7 @@ ALERTS = (
         f"radixway:refused:ratio5m > {at.REFUSED} {enough('5m')}",
         "5m",
         "{{ $value | humanizePercentage }} of requests are refused because workers are busy.",
-        "There are too few workers for what is asked, or a queue is short: GET /plan, routing.queue.",
+        "There are too few workers for the load, or the queue is short: GET /plan, routing.queue.",
     ),
     # Workers
     Alert(
@@ -177,7 +177,7 @@ ALERTS = (
         'up{job="radixway"} == 0',
         "1m",
         "The gateway {{ $labels.instance }} does not answer.",
-        "Its process has ended, or its machine is away.",
+        "Its process has ended, or its machine cannot be reached.",
     ),
     Alert(
         "RadixwayHasNoWorkers",
@@ -200,7 +200,7 @@ ALERTS = (
         "warning",
         "max by (worker) (radixway_breaker) == 1",
         "5m",
-        "The worker {{ $labels.worker }} is well by its health checks and fails requests.",
+        "The worker {{ $labels.worker }} passes its health checks and fails requests.",
         "radixway_worker_requests_total has its outcomes; routing.breaker when it is tried again.",
     ),
     Alert(
@@ -209,7 +209,7 @@ ALERTS = (
         f"radixway_queued > {at.QUEUED}",
         "5m",
         "{{ $value }} requests wait for a worker in {{ $labels.instance }}.",
-        "More is asked than workers have room for: add some, let the planner, or refuse earlier (routing.queue).",
+        "There are more requests than workers can take: add workers, follow the planner, or refuse earlier (routing.queue).",
     ),
     Alert(
         "RadixwayNeedsReplicas",
@@ -225,7 +225,7 @@ ALERTS = (
         f"radixway:gpu_utilisation:avg30m < {at.GPU_LOW}",
         "30m",
         "The GPU of {{ $labels.worker }} is {{ $value | humanizePercentage }} busy.",
-        "There are more workers than work, or work does not get there: radixway_worker_in_flight.",
+        "There are more workers than requests need, or requests do not reach this one: radixway_worker_in_flight.",
     ),
     Alert(
         "RadixwayGpusAreFull",
@@ -233,7 +233,7 @@ ALERTS = (
         f"radixway:gpu_utilisation:avg30m > {at.GPU_HIGH}",
         "30m",
         "The GPU of {{ $labels.worker }} is {{ $value | humanizePercentage }} busy.",
-        "There is no room for a burst: see the queue, first tokens, and GET /plan.",
+        "A burst would have to wait: see the queue, first tokens, and GET /plan.",
     ),
     # Chats
     Alert(
@@ -258,7 +258,7 @@ ALERTS = (
         "warning",
         "min by (source) (radixway_discovery_up) == 0",
         "5m",
-        "Workers' source {{ $labels.source }} cannot be followed; workers stay as they were.",
+        "The source of workers {{ $labels.source }} fails; the workers that it named last stay.",
         "The name server or the cluster's API does not answer, or may not be asked: /health says which.",
     ),
     Alert(
@@ -266,8 +266,8 @@ ALERTS = (
         "warning",
         "min(radixway_load_sync_up) == 0 or min(radixway_tenant_limits_shared) == 0 or min(radixway_chat_sharing) == 0",
         "5m",
-        "A gateway does not hear the others; loads, limits or chats are its own meanwhile.",
-        "Valkey, PostgreSQL or the network between gateways is away: /health says which.",
+        "A gateway does not hear from the others; it uses its own loads, limits or chats meanwhile.",
+        "Valkey, PostgreSQL or the network between gateways cannot be reached: /health says which.",
     ),
     Alert(
         "RadixwayCollectorIsDown",
@@ -275,15 +275,15 @@ ALERTS = (
         'up{job="otel-collector"} == 0',
         "5m",
         "The collector {{ $labels.instance }} does not answer; traces are lost.",
-        "Requests are not touched by it. Its own log says why.",
+        "Requests are not affected. Its own log says why.",
     ),
     Alert(
         "RadixwaySpansAreLost",
         "warning",
         'sum(increase(radixway_trace_spans_total{outcome!="exported"}[10m])) > 0',
         "10m",
-        "{{ $value | humanize }} spans of ten minutes went nowhere.",
-        "The collector is away or slow: telemetry.tracing names it.",
+        "{{ $value | humanize }} spans were lost in ten minutes.",
+        "The collector is slow or cannot be reached: telemetry.tracing names it.",
     ),
 )
 

@@ -17,7 +17,7 @@ Array = NDArray[np.generic]
 
 @dataclass(slots=True, frozen=True)
 class Choices:
-    """What was tried in several ways; the figures stand in docs/guard.md."""
+    """What was tried in several ways; the figures stand in docs/evaluations/guard.md."""
 
     hidden: int = 56
     epochs: int = 4

@@ -340,7 +340,7 @@ class AccessService(Component):
                 await self.sync()
             except AccessUnavailableError as error:
                 if self._problem is None:
-                    log.warning("keys: %s; what is known works on", error)
+                    log.warning("keys: %s; known keys still work", error)
                 self._problem = str(error)
             except Exception:
                 log.exception("keys could not be brought up to date")

@@ -126,7 +126,7 @@ class BudgetAlertSender:
                 if attempt < self._attempts:
                     await asyncio.sleep(pause_s)
                     pause_s *= 2
-        log.error("an alert of a budget was not taken after %d attempts: %s", self._attempts, trouble)
+        log.error("a budget alert was not delivered after %d attempts: %s", self._attempts, trouble)
         return False
 
 

@@ -111,7 +111,7 @@ class SimulationStatus(BaseModel):
     took_s: float | None
     error: str | None
     result: dict[str, Any] | None
-    """`trace` and, by policy, `figures` (docs/routing.md) and `curves`; null in lists, and until it ends."""
+    """`trace` and, by policy, `figures` and `curves`; null in lists, and until it ends."""
 
 
 class SimulationList(BaseModel):
@@ -180,7 +180,7 @@ class _SimulateQuery(msgspec.Struct, forbid_unknown_fields=True):
 
 _OPENAPI_EXTRA = query_parameters(_SimulateQuery) | {
     "requestBody": {
-        "description": "A trace: a JSON object a line, gzipped or not (docs/routing.md#traces).",
+        "description": "A trace: a JSON object a line, gzipped or not (docs/reference/simulator.md#traces).",
         "content": {"application/x-ndjson": {"schema": {"type": "string", "format": "binary"}}},
     }
 }

@@ -380,7 +380,7 @@ class ActiveAnswers:
             self._saver.save_later(attempt.job.message_id, attempt.text)  # its end may not be written
         if waits_again:
             job = attempt.job
-            log.warning("answer %s: attempt %d failed, it waits again", job.message_id, job.attempts)
+            log.warning("answer %s: attempt %d failed, queued again", job.message_id, job.attempts)
             self._run_aside(self._wake.notify_topic(attempt.job.queue))
         self._events.set_topic(CLOCK)  # its next attempt may be due, or another have waited for its end
 

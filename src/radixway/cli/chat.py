@@ -38,7 +38,7 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _MAX_DURATION_S = 100 * 365 * 86400
 _User = Annotated[str, Argument(help="A user's id.", metavar="USER")]
 _Key = Annotated[str, Argument(help="A key's id, as `keys list` shows it.", metavar="KEY")]
-_Tenant = Annotated[str | None, Option(help="Whose they are.")]
+_Tenant = Annotated[str | None, Option(help="The tenant.")]
 
 
 @chat_app.command("root-token")
@@ -134,7 +134,7 @@ def keys_list(
     user: Annotated[str | None, Option(help="Only this user's, by id.")] = None,
     config: ConfigFile = None,
 ) -> None:
-    """Show keys by their first characters; the rest is known only to their holders."""
+    """Show keys by their first characters."""
     from radixway.core.telemetry.terminal import FittedTable, TableColumn
 
     names = ("name", "begins", "scope", "tenant", "user", "client", "expires", "used")
@@ -151,7 +151,7 @@ def keys_list(
 @keys_app.command("create")
 def keys_create(
     name: Annotated[str, Argument(help="What it is for.")],
-    scope: Annotated[Literal["user", "admin", "worker", "trusted"], Option(help="What it opens.")],
+    scope: Annotated[Literal["user", "admin", "worker", "trusted"], Option(help="What it may do.")],
     user: Annotated[
         str | None, Option(help="By the id that `chat users` shows; scope user needs one.")
     ] = None,
@@ -177,7 +177,7 @@ def keys_create(
 @keys_app.command("rotate")
 def keys_rotate(
     key: _Key,
-    overlap: Annotated[str, Option(help="How long the old one serves still, as 24h.")] = "0s",
+    overlap: Annotated[str, Option(help="How long the old key still works, as 24h.")] = "0s",
     config: ConfigFile = None,
 ) -> None:
     """Make another key in its place and print it."""

@@ -124,7 +124,7 @@ def usage(
     since: Annotated[str | None, Option("--from", help="First day.", metavar="YYYY-MM-DD")] = None,
     until: Annotated[str | None, Option("--to", help="Last day.", metavar="YYYY-MM-DD")] = None,
     by: Annotated[
-        str, Option(help="What to tell apart: day, tenant, model, category.", metavar="A,B")
+        str, Option(help="Group by day, tenant, model, category.", metavar="A,B")
     ] = "tenant,model,category",
     json_file: Annotated[
         Path | None, Option("--json", help="Write the answer there; - prints it.", metavar="FILE")
@@ -192,7 +192,7 @@ def _write_file(file: Path, text: str) -> None:
 
 
 def erase(
-    tenant: Annotated[str, Option(help="Whose they are.")],
+    tenant: Annotated[str, Option(help="The tenant.")],
     user: Annotated[str | None, Option(help="This user of the tenant.")] = None,
     session: Annotated[str | None, Option(help="This session.")] = None,
     request: Annotated[str | None, Option(help="This request, by its id.")] = None,

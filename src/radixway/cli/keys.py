@@ -26,7 +26,8 @@ Models = Annotated[
 MaxBudget = Annotated[float | None, Option(help="Most that it may spend in a period.", min=0)]
 SoftBudget = Annotated[float | None, Option(help="Spending at which an alert is sent.", min=0)]
 Period = Annotated[
-    str | None, Option("--budget-duration", help="When spending begins anew: 30d.", metavar="12h|30d|1mo")
+    str | None,
+    Option("--budget-duration", help="When spending restarts at zero: 30d.", metavar="12h|30d|1mo"),
 ]
 Rpm = Annotated[int | None, Option("--rpm", help="Requests a minute.", min=1)]
 Tpm = Annotated[int | None, Option("--tpm", help="Tokens a minute.", min=1)]

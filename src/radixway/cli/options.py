@@ -46,7 +46,8 @@ ConfigFile = Annotated[
 Host = Annotated[str | None, Option(help="Address to listen on.")]
 Port = Annotated[int | None, Option(help="Port to listen on.", min=0, max=65535)]
 Insecure = Annotated[
-    bool | None, Option("--insecure", help="Listen where others reach it though no key is needed.")
+    bool | None,
+    Option("--insecure", help="Listen on an address that others reach although no key is needed."),
 ]
 Model = Annotated[str | None, Option(help="Model directory, GGUF file or hub id.", metavar="PATH_OR_ID")]
 Workers = Annotated[list[str] | None, Option("--worker", help="A worker's URL; repeatable.", metavar="URL")]

@@ -113,7 +113,10 @@ def engine(
     model: Model = None,
     generation_config: Annotated[
         str | None,
-        Option(help="What requests leave out is as the model recommends, or neutral.", metavar="auto|none"),
+        Option(
+            help="Fields that requests leave out: as the model recommends (auto), or neutral (none).",
+            metavar="auto|none",
+        ),
     ] = None,
     eviction: Annotated[
         str | None,
@@ -126,7 +129,7 @@ def engine(
         str | None, Option(help="Weights in full, or in 8 or 4 bits.", metavar="none|int8wo|int4wo")
     ] = None,
     host_cache_gb: Annotated[
-        float | None, Option(help="Memory for cached KV that the device has no room for.", metavar="GB")
+        float | None, Option(help="Memory for cached KV that does not fit the device.", metavar="GB")
     ] = None,
     disk_cache_dir: Annotated[
         Path | None, Option(help="Keep cached KV here too, also for the next start.", metavar="DIR")
@@ -182,10 +185,10 @@ def console(
         list[str] | None,
         Option(help="A name under which browsers reach it; repeatable.", metavar="HOST[:PORT]"),
     ] = None,
-    session_hours: Annotated[
-        float, Option(help="How long one who does nothing stays signed in.", min=0.01)
-    ] = 12,
-    attempts_per_minute: Annotated[int, Option(help="Wrong keys that are looked at.", min=1)] = 10,
+    session_hours: Annotated[float, Option(help="Hours until an idle session ends.", min=0.01)] = 12,
+    attempts_per_minute: Annotated[
+        int, Option(help="Wrong keys from one address before the next is refused.", min=1)
+    ] = 10,
     until_stdin_closes: Annotated[bool, Option("--until-stdin-closes", hidden=True)] = False,
 ) -> None:
     """Serve the console of a gateway that runs. A gateway does so by itself at /console."""
@@ -223,7 +226,7 @@ def console(
 def operator(
     namespace: Annotated[
         list[str] | None,
-        Option(envvar="RADIXWAY_OPERATOR_NAMESPACES", help="Look after this one; repeatable. Default: all."),
+        Option(envvar="RADIXWAY_OPERATOR_NAMESPACES", help="A namespace to watch; repeatable. Default: all."),
     ] = None,
     server: Annotated[
         str | None,

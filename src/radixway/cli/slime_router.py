@@ -37,10 +37,10 @@ def slime_router(
     ] = True,
     slime_router_middleware_paths: MiddlewarePaths = None,
     rollout_health_check_interval: Annotated[
-        float | None, Option(help="Seconds between two looks at a worker.")
+        float | None, Option(help="Seconds between health checks.")
     ] = None,
     slime_router_health_check_failure_threshold: Annotated[
-        int | None, Option(help="Failed looks in a row that take a worker out, until it answers again.")
+        int | None, Option(help="Failed health checks in a row until a worker counts as down.")
     ] = None,
     slime_router_max_connections: Annotated[
         int | None, Option(help="Has no effect here: connections are opened as requests need them.")

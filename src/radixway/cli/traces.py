@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 def simulate(
     trace: Annotated[Path, Argument(help="Mooncake's format, also gzipped.", metavar="TRACE")],
     policy: Annotated[
-        str, Option(help="Commas between them; parameters as in kv_aware:overlap_weight=8.")
+        str, Option(help="Separated by commas; parameters as in kv_aware:overlap_weight=8.")
     ] = "expected_time,kv_aware,prefix_affinity,least_loaded,round_robin",
     workers: Annotated[int, Option(help="Engines.")] = 8,
     kv_tokens: Annotated[int, Option(help="Tokens that each worker's cache holds.")] = 2_000_000,
-    speedup: Annotated[float, Option(help="How much faster requests come than in the trace.")] = 1.0,
+    speedup: Annotated[float, Option(help="How many times faster than in the trace requests come.")] = 1.0,
     events: Annotated[bool, Option(help="Workers publish KV events.")] = True,
-    event_delay_ms: Annotated[float, Option(help="From a cache's change to the selector.")] = 10.0,
+    event_delay_ms: Annotated[float, Option(help="Delay from a cache's change to the selector.")] = 10.0,
     engine: Annotated[str | None, Option(help="How fast workers are: prefill_s=0.0001,step_s=0.01 …")] = None,
     hold_s: Annotated[
         float, Option(help="routing.queue.hold_s: how long requests wait for a worker.")

@@ -34,7 +34,7 @@ def worker(
         str, Option(envvar="INFERENCE_SERVER_URL", help="The engine: TGI, vLLM, SGLang, …")
     ],
     server: Annotated[str, Option(envvar="BACKEND_URL", help="The chat server, ws://HOST:PORT")],
-    api_key: Annotated[str, Option(envvar="API_KEY", help="Of this worker, at the server")],
+    api_key: Annotated[str, Option(envvar="API_KEY", help="This worker's key at the server")],
     model_config_name: Annotated[
         str | None, Option(envvar="MODEL_CONFIG_NAME", help="One of the published models")
     ] = None,
@@ -42,19 +42,19 @@ def worker(
     max_input_length: Annotated[int | None, Option(min=1, help="Tokens")] = None,
     max_total_length: Annotated[int | None, Option(min=2, help="Tokens, answer included")] = None,
     max_parallel_requests: Annotated[int, Option(envvar="MAX_PARALLEL_REQUESTS", min=1)] = 4,
-    engine: Annotated[Literal["auto", "tgi", "openai"], Option(help="How it is spoken to")] = "auto",
+    engine: Annotated[Literal["auto", "tgi", "openai"], Option(help="The engine's protocol")] = "auto",
     prompt_format: Annotated[
         Literal["auto", "v2", "chatml", "engine"], Option(envvar="MODEL_PROMPT_FORMAT")
     ] = "auto",
     enable_safety: Annotated[bool, Option(envvar="ENABLE_SAFETY")] = False,
     safety_url: Annotated[str, Option(envvar="SAFETY_SERVICE_URL")] = "http://127.0.0.1:8002",
-    replicas: Annotated[int, Option(envvar="REPLICAS", min=1, help="Connections, of a worker each")] = 1,
+    replicas: Annotated[int, Option(envvar="REPLICAS", min=1, help="Connections; each is a worker")] = 1,
     env_file: Annotated[
         Path | None,
         Option(
             callback=_read_env_file,
             is_eager=True,
-            help="Lines KEY=value of these variables; the environment's stand above",
+            help="Lines KEY=value of these variables; the environment overrides them",
         ),
     ] = None,
 ) -> None:

@@ -108,12 +108,12 @@ def workers_announce(
     ] = None,
     key: AdminKey = None,
     model: Annotated[list[str] | None, Option(help="Default: what the worker says")] = None,
-    pool: Annotated[list[str] | None, Option(help="What it belongs to; repeatable")] = None,
+    pool: Annotated[list[str] | None, Option(help="A pool it belongs to; repeatable")] = None,
     role: Annotated[str | None, Option(metavar="any|prefill|decode")] = None,
     disaggregation: Annotated[str | None, Option(metavar="vllm|sglang")] = None,
     max_batch_size: Annotated[int | None, Option(min=1, help="Requests it runs at a time")] = None,
     max_in_flight: Annotated[int | None, Option(min=1, help="Requests it is given at a time")] = None,
-    ttl: Annotated[float, Option(min=1, help="Seconds that each word of it holds")] = 30,
+    ttl: Annotated[float, Option(min=1, help="Seconds that a registration lasts")] = 30,
     drain: Annotated[float, Option(min=0, help="Seconds that it may take to finish at the end")] = 600,
 ) -> None:
     """Announce a worker at gateways until a signal; then wait until it has finished its requests."""

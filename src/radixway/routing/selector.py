@@ -230,7 +230,7 @@ class Selector:
     def _prefilter_candidates(self, candidates: Sequence[Worker], found: PrefixLookup) -> Sequence[Worker]:
         """Those that hold most of the prompt, at most a quarter of the list, and others in turn.
 
-        Looking at all of a hundred workers finds hardly anything better (docs/routing.md has the figures).
+        Looking at all of a hundred workers finds hardly anything better (docs/evaluations/routing.md).
         """
         if candidates is not self._many:
             self._many, self._many_by_slot = candidates, {worker.slot: worker for worker in candidates}

@@ -75,7 +75,7 @@ class WorkerRegistry:
             worker.info = findings
             if worker.config.role not in ("any", worker.role):
                 log.warning(
-                    "worker %s is Radixway's own engine, not started to %s only: it does both",
+                    "worker %s is a Radixway engine that was not started to %s only: it prefills and decodes",
                     worker.name,
                     worker.config.role,
                 )

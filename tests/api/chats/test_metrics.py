@@ -115,7 +115,7 @@ async def test_what_became_of_answers_is_counted_by_model_and_logged_without_a_w
     assert of(samples, "inference_tokens_total", kind="completion") == 2
     for words in (
         *("registered for m-2048-1024-f", "attempt 1 dispatched to worker", "complete after"),
-        *("2 tokens, worker", "attempt 2 failed, it waits again", "aborted_by_worker after", "left after"),
+        *("2 tokens, worker", "attempt 2 failed, queued again", "aborted_by_worker after", "left after"),
     ):
         assert any(words in line for line in told), (words, told)
     assert not any(SECRET in line for line in told)

@@ -64,8 +64,9 @@ KNOWN = {
 
 
 def documented_fields() -> dict[str, list[set[str]]]:
-    """The honoured, refused and ineffective fields of each surface, by docs/engine.md."""
-    text = (Path(__file__).parents[3] / "docs" / "engine.md").read_text(encoding="utf-8")
+    """The honoured, refused and ineffective fields of each surface, by docs/reference/engine-requests.md."""
+    page = Path(__file__).parents[3] / "docs" / "reference" / "engine-requests.md"
+    text = page.read_text(encoding="utf-8")
     section = text.partition("\n## Request fields\n")[2].partition("\n## ")[0]
     rows = [line.split("|")[1:-1] for line in section.splitlines() if line.startswith("| `")]
     return {row[0].strip(" `"): [set(re.findall(r"`([^`]+)`", cell)) for cell in row[1:]] for row in rows}

@@ -152,7 +152,7 @@ class WorkerFiles:
                     if tenancy is not None:
                         await self.owners.add_file(tenancy.name, file_id, worker.url, kind)
         except OWNER_STORE_ERRORS as error:
-            log.warning("cannot note whose a %s is: %s", _KINDS[root], type(error).__name__)
+            log.warning("cannot record the owner of a %s: %s", _KINDS[root], type(error).__name__)
 
     async def forget_file(self, root: str, file_id: str, tenancy: TenantPolicy | None) -> None:
         """Forget `file_id` beneath `root`, which its worker has no more."""
@@ -162,7 +162,7 @@ class WorkerFiles:
         try:
             await self.owners.remove_file(tenancy.name, file_id, _KINDS[root])
         except OWNER_STORE_ERRORS as error:
-            log.warning("cannot forget a %s: %s", _KINDS[root], type(error).__name__)
+            log.warning("cannot delete the owner of a %s: %s", _KINDS[root], type(error).__name__)
 
     def find_by_name(self, name: str) -> Worker | None:
         """Return the worker of that name."""

@@ -1,6 +1,6 @@
 """Safety verdicts, the level at which each matters, the rewritten prompt, and verdicts of the guard.
 
-Labels and prompts are the published ones; the table of findings is that of docs/chats.md.
+Labels and prompts are the published ones; the table of findings is that of docs/reference/chats.md.
 """
 
 import re

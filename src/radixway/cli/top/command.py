@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def top(
     url: Annotated[str, Argument(help="The gateway.", envvar="RADIXWAY_URL", metavar="URL")] = GATEWAY,
     key: AdminKey = None,
-    interval: Annotated[float, Option(help="Seconds between two looks.", min=0.1, max=3600)] = 2.0,
+    interval: Annotated[float, Option(help="Seconds between two updates.", min=0.1, max=3600)] = 2.0,
     once: Annotated[bool, Option("--once", help="Print one frame as text and end.")] = False,
     json: Annotated[bool, Option("--json", help="Print one frame as JSON and end.")] = False,
     words: Annotated[
@@ -28,7 +28,7 @@ def top(
     """Watch throughput, first tokens, hit rates, workers and the latest requests.
 
     Keys: q ends, p pauses, / filters, d drains a worker or brings it back, Tab and arrows move, Enter
-    explains a request. One frame takes two looks, `--interval` apart, for its rates.
+    explains a request. One frame samples twice, `--interval` apart, for its rates.
     """
     from radixway.cli.top.gateway_view import GatewayReader
     from radixway.cli.top.tables import to_ascii

@@ -178,7 +178,7 @@ class LoadSync(Component):
             return  # this process was suspended; messages from then are still unread
         self._apply_peer_loads(self.peers.drop_silent(now))
         if len(self.peers) != known:
-            log.warning("load sync: %d gateways are silent", known - len(self.peers))
+            log.warning("load sync: nothing was heard from %d gateways", known - len(self.peers))
             self._notify_listeners()
 
     def _broadcast_shares(self, workers: Iterable[Worker], *, full: bool) -> None:

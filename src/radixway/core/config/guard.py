@@ -219,7 +219,7 @@ class LongTextsConfig(ConfigSection):
 
     reading: Literal["whole", "fast"] = "whole"
     """`fast`: names by the encoder's first layers alone, attacks in the passages whose words look most like
-    one; patterns and known wordings everywhere, as ever. docs/guard.md says what is missed."""
+    one; patterns and known wordings everywhere, as ever. docs/evaluations/guard.md says what is missed."""
     from_characters: int = Field(default=16_000, ge=2_000)
     """Shorter texts are read whole. Some four characters are a token."""
     max_characters: int = Field(default=5_000_000, ge=100_000)

@@ -78,7 +78,7 @@ class PrefixAffinityPolicyConfig(ConfigSection):
     eviction_target_chars: int = Field(default=360_000, ge=0)
     """Characters left after an eviction."""
     eviction_interval_secs: float = Field(default=10, gt=0)
-    """Seconds between two looks."""
+    """Seconds between evictions."""
     max_chars: int = Field(default=64_000_000, ge=1)
     """Characters kept of one worker at most, whatever `do_eviction` says."""
 

@@ -292,7 +292,7 @@ class SharedLimits(Component, LimitsBackend):
 
     def _mark_server_down(self, error: Exception) -> None:
         if self.problem is None:
-            log.warning("limits are this gateway's alone for now: valkey: %s", error or type(error).__name__)
+            log.warning("this gateway counts limits alone for now: valkey: %s", error or type(error).__name__)
         self.problem = str(error) or type(error).__name__
         self._down_until = asyncio.get_running_loop().time() + _PAUSE_S
 

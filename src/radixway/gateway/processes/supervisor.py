@@ -224,7 +224,7 @@ class ProcessSupervisor:
         try:
             await self._handle_messages(child)
         except Exception as error:  # a child whose messages are not read would wait for answers for ever
-            log.exception("the messages of %s cannot be decoded: it is started again", child.name)
+            log.exception("the messages of %s cannot be decoded: restarting it", child.name)
             _set_failed(child, f"its messages could not be decoded ({type(error).__name__})")
             child.process.kill()
 

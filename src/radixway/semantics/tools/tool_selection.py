@@ -13,7 +13,7 @@ from radixway.core.config.semantic import ClassicTools
 from radixway.semantics.tools.tool_index import ToolIndex, ToolScores
 
 MIN_SCORE = 0.1
-"""Below it a tool is not offered; see docs/semantic.md for what that costs."""
+"""Below it a tool is not offered; docs/evaluations/semantic.md says what that costs."""
 
 
 @dataclass(frozen=True, slots=True)

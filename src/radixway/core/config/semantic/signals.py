@@ -358,6 +358,6 @@ class PolicyRule(RuleConfig):
     """One of `policy_rules`: an expression over signals."""
 
     condition: str = Field(min_length=1, max_length=4096)
-    """`keyword.k8s.matched && bert.confidence > 0.7`: docs/semantic.md."""
+    """`keyword.k8s.matched && bert.confidence > 0.7`: docs/reference/semantic.md."""
     models: tuple[ModelName, ...] = ()
     """Models of the request, best first."""
