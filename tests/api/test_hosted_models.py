@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
+import sys
 from typing import Any
 
 import anthropic
@@ -13,21 +13,21 @@ from openai.types import CreateEmbeddingResponse
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 from radixway.core.http.server_sent_events import iterate_data
+from radixway.core.pipeline import CHAT_COMPLETIONS, Request
+from radixway.core.telemetry import Journal
 from radixway.routing import WorkerState
+from radixway.routing.transports.hosted.anthropic_api import build_messages_body
+from radixway.routing.transports.hosted.bedrock_api import build_converse_body
+from radixway.routing.transports.hosted.chat_body import ChatBody
 from support.hosted_gateway import ASK, client, explain, fronted
 from support.hosted_providers import KEY, PNG, error_body, hosted_provider
 from support.hosted_shapes import SIGNATURE
+from support.hosted_types import check_request
 from support.running_gateway import RunningGateway, running_gateway
 
-NEEDS_BOTOCORE = pytest.mark.skipif(
-    importlib.util.find_spec("botocore") is None, reason="botocore is not installed: radixway[hosted]"
-)
 CONVERTED = ["anthropic", "gemini", "bedrock"]
 EVERY = [*CONVERTED, "openai", "azure", "openai-compatible"]
 PROVIDERS = pytest.mark.parametrize("kind", EVERY)
-STREAMING = pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=NEEDS_BOTOCORE) if kind == "bedrock" else kind for kind in EVERY]
-)
 WEATHER = {
     "type": "function",
     "function": {
@@ -79,7 +79,7 @@ async def test_each_provider_is_asked_at_its_own_address():
             assert "traceparent" not in provider.headers[0]
 
 
-@STREAMING
+@PROVIDERS
 async def test_a_stream_is_one_of_chat_completions(kind):
     async with fronted(kind) as (_, gateway):
         events = await stream_events(gateway)
@@ -92,7 +92,7 @@ async def test_a_stream_is_one_of_chat_completions(kind):
         assert with_usage[-1]["usage"]["prompt_tokens"] == 129
 
 
-@STREAMING
+@PROVIDERS
 async def test_tools_are_called_in_parallel_and_answered(kind):
     async with fronted(kind) as (provider, gateway):
         provider.scene.text = ""
@@ -147,7 +147,7 @@ async def test_images_are_shown(kind):
         assert PNG in json.dumps(shown.get("content") or shown["parts"])
 
 
-@pytest.mark.parametrize("kind", [pytest.param("bedrock", marks=NEEDS_BOTOCORE), "anthropic", "gemini"])
+@pytest.mark.parametrize("kind", CONVERTED)
 async def test_thoughts_are_told_and_taken_back(kind):
     async with fronted(kind) as (provider, gateway):
         provider.scene.thinks, provider.scene.text = "Let me see", ""
@@ -165,6 +165,47 @@ async def test_thoughts_are_told_and_taken_back(kind):
         status, reply, _ = await gateway.chat(messages=[*ASK["messages"], message, result], **fields)
         assert status == 200, reply
         assert SIGNATURE in json.dumps(provider.bodies[-1])
+
+
+@pytest.mark.parametrize("kind", ["anthropic", "bedrock"])
+@pytest.mark.parametrize(
+    ("model", "is_newer"),
+    [
+        ("claude-opus-4-7", True),
+        ("eu.anthropic.claude-sonnet-5-20260901-v1:0", True),
+        ("claude-fable-5", True),
+        ("claude-sonnet-4-20250514", False),
+        ("anthropic.claude-haiku-4-5-20251001-v1:0", False),
+        ("claude-3-7-sonnet-latest", False),
+    ],
+)
+def test_newer_claude_models_get_no_sampling_and_no_budget(kind, model, is_newer):
+    build = {"anthropic": build_messages_body, "bedrock": build_converse_body}[kind]
+
+    def built(**fields: Any) -> str:
+        raw = json.dumps({**ASK, **fields}).encode()
+        request = Request("r", CHAT_COMPLETIONS, CHAT_COMPLETIONS.path, Journal("r"), raw=raw, model="m")
+        body = build(ChatBody(request), model)
+        if kind == "anthropic":
+            check_request(kind, {"model": model, **body})
+        else:
+            check_request(kind, body)
+        return json.dumps(body)
+
+    sampled = built(temperature=0.5, top_p=0.9, top_k=5)
+    assert ("temperature" in sampled, "top_k" in sampled) == (not is_newer, not is_newer)
+    thinks = built(reasoning_effort="high")
+    assert ("budget_tokens" in thinks, "adaptive" in thinks) == (not is_newer, is_newer)
+    assert ("effort" in thinks) == is_newer
+
+
+async def test_a_converted_message_is_of_the_version_that_it_is_written_in():
+    async with fronted("anthropic") as (_, gateway):
+        headers = {"anthropic-version": "2026-10-21"}
+        status, answer, _ = await gateway.post(
+            "/v1/chat/completions", {**ASK, "temperature": 0.5}, headers=headers
+        )
+        assert status == 200, answer
 
 
 @pytest.mark.parametrize(
@@ -258,7 +299,7 @@ async def test_a_failing_provider_opens_the_breaker():
         assert (await gateway.get("/workers"))[1]["workers"][0]["breaker"] == "open"
 
 
-@pytest.mark.parametrize("kind", [pytest.param("bedrock", marks=NEEDS_BOTOCORE), "anthropic", "gemini"])
+@pytest.mark.parametrize("kind", CONVERTED)
 async def test_an_error_in_the_middle_of_a_stream_is_told_there(kind):
     async with fronted(kind) as (provider, gateway):
         name = "overloaded_error" if kind == "anthropic" else "throttlingException"
@@ -314,8 +355,6 @@ async def test_a_json_schema_reaches_each_provider():
 
 @PROVIDERS
 async def test_real_clients_read_the_answers(kind):
-    if kind == "bedrock" and importlib.util.find_spec("botocore") is None:
-        pytest.skip("botocore is not installed: radixway[hosted]")
     async with fronted(kind) as (_, gateway):
         chat = client(gateway).chat.completions
         assert (await chat.create(**ASK)).choices[0].message.content == "Hello there"
@@ -365,15 +404,14 @@ async def test_the_key_is_nowhere_to_be_read():
         assert len(provider.bodies) == 1, "no health check, no question costs money"
 
 
-@pytest.mark.skipif(importlib.util.find_spec("botocore") is not None, reason="botocore is installed")
-async def test_a_stream_of_bedrock_says_what_to_install():
+async def test_a_stream_of_bedrock_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "botocore.eventstream", None)
     async with fronted("bedrock") as (provider, gateway):
         status, answer, _ = await gateway.chat(stream=True)
         assert (status, provider.bodies, gateway.in_flight()) == (501, [], 0)
         assert "radixway[hosted]" in answer["error"]["message"]
 
 
-@NEEDS_BOTOCORE
 async def test_bedrock_is_signed_where_it_has_no_key(monkeypatch):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "of-a-secret")
