@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from typing import Any
@@ -12,17 +13,17 @@ import pytest
 from openai.types import CreateEmbeddingResponse
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
-from radixway.core.http.server_sent_events import iterate_data
-from radixway.core.pipeline import CHAT_COMPLETIONS, Request
-from radixway.core.telemetry import Journal
+from radixway.core.http.server_sent_events import iterate_data, write_event
 from radixway.routing import WorkerState
-from radixway.routing.transports.hosted.anthropic_api import build_messages_body
-from radixway.routing.transports.hosted.bedrock_api import build_converse_body
-from radixway.routing.transports.hosted.chat_body import ChatBody
 from support.hosted_gateway import ASK, client, explain, fronted
 from support.hosted_providers import KEY, PNG, error_body, hosted_provider
-from support.hosted_shapes import SIGNATURE
-from support.hosted_types import check_request
+from support.hosted_shapes import (
+    SIGNATURE,
+    anthropic_events,
+    bedrock_events,
+    gemini_replies,
+    write_frame,
+)
 from support.running_gateway import RunningGateway, running_gateway
 
 CONVERTED = ["anthropic", "gemini", "bedrock"]
@@ -35,6 +36,13 @@ WEATHER = {
         "description": "Says the weather.",
         "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
     },
+}
+
+
+STREAMS = {
+    "anthropic": lambda scene: [write_event(json.dumps(each).encode()) for each in anthropic_events(scene)],
+    "gemini": lambda scene: [write_event(json.dumps(each).encode()) for each in gemini_replies(scene)],
+    "bedrock": lambda scene: [write_frame(*each) for each in bedrock_events(scene)],
 }
 
 
@@ -167,38 +175,6 @@ async def test_thoughts_are_told_and_taken_back(kind):
         assert SIGNATURE in json.dumps(provider.bodies[-1])
 
 
-@pytest.mark.parametrize("kind", ["anthropic", "bedrock"])
-@pytest.mark.parametrize(
-    ("model", "is_newer"),
-    [
-        ("claude-opus-4-7", True),
-        ("eu.anthropic.claude-sonnet-5-20260901-v1:0", True),
-        ("claude-fable-5", True),
-        ("claude-sonnet-4-20250514", False),
-        ("anthropic.claude-haiku-4-5-20251001-v1:0", False),
-        ("claude-3-7-sonnet-latest", False),
-    ],
-)
-def test_newer_claude_models_get_no_sampling_and_no_budget(kind, model, is_newer):
-    build = {"anthropic": build_messages_body, "bedrock": build_converse_body}[kind]
-
-    def built(**fields: Any) -> str:
-        raw = json.dumps({**ASK, **fields}).encode()
-        request = Request("r", CHAT_COMPLETIONS, CHAT_COMPLETIONS.path, Journal("r"), raw=raw, model="m")
-        body = build(ChatBody(request), model)
-        if kind == "anthropic":
-            check_request(kind, {"model": model, **body})
-        else:
-            check_request(kind, body)
-        return json.dumps(body)
-
-    sampled = built(temperature=0.5, top_p=0.9, top_k=5)
-    assert ("temperature" in sampled, "top_k" in sampled) == (not is_newer, not is_newer)
-    thinks = built(reasoning_effort="high")
-    assert ("budget_tokens" in thinks, "adaptive" in thinks) == (not is_newer, is_newer)
-    assert ("effort" in thinks) == is_newer
-
-
 async def test_a_converted_message_is_of_the_version_that_it_is_written_in():
     async with fronted("anthropic") as (_, gateway):
         headers = {"anthropic-version": "2026-10-21"}
@@ -240,15 +216,99 @@ async def test_a_refusal_has_the_providers_status_in_openais_shape(kind):
 async def test_a_wrong_key_takes_the_worker_out_and_says_why(kind):
     async with fronted(kind) as (provider, gateway):
         worker = next(iter(gateway.gateway.registry))
-        told = error_body(kind, 401, "invalid x-api-key", "authentication_error")
+        told = error_body(kind, 401, f"invalid x-api-key {KEY}", "authentication_error")
         provider.scene.refusals = [(401, told, {})] * 5
         status, answer, _ = await gateway.chat()
-        assert (status, answer["error"]["message"]) == (401, "invalid x-api-key")
+        assert (status, answer["error"]["code"]) == (503, "provider_misconfigured")
         assert worker.state is WorkerState.DOWN
         listed = (await gateway.get("/workers"))[1]["workers"][0]
         assert listed["error_kind"] == "misconfigured"
         assert "invalid x-api-key" in listed["last_error"]
+        assert KEY not in listed["last_error"] + json.dumps(answer)
         assert len(provider.bodies) == 1, "who refuses a key is left alone"
+
+
+@pytest.mark.parametrize("kind", ["openai", "anthropic", "gemini", "bedrock"])
+async def test_what_an_account_may_not_do_is_no_fault_of_the_key(kind):
+    async with fronted(kind) as (provider, gateway):
+        told = error_body(kind, 403, "You may not use this model", "permission_error")
+        provider.scene.refusals = [(403, told, {})]
+        status, answer, _ = await gateway.chat()
+        assert (status, answer["error"]["message"]) == (403, "You may not use this model")
+        assert (await gateway.chat())[0] == 200
+
+
+PAGE = b"<html><body><h1>502 Bad Gateway</h1></body></html>"
+
+
+@PROVIDERS
+async def test_what_is_no_answer_of_an_api_is_an_error_in_openais_shape(kind):
+    async with fronted(kind) as (provider, gateway):
+        provider.scene.refusals = [(502, PAGE, {"content-type": "text/html"})] * 5
+        status, answer, headers = await gateway.chat()
+        assert (status, headers["content-type"]) == (502, "application/json")
+        assert "502" in answer["error"]["message"]
+        for told in (
+            PAGE,
+            b"[]",
+            b"",
+            b'{"choices": [',
+            b'{"error": {"code": 503, "message": "Overloaded"}}',
+        ):
+            provider.scene.refusals = [(200, told, {"content-type": "application/json"})] * 5
+            status, answer, headers = await gateway.chat()
+            if kind in CONVERTED:
+                assert (status >= 500, "error" in answer) == (True, True), told
+                assert PAGE.decode() not in json.dumps(answer)
+        assert gateway.in_flight() == 0
+
+
+@pytest.mark.parametrize("kind", CONVERTED)
+async def test_a_stream_that_is_cut_ends_with_an_error(kind):
+    async with fronted(kind) as (provider, gateway):
+        provider.scene.thinks = "Let me see"
+        events = STREAMS[kind](provider.scene)
+        body = {**ASK, "stream": True}
+        for cut in (b"".join(events[:-2]), b"".join(events[:-2]) + events[-2][:9], b"".join(events)[:-9]):
+            provider.scene.refusals = [(200, cut, {"content-type": "text/event-stream"})] * 5
+            async with gateway.client.post(gateway.url + "/v1/chat/completions", json=body) as response:
+                raw = await response.read()
+            if cut.endswith(events[-1][:-9]) and kind != "gemini":
+                assert raw.endswith(b"data: [DONE]\n\n"), "its last event has usage alone"
+            else:
+                assert response.status == 502 or b'"code":"stream_broken"' in raw, raw
+            assert gateway.in_flight() == 0
+
+
+@pytest.mark.parametrize("kind", ["anthropic", "gemini"])
+async def test_an_event_that_is_no_json_is_not_passed_over(kind):
+    async with fronted(kind) as (provider, gateway):
+        provider.scene.thinks = "Let me see"
+        events = STREAMS[kind](provider.scene)
+        broken = b"".join([*events[:-1], b'data: {"type": "content_block_del\n\n', events[-1]])
+        provider.scene.refusals = [(200, broken, {"content-type": "text/event-stream"})] * 5
+        status, _, _ = await gateway.chat(stream=True)
+        assert status == 502, "all of it came at once, so nothing was said yet"
+
+
+@PROVIDERS
+async def test_characters_that_arrive_in_pieces_are_whole(kind):
+    async with fronted(kind) as (provider, gateway):
+        provider.scene.text = "Grüße \N{PARTY POPPER} \N{CJK UNIFIED IDEOGRAPH-4F60}"
+        deltas = [event["choices"][0]["delta"] for event in await stream_events(gateway)]
+        assert "".join(delta.get("content") or "" for delta in deltas) == provider.scene.text
+
+
+@PROVIDERS
+async def test_a_client_that_leaves_ends_the_providers_stream(kind):
+    async with fronted(kind) as (provider, gateway):
+        provider.scene.goes_on, provider.scene.calls = asyncio.Event(), [("weather", {})]
+        body = {**ASK, "stream": True}
+        async with gateway.client.post(gateway.url + "/v1/chat/completions", json=body) as response:
+            assert b"Hello" in await response.content.readuntil(b"Hello")
+            assert gateway.in_flight() == 1
+        await asyncio.wait_for(provider.scene.left.wait(), 10)
+        assert gateway.in_flight() == 0
 
 
 async def test_a_key_that_is_not_there_is_told_without_a_call(monkeypatch):

@@ -183,6 +183,8 @@ async def hosted_provider(kind: str) -> AsyncIterator[HostedProvider]:
         scene = provider.scene
         if scene.refusals:
             status, told, headers = scene.refusals.pop(0)
+            if isinstance(told, bytes):
+                return web.Response(body=told, status=status, headers=headers)
             return web.json_response(told, status=status, headers=headers)
         try:
             if not request.path.endswith(("/count_tokens", "/embeddings", "/responses")):
@@ -198,7 +200,7 @@ async def hosted_provider(kind: str) -> AsyncIterator[HostedProvider]:
 
     app = web.Application(client_max_size=2**26)
     app.router.add_route("*", "/{path:.*}", answer)
-    runner = web.AppRunner(app)
+    runner = web.AppRunner(app, handler_cancellation=True)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
@@ -211,14 +213,26 @@ async def hosted_provider(kind: str) -> AsyncIterator[HostedProvider]:
         await runner.cleanup()
 
 
+def _dump(event: Any) -> str:
+    return json.dumps(event, ensure_ascii=False)
+
+
 async def _stream(
-    request: web.Request, pieces: list[bytes], kind: str = "text/event-stream"
+    request: web.Request, scene: Scene, pieces: list[bytes], kind: str = "text/event-stream"
 ) -> web.StreamResponse:
     response = web.StreamResponse(headers={"content-type": kind})
     await response.prepare(request)
     for piece in pieces:
-        await response.write(piece[: len(piece) // 2])
-        await response.write(piece[len(piece) // 2 :])
+        if scene.goes_on is not None and piece is pieces[-1]:
+            try:
+                await scene.goes_on.wait()
+            except asyncio.CancelledError:
+                scene.left.set()
+                raise
+        cut = next((at + 1 for at, byte in enumerate(piece) if byte > 127), len(piece) // 2)
+        await response.write(piece[:cut])  # in the middle of a character, where it has one of several bytes
+        await asyncio.sleep(0)
+        await response.write(piece[cut:])
     return response
 
 
@@ -241,17 +255,17 @@ async def _answer_anthropic(request: web.Request, body: dict[str, Any], scene: S
     if not body.get("stream"):
         return _whole("anthropic", anthropic_reply(scene))
     events = [
-        f"event: {e['type']}\ndata: {json.dumps(e)}\n\n".encode()
+        f"event: {e['type']}\ndata: {_dump(e)}\n\n".encode()
         for e in _checked("anthropic", anthropic_events(scene), scene)
     ]
-    return await _stream(request, events)
+    return await _stream(request, scene, events)
 
 
 async def _answer_gemini(request: web.Request, body: dict[str, Any], scene: Scene) -> web.StreamResponse:
     replies = gemini_replies(scene)
     if request.path.endswith(":streamGenerateContent") and request.query.get("alt") == "sse":
         events = _checked("gemini", replies, scene)
-        return await _stream(request, [f"data: {json.dumps(event)}\r\n\r\n".encode() for event in events])
+        return await _stream(request, scene, [f"data: {_dump(event)}\r\n\r\n".encode() for event in events])
     if not request.path.endswith(":generateContent"):
         return web.json_response(error_body("gemini", 404, "no such method", "NOT_FOUND"), status=404)
     whole = replies[-1]
@@ -267,7 +281,7 @@ async def _answer_bedrock(request: web.Request, body: dict[str, Any], scene: Sce
     if action == "converse":
         return _whole("bedrock", bedrock_reply(scene))
     frames = _checked("bedrock", [write_frame(*event) for event in bedrock_events(scene)], scene)
-    return await _stream(request, frames, "application/vnd.amazon.eventstream")
+    return await _stream(request, scene, frames, "application/vnd.amazon.eventstream")
 
 
 async def _answer_openai(request: web.Request, body: dict[str, Any], scene: Scene) -> web.StreamResponse:
@@ -281,8 +295,8 @@ async def _answer_openai(request: web.Request, body: dict[str, Any], scene: Scen
         return _whole("openai", openai_reply(scene))
     with_usage = (body.get("stream_options") or {}).get("include_usage") is True
     told = _checked("openai", openai_events(scene, with_usage=with_usage), scene)
-    events = [f"data: {json.dumps(event)}\n\n".encode() for event in told]
-    return await _stream(request, [*events, b"data: [DONE]\n\n"])
+    events = [f"data: {_dump(event)}\n\n".encode() for event in told]
+    return await _stream(request, scene, [*events, b"data: [DONE]\n\n"])
 
 
 Answer = Callable[[web.Request, dict[str, Any], Scene], Awaitable[web.StreamResponse]]

@@ -34,6 +34,7 @@ from radixway.routing.transports.hosted.chat_body import (
     TextContent,
     read_call_id,
     read_content,
+    read_system,
     read_tool_calls,
     unknown_role,
     write_arguments,
@@ -90,7 +91,9 @@ class BedrockApi:
         answer = decode_answer(body)
         found = answer.get("message", answer.get("Message")) if isinstance(answer, dict) else None
         message = found if isinstance(found, str) else f"Bedrock answered {status}"
-        return ProviderRefusal(message, kind, kind, None, read_retry_after(headers), status in (401, 403))
+        # A wrong key is a 403 too, beside models that the account may not use.
+        refuses_key = status == 401 or (status == 403 and "model" not in message.lower())
+        return ProviderRefusal(message, kind, kind, None, read_retry_after(headers), refuses_key)
 
 
 @lru_cache(16)
@@ -183,7 +186,7 @@ def convert_messages(chat: ChatBody) -> tuple[list[dict[str, Any]], list[dict[st
     for role, place, message in chat.messages():
         match role:
             case "system" | "developer":
-                system += [_convert_part(part) for part in read_content(message.get("content"), place)]
+                system += [_convert_part(part) for part in read_system(message.get("content"), place)]
                 continue
             case "user":
                 name, blocks = "user", [_convert_part(p) for p in read_content(message.get("content"), place)]
