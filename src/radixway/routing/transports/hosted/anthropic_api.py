@@ -27,6 +27,7 @@ from radixway.routing.transports.hosted.chat_body import (
     TextContent,
     read_call_id,
     read_content,
+    read_system,
     read_tool_calls,
     unknown_role,
     write_arguments,
@@ -88,7 +89,7 @@ class AnthropicApi:
         return replace(
             _read_error(decode_answer(body), status),
             retry_after_s=read_retry_after(headers),
-            refuses_key=status in (401, 403),
+            refuses_key=status == 401,
         )
 
 
@@ -147,7 +148,7 @@ def convert_messages(chat: ChatBody) -> tuple[list[dict[str, Any]], list[dict[st
     for role, place, message in chat.messages():
         match role:
             case "system" | "developer":
-                system += [_convert_part(part) for part in read_content(message.get("content"), place)]
+                system += [_convert_part(part) for part in read_system(message.get("content"), place)]
                 continue
             case "user":
                 name, blocks = "user", [_convert_part(p) for p in read_content(message.get("content"), place)]
