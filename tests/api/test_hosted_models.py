@@ -10,6 +10,9 @@ from typing import Any
 import anthropic
 import openai
 import pytest
+from langchain_anthropic import ChatAnthropic
+from langchain_core.messages import HumanMessage, ToolMessage
+from langchain_openai import ChatOpenAI
 from openai.types import CreateEmbeddingResponse
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
@@ -428,6 +431,31 @@ async def test_real_clients_read_the_answers(kind):
             assert "".join([text async for text in events.text_stream]) == "Hello there"
 
 
+@pytest.mark.parametrize("kind", CONVERTED)
+async def test_langchains_agents_call_tools_of_hosted_models(kind):
+    """Both drop what a provider has signed: Gemini must take their calls all the same."""
+
+    def weather(city: str) -> str:
+        """Say the weather."""
+        return f"rain in {city}"
+
+    async with fronted(kind) as (provider, gateway):
+        asked = {"model": "m", "api_key": "none", "max_retries": 0}
+        for model in (
+            ChatOpenAI(base_url=f"{gateway.url}/v1", **asked),
+            ChatAnthropic(base_url=gateway.url, **asked),
+        ):
+            provider.scene.calls, provider.scene.text = [("weather", {"city": "Oslo"})], ""
+            able = model.bind_tools([weather])
+            turns = [HumanMessage("How is it in Oslo?")]
+            called = await able.ainvoke(turns)
+            assert [call["args"] for call in called.tool_calls] == [{"city": "Oslo"}]
+            result = ToolMessage(weather("Oslo"), tool_call_id=called.tool_calls[0]["id"])
+            provider.scene.calls, provider.scene.text = [], "Rain."
+            chunks = [chunk.text async for chunk in able.astream([*turns, called, result])]
+            assert "".join(chunks) == "Rain."
+
+
 async def test_anthropics_own_surface_passes_as_it_is():
     async with fronted("anthropic") as (provider, gateway):
         messages = anthropic.AsyncAnthropic(base_url=gateway.url, api_key="none", max_retries=0).messages
@@ -441,6 +469,18 @@ async def test_anthropics_own_surface_passes_as_it_is():
         assert provider.bodies[-1]["model"] == "anthropic-model"
         with pytest.raises(anthropic.BadRequestError, match="budget_tokens"):
             await messages.create(max_tokens=9, thinking=thinking, **asked)
+
+
+async def test_openai_counts_the_tokens_of_a_response():
+    async with fronted("openai") as (provider, gateway):
+        counted = await client(gateway).responses.input_tokens.count(model="m", input="hello")
+        assert counted.input_tokens == 129
+        assert provider.bodies == [{"model": "openai-model", "input": "hello"}]
+    async with fronted("gemini") as (provider, gateway):
+        with pytest.raises(openai.APIStatusError) as refused:
+            await client(gateway).responses.input_tokens.count(model="m", input="hello")
+        assert (refused.value.status_code, refused.value.code) == (501, "tokenizer_missing")
+        assert provider.bodies == []
 
 
 async def test_embeddings_pass_and_other_paths_are_refused_by_name():

@@ -187,7 +187,7 @@ async def hosted_provider(kind: str) -> AsyncIterator[HostedProvider]:
                 return web.Response(body=told, status=status, headers=headers)
             return web.json_response(told, status=status, headers=headers)
         try:
-            if not request.path.endswith(("/count_tokens", "/embeddings", "/responses")):
+            if not request.path.endswith(("/count_tokens", "/embeddings", "/responses", "/input_tokens")):
                 check_request(SDKS[kind], body)
                 if kind in CHECKS:
                     CHECKS[kind](body, request.headers)
@@ -289,6 +289,8 @@ async def _answer_openai(request: web.Request, body: dict[str, Any], scene: Scen
         data = [{"object": "embedding", "index": 0, "embedding": [0.5]}]
         usage = {"prompt_tokens": 3, "total_tokens": 3}
         return web.json_response({"object": "list", "data": data, "model": "e", "usage": usage})
+    if request.path.endswith("/responses/input_tokens"):
+        return web.json_response({"object": "response.input_tokens", "input_tokens": 129})
     if not request.path.endswith("/chat/completions"):
         return web.json_response(error_body("openai", 404, "unknown path", "not_found"), status=404)
     if not body.get("stream"):

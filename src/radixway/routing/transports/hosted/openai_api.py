@@ -8,7 +8,12 @@ from msgspec import UNSET
 from radixway.core.config import HostedWorkerSettings
 from radixway.core.http.server_sent_events import EventBuffer
 from radixway.core.pipeline import Request
-from radixway.core.pipeline.endpoints import CHAT_COMPLETIONS, COMPLETIONS, RESPONSES
+from radixway.core.pipeline.endpoints import (
+    CHAT_COMPLETIONS,
+    COMPLETIONS,
+    COUNT_RESPONSE_TOKENS,
+    RESPONSES,
+)
 from radixway.core.pipeline.endpoints.media import IMAGE_GENERATIONS, SPEECH, TRANSCRIPTIONS, TRANSLATIONS
 from radixway.core.pipeline.endpoints.pooling import EMBEDDINGS
 from radixway.routing.transports.hosted.base import (
@@ -69,7 +74,7 @@ class OpenAIApi:
     paths = frozenset(
         endpoint.path
         for endpoint in (
-            *(CHAT_COMPLETIONS, COMPLETIONS, EMBEDDINGS, RESPONSES),
+            *(CHAT_COMPLETIONS, COMPLETIONS, EMBEDDINGS, RESPONSES, COUNT_RESPONSE_TOKENS),
             *(IMAGE_GENERATIONS, SPEECH, TRANSCRIPTIONS, TRANSLATIONS),
         )
     )
@@ -143,13 +148,16 @@ class OpenAIApi:
 
 
 class CompatibleApi(OpenAIApi):
-    """A server of OpenAI's API: fields that OpenAI does not know may be its own."""
+    """A server of OpenAI's API: fields that OpenAI does not know may be its own, and few count tokens."""
 
+    paths = OpenAIApi.paths - {COUNT_RESPONSE_TOKENS.path}
     is_strict = False
 
 
 class AzureApi(OpenAIApi):
     """Azure OpenAI: a deployment's path, `api-version`, and the header `api-key`."""
+
+    paths = OpenAIApi.paths - {COUNT_RESPONSE_TOKENS.path}
 
     def _headers(self, key: str | None) -> Headers:
         return [(b"api-key", (key or "").encode())]
