@@ -469,6 +469,10 @@ async def test_anthropics_own_surface_passes_as_it_is():
         assert provider.bodies[-1]["model"] == "anthropic-model"
         with pytest.raises(anthropic.BadRequestError, match="budget_tokens"):
             await messages.create(max_tokens=9, thinking=thinking, **asked)
+        provider.scene.refusals = [(502, PAGE, {"content-type": "text/html"})] * 5
+        with pytest.raises(anthropic.InternalServerError) as failed:
+            await messages.create(max_tokens=9, **asked)
+        assert (failed.value.body["type"], failed.value.body["error"]["type"]) == ("error", "api_error")
 
 
 async def test_openai_counts_the_tokens_of_a_response():

@@ -190,7 +190,8 @@ class HostedTransport:
             "param": refusal.param,
             "code": refusal.code or refusal.type,
         }
-        body = refusal.body or msgspec.json.encode({"error": error})
+        # `type` is for clients of Anthropic's messages; those of OpenAI's API pass over it.
+        body = refusal.body or msgspec.json.encode({"type": "error", "error": error})
         reply = Reply(status, headers, worker.name, body)
         return WorkerFailedError(worker.name, "unavailable", detail, reply=reply)
 
