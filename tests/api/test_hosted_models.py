@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
-import importlib.util
+import asyncio
 import json
+import sys
 from typing import Any
 
 import anthropic
 import openai
 import pytest
+from langchain_anthropic import ChatAnthropic
+from langchain_core.messages import HumanMessage, ToolMessage
+from langchain_openai import ChatOpenAI
 from openai.types import CreateEmbeddingResponse
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
-from radixway.core.http.server_sent_events import iterate_data
+from radixway.core.http.server_sent_events import iterate_data, write_event
 from radixway.routing import WorkerState
 from support.hosted_gateway import ASK, client, explain, fronted
 from support.hosted_providers import KEY, PNG, error_body, hosted_provider
-from support.hosted_shapes import SIGNATURE
+from support.hosted_shapes import (
+    SIGNATURE,
+    anthropic_events,
+    bedrock_events,
+    gemini_replies,
+    write_frame,
+)
 from support.running_gateway import RunningGateway, running_gateway
 
-NEEDS_BOTOCORE = pytest.mark.skipif(
-    importlib.util.find_spec("botocore") is None, reason="botocore is not installed: radixway[hosted]"
-)
 CONVERTED = ["anthropic", "gemini", "bedrock"]
 EVERY = [*CONVERTED, "openai", "azure", "openai-compatible"]
 PROVIDERS = pytest.mark.parametrize("kind", EVERY)
-STREAMING = pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=NEEDS_BOTOCORE) if kind == "bedrock" else kind for kind in EVERY]
-)
 WEATHER = {
     "type": "function",
     "function": {
@@ -35,6 +39,13 @@ WEATHER = {
         "description": "Says the weather.",
         "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
     },
+}
+
+
+STREAMS = {
+    "anthropic": lambda scene: [write_event(json.dumps(each).encode()) for each in anthropic_events(scene)],
+    "gemini": lambda scene: [write_event(json.dumps(each).encode()) for each in gemini_replies(scene)],
+    "bedrock": lambda scene: [write_frame(*each) for each in bedrock_events(scene)],
 }
 
 
@@ -79,7 +90,7 @@ async def test_each_provider_is_asked_at_its_own_address():
             assert "traceparent" not in provider.headers[0]
 
 
-@STREAMING
+@PROVIDERS
 async def test_a_stream_is_one_of_chat_completions(kind):
     async with fronted(kind) as (_, gateway):
         events = await stream_events(gateway)
@@ -92,7 +103,7 @@ async def test_a_stream_is_one_of_chat_completions(kind):
         assert with_usage[-1]["usage"]["prompt_tokens"] == 129
 
 
-@STREAMING
+@PROVIDERS
 async def test_tools_are_called_in_parallel_and_answered(kind):
     async with fronted(kind) as (provider, gateway):
         provider.scene.text = ""
@@ -147,7 +158,7 @@ async def test_images_are_shown(kind):
         assert PNG in json.dumps(shown.get("content") or shown["parts"])
 
 
-@pytest.mark.parametrize("kind", [pytest.param("bedrock", marks=NEEDS_BOTOCORE), "anthropic", "gemini"])
+@pytest.mark.parametrize("kind", CONVERTED)
 async def test_thoughts_are_told_and_taken_back(kind):
     async with fronted(kind) as (provider, gateway):
         provider.scene.thinks, provider.scene.text = "Let me see", ""
@@ -165,6 +176,15 @@ async def test_thoughts_are_told_and_taken_back(kind):
         status, reply, _ = await gateway.chat(messages=[*ASK["messages"], message, result], **fields)
         assert status == 200, reply
         assert SIGNATURE in json.dumps(provider.bodies[-1])
+
+
+async def test_a_converted_message_is_of_the_version_that_it_is_written_in():
+    async with fronted("anthropic") as (_, gateway):
+        headers = {"anthropic-version": "2026-10-21"}
+        status, answer, _ = await gateway.post(
+            "/v1/chat/completions", {**ASK, "temperature": 0.5}, headers=headers
+        )
+        assert status == 200, answer
 
 
 @pytest.mark.parametrize(
@@ -199,15 +219,99 @@ async def test_a_refusal_has_the_providers_status_in_openais_shape(kind):
 async def test_a_wrong_key_takes_the_worker_out_and_says_why(kind):
     async with fronted(kind) as (provider, gateway):
         worker = next(iter(gateway.gateway.registry))
-        told = error_body(kind, 401, "invalid x-api-key", "authentication_error")
+        told = error_body(kind, 401, f"invalid x-api-key {KEY}", "authentication_error")
         provider.scene.refusals = [(401, told, {})] * 5
         status, answer, _ = await gateway.chat()
-        assert (status, answer["error"]["message"]) == (401, "invalid x-api-key")
+        assert (status, answer["error"]["code"]) == (503, "provider_misconfigured")
         assert worker.state is WorkerState.DOWN
         listed = (await gateway.get("/workers"))[1]["workers"][0]
         assert listed["error_kind"] == "misconfigured"
         assert "invalid x-api-key" in listed["last_error"]
+        assert KEY not in listed["last_error"] + json.dumps(answer)
         assert len(provider.bodies) == 1, "who refuses a key is left alone"
+
+
+@pytest.mark.parametrize("kind", ["openai", "anthropic", "gemini", "bedrock"])
+async def test_what_an_account_may_not_do_is_no_fault_of_the_key(kind):
+    async with fronted(kind) as (provider, gateway):
+        told = error_body(kind, 403, "You may not use this model", "permission_error")
+        provider.scene.refusals = [(403, told, {})]
+        status, answer, _ = await gateway.chat()
+        assert (status, answer["error"]["message"]) == (403, "You may not use this model")
+        assert (await gateway.chat())[0] == 200
+
+
+PAGE = b"<html><body><h1>502 Bad Gateway</h1></body></html>"
+
+
+@PROVIDERS
+async def test_what_is_no_answer_of_an_api_is_an_error_in_openais_shape(kind):
+    async with fronted(kind) as (provider, gateway):
+        provider.scene.refusals = [(502, PAGE, {"content-type": "text/html"})] * 5
+        status, answer, headers = await gateway.chat()
+        assert (status, headers["content-type"]) == (502, "application/json")
+        assert "502" in answer["error"]["message"]
+        for told in (
+            PAGE,
+            b"[]",
+            b"",
+            b'{"choices": [',
+            b'{"error": {"code": 503, "message": "Overloaded"}}',
+        ):
+            provider.scene.refusals = [(200, told, {"content-type": "application/json"})] * 5
+            status, answer, headers = await gateway.chat()
+            if kind in CONVERTED:
+                assert (status >= 500, "error" in answer) == (True, True), told
+                assert PAGE.decode() not in json.dumps(answer)
+        assert gateway.in_flight() == 0
+
+
+@pytest.mark.parametrize("kind", CONVERTED)
+async def test_a_stream_that_is_cut_ends_with_an_error(kind):
+    async with fronted(kind) as (provider, gateway):
+        provider.scene.thinks = "Let me see"
+        events = STREAMS[kind](provider.scene)
+        body = {**ASK, "stream": True}
+        for cut in (b"".join(events[:-2]), b"".join(events[:-2]) + events[-2][:9], b"".join(events)[:-9]):
+            provider.scene.refusals = [(200, cut, {"content-type": "text/event-stream"})] * 5
+            async with gateway.client.post(gateway.url + "/v1/chat/completions", json=body) as response:
+                raw = await response.read()
+            if cut.endswith(events[-1][:-9]) and kind != "gemini":
+                assert raw.endswith(b"data: [DONE]\n\n"), "its last event has usage alone"
+            else:
+                assert response.status == 502 or b'"code":"stream_broken"' in raw, raw
+            assert gateway.in_flight() == 0
+
+
+@pytest.mark.parametrize("kind", ["anthropic", "gemini"])
+async def test_an_event_that_is_no_json_is_not_passed_over(kind):
+    async with fronted(kind) as (provider, gateway):
+        provider.scene.thinks = "Let me see"
+        events = STREAMS[kind](provider.scene)
+        broken = b"".join([*events[:-1], b'data: {"type": "content_block_del\n\n', events[-1]])
+        provider.scene.refusals = [(200, broken, {"content-type": "text/event-stream"})] * 5
+        status, _, _ = await gateway.chat(stream=True)
+        assert status == 502, "all of it came at once, so nothing was said yet"
+
+
+@PROVIDERS
+async def test_characters_that_arrive_in_pieces_are_whole(kind):
+    async with fronted(kind) as (provider, gateway):
+        provider.scene.text = "Grüße \N{PARTY POPPER} \N{CJK UNIFIED IDEOGRAPH-4F60}"
+        deltas = [event["choices"][0]["delta"] for event in await stream_events(gateway)]
+        assert "".join(delta.get("content") or "" for delta in deltas) == provider.scene.text
+
+
+@PROVIDERS
+async def test_a_client_that_leaves_ends_the_providers_stream(kind):
+    async with fronted(kind) as (provider, gateway):
+        provider.scene.goes_on, provider.scene.calls = asyncio.Event(), [("weather", {})]
+        body = {**ASK, "stream": True}
+        async with gateway.client.post(gateway.url + "/v1/chat/completions", json=body) as response:
+            assert b"Hello" in await response.content.readuntil(b"Hello")
+            assert gateway.in_flight() == 1
+        await asyncio.wait_for(provider.scene.left.wait(), 10)
+        assert gateway.in_flight() == 0
 
 
 async def test_a_key_that_is_not_there_is_told_without_a_call(monkeypatch):
@@ -258,7 +362,7 @@ async def test_a_failing_provider_opens_the_breaker():
         assert (await gateway.get("/workers"))[1]["workers"][0]["breaker"] == "open"
 
 
-@pytest.mark.parametrize("kind", [pytest.param("bedrock", marks=NEEDS_BOTOCORE), "anthropic", "gemini"])
+@pytest.mark.parametrize("kind", CONVERTED)
 async def test_an_error_in_the_middle_of_a_stream_is_told_there(kind):
     async with fronted(kind) as (provider, gateway):
         name = "overloaded_error" if kind == "anthropic" else "throttlingException"
@@ -314,8 +418,6 @@ async def test_a_json_schema_reaches_each_provider():
 
 @PROVIDERS
 async def test_real_clients_read_the_answers(kind):
-    if kind == "bedrock" and importlib.util.find_spec("botocore") is None:
-        pytest.skip("botocore is not installed: radixway[hosted]")
     async with fronted(kind) as (_, gateway):
         chat = client(gateway).chat.completions
         assert (await chat.create(**ASK)).choices[0].message.content == "Hello there"
@@ -327,6 +429,31 @@ async def test_real_clients_read_the_answers(kind):
         assert (await messages.create(**asked)).content[0].text == "Hello there"
         async with messages.stream(**asked) as events:
             assert "".join([text async for text in events.text_stream]) == "Hello there"
+
+
+@pytest.mark.parametrize("kind", CONVERTED)
+async def test_langchains_agents_call_tools_of_hosted_models(kind):
+    """Both drop what a provider has signed: Gemini must take their calls all the same."""
+
+    def weather(city: str) -> str:
+        """Say the weather."""
+        return f"rain in {city}"
+
+    async with fronted(kind) as (provider, gateway):
+        asked = {"model": "m", "api_key": "none", "max_retries": 0}
+        for model in (
+            ChatOpenAI(base_url=f"{gateway.url}/v1", **asked),
+            ChatAnthropic(base_url=gateway.url, **asked),
+        ):
+            provider.scene.calls, provider.scene.text = [("weather", {"city": "Oslo"})], ""
+            able = model.bind_tools([weather])
+            turns = [HumanMessage("How is it in Oslo?")]
+            called = await able.ainvoke(turns)
+            assert [call["args"] for call in called.tool_calls] == [{"city": "Oslo"}]
+            result = ToolMessage(weather("Oslo"), tool_call_id=called.tool_calls[0]["id"])
+            provider.scene.calls, provider.scene.text = [], "Rain."
+            chunks = [chunk.text async for chunk in able.astream([*turns, called, result])]
+            assert "".join(chunks) == "Rain."
 
 
 async def test_anthropics_own_surface_passes_as_it_is():
@@ -342,6 +469,22 @@ async def test_anthropics_own_surface_passes_as_it_is():
         assert provider.bodies[-1]["model"] == "anthropic-model"
         with pytest.raises(anthropic.BadRequestError, match="budget_tokens"):
             await messages.create(max_tokens=9, thinking=thinking, **asked)
+        provider.scene.refusals = [(502, PAGE, {"content-type": "text/html"})] * 5
+        with pytest.raises(anthropic.InternalServerError) as failed:
+            await messages.create(max_tokens=9, **asked)
+        assert (failed.value.body["type"], failed.value.body["error"]["type"]) == ("error", "api_error")
+
+
+async def test_openai_counts_the_tokens_of_a_response():
+    async with fronted("openai") as (provider, gateway):
+        counted = await client(gateway).responses.input_tokens.count(model="m", input="hello")
+        assert counted.input_tokens == 129
+        assert provider.bodies == [{"model": "openai-model", "input": "hello"}]
+    async with fronted("gemini") as (provider, gateway):
+        with pytest.raises(openai.APIStatusError) as refused:
+            await client(gateway).responses.input_tokens.count(model="m", input="hello")
+        assert (refused.value.status_code, refused.value.code) == (501, "tokenizer_missing")
+        assert provider.bodies == []
 
 
 async def test_embeddings_pass_and_other_paths_are_refused_by_name():
@@ -365,15 +508,14 @@ async def test_the_key_is_nowhere_to_be_read():
         assert len(provider.bodies) == 1, "no health check, no question costs money"
 
 
-@pytest.mark.skipif(importlib.util.find_spec("botocore") is not None, reason="botocore is installed")
-async def test_a_stream_of_bedrock_says_what_to_install():
+async def test_a_stream_of_bedrock_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "botocore.eventstream", None)
     async with fronted("bedrock") as (provider, gateway):
         status, answer, _ = await gateway.chat(stream=True)
         assert (status, provider.bodies, gateway.in_flight()) == (501, [], 0)
         assert "radixway[hosted]" in answer["error"]["message"]
 
 
-@NEEDS_BOTOCORE
 async def test_bedrock_is_signed_where_it_has_no_key(monkeypatch):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "of-a-secret")

@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from radixway.routing import WorkerState
 from support.hosted_gateway import ASK, explain, fronted, step
 from support.running_gateway import FAST_HEALTH
 from support.scripted_worker import Exchange, scripted_worker
@@ -35,6 +36,29 @@ async def test_own_workers_come_first_and_a_hosted_one_when_they_are_down():
         )
         assert told["overflow"] in ("own workers fail", "no own worker can answer")
         assert journal["row"]["cost"] == pytest.approx((129 * 1000 + 5 * 2000) / 1e6)
+
+
+async def test_a_dry_run_says_that_a_provider_would_answer_and_why():
+    guard = {"pii": {"hosted": "forbid"}, "audit": {"enabled": False}}
+    sections = {"worker": PRICED, "routing": {"health": FAST_HEALTH}, "guard": guard}
+    async with (
+        scripted_worker() as own,
+        fronted("openai", own.url, **sections) as (provider, gateway),
+    ):
+        told = (await gateway.post("/rehearse", ASK))[1]
+        assert told["worker"] in own.url
+        await own.kill()
+        await gateway.until(own.url, WorkerState.DOWN)
+        told = (await gateway.post("/rehearse", ASK))[1]
+        assert provider.url.endswith(told["worker"].removesuffix("/v1"))
+        hosted = step(told, "hosted")
+        assert (hosted["provider"], hosted["overflow"]) == ("openai", "no own worker can answer")
+        assert hosted["prompt_per_1m"] == 1000
+        mail = [{"role": "user", "content": "Write to anna.lind@example.org please"}]
+        told = (await gateway.post("/rehearse", {**ASK, "messages": mail}))[1]
+        assert told["refusal"]["code"] == "hosted_forbidden"
+        status, answer, _ = await gateway.post("/select", ASK)
+        assert (status, provider.bodies) == (503, []), answer
 
 
 async def test_a_long_queue_overflows_and_says_so():
@@ -79,7 +103,12 @@ async def test_a_queue_may_overflow_to_another_model():
         status, _, headers = await gateway.chat()
         assert (status, headers["x-radixway-fallback"]) == (200, "big")
         assert provider.bodies[-1]["model"] == "gpt-x"
-        assert step(await explain(gateway, headers), "fallback")["reason"] == "queue_too_long"
+        journal = await explain(gateway, headers)
+        assert step(journal, "fallback")["reason"] == "queue_too_long"
+        assert (
+            "queues take" in step(journal, "hosted")["overflow"]
+            or "waited" in step(journal, "hosted")["overflow"]
+        )
         assert (await gateway.chat(model="unknown"))[0] == 404
         go.set()
         assert (await first)[0] == 200

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from radixway.core.config import HostedWorkerSettings, load_config
+from radixway.core.config.litellm_config import import_litellm
 
 FILES = Path(__file__).parents[1] / "data" / "litellm"
 
@@ -100,6 +101,16 @@ def test_own_workers_stay_own_and_what_cannot_be_taken_is_told(tmp_path):
         assert told(report, place), place
     assert told(report, "litellm_settings.fallbacks.0", "gemini")
     assert told(report, "litellm_settings.fallbacks.1", "circle")
+
+
+def test_numbers_that_yaml_takes_for_texts_are_read_and_nothing_is_lost_in_silence():
+    params = {"model": "gpt-4o", "input_cost_per_token": "1e-6", "output_cost_per_token": "a lot"}
+    settings = {"fallbacks": {"a": ["b"]}, "model_group_alias": {"z": None}}
+    given = {"model_list": [{"model_name": "a", "litellm_params": params}], "router_settings": settings}
+    done = import_litellm(given)
+    assert done.tree["workers"][0]["pricing"] == {"a": {"prompt_per_1m": 1.0}}
+    assert {left.place[-1] for left in done.left_out} == {"output_cost_per_token", "fallbacks", "z"}
+    assert "routing" not in done.tree
 
 
 def test_it_is_printed_where_no_file_is_named():

@@ -1,11 +1,14 @@
 """Which model `default` stands for."""
 
 import re
+from collections import Counter
 
 import pytest
 
 from radixway.core.config import ConfigError, WorkerSettings, load_config
-from radixway.core.pipeline import TenantPolicy
+from radixway.core.config.routing import ModelSplit
+from radixway.core.pipeline import CHAT_COMPLETIONS, Request, TenantPolicy
+from radixway.core.telemetry import Journal
 from radixway.routing import DefaultModelResolver, WorkerRegistry
 
 
@@ -79,3 +82,26 @@ def test_an_alias_of_the_default_is_one_of_the_tenants_models():
 def test_aliases_that_make_no_sense_are_refused(aliases):
     with pytest.raises(ConfigError, match="routing.model_aliases"):
         load_config(overrides={"routing": {"model_aliases": aliases}})
+
+
+def test_a_split_gives_each_model_its_share_of_the_requests_and_says_so():
+    registry = WorkerRegistry()
+    registry.add_worker(WorkerSettings(url="http://w", models=["a", "b", "c"]))
+    split = ModelSplit(split={"a": 9, "b": 1, "c": 0})
+    models = DefaultModelResolver(registry, str, lambda name: False, {"fast": split})
+    drawn = Counter()
+    for number in range(2000):
+        request = Request(
+            f"r{number}", CHAT_COMPLETIONS, CHAT_COMPLETIONS.path, Journal("r"), raw=b"{}", model="fast"
+        )
+        model = models.resolve_model("fast", None, request)
+        drawn[model] += 1
+        ((step, _, told),) = request.journal.entries
+        assert (step, told["model"], told["weights"], told["by"]) == (
+            "split",
+            model,
+            {"a": 9, "b": 1},
+            "request",
+        )
+    assert drawn.keys() == {"a", "b"}
+    assert drawn["b"] == pytest.approx(200, abs=60), "the ids are the same in every run"

@@ -1,7 +1,8 @@
-"""Providers of hosted models, from the shapes that they publish: real HTTP, and strict as they are.
+"""Providers of hosted models on loopback: real HTTP, and strict as they are.
 
-Each refuses what its API refuses: a wrong key, a field that it does not know, turns out of order, a thought
-without its signature.
+What they are sent and what they answer is checked by the types of the providers' own SDKs
+(`hosted_types.py`). What these do not say comes from the providers' documentation, and is refused as they
+refuse it: a wrong key, turns out of order, a thought without its signature.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from support.hosted_shapes import (
     openai_reply,
     write_frame,
 )
+from support.hosted_types import check_event, check_reply, check_request
 
 KEY = "sk-of-a-provider"
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -44,6 +46,8 @@ class HostedProvider:
     headers: list[dict[str, str]] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
     hold: asyncio.Event | None = None
+    mistakes: list[AssertionError] = field(default_factory=list)
+    """Requests and answers that the provider's SDK would not take."""
 
     def worker(self, **more: Any) -> dict[str, Any]:
         """Its entry under `workers`."""
@@ -66,16 +70,8 @@ def refuse(message: str, *, when: bool = True) -> None:
         raise RefusedError(message)
 
 
-def check_fields(body: dict[str, Any], known: str, where: str = "") -> None:
-    unknown = body.keys() - set(known.split())
-    refuse(f"{where}{min(unknown, default='')}: Extra inputs are not permitted", when=bool(unknown))
-
-
 def check_anthropic(body: dict[str, Any], headers: Any) -> None:
-    known = "model messages max_tokens system tools tool_choice thinking temperature top_p top_k stream"
-    check_fields(body, f"{known} stop_sequences metadata output_config service_tier")
     refuse("anthropic-version: header is required", when="anthropic-version" not in headers)
-    refuse("max_tokens: Field required", when=not isinstance(body.get("max_tokens"), int))
     turns = body["messages"]
     refuse("first message must use the user role", when=turns[0]["role"] != "user")
     open_calls: set[str] = set()
@@ -92,9 +88,9 @@ def check_anthropic(body: dict[str, Any], headers: Any) -> None:
                 refuse("media_type", when=block["source"]["media_type"] not in ("image/png", "image/jpeg"))
         open_calls = {block["id"] for block in turn["content"] if block["type"] == "tool_use"}
     for tool in body.get("tools", ()):
-        check_fields(tool, "name description input_schema strict cache_control", "tools.0.")
         refuse("tools.0.input_schema.type: Field required", when=tool["input_schema"].get("type") != "object")
-    if (thinking := body.get("thinking")) and thinking["type"] == "enabled":
+    if _has_budget(body):
+        thinking = body["thinking"]
         refuse(
             "max_tokens must be greater than budget_tokens",
             when=body["max_tokens"] <= thinking["budget_tokens"],
@@ -105,13 +101,17 @@ def check_anthropic(body: dict[str, Any], headers: Any) -> None:
             signed = last["content"][0]
             refuse("expected thinking", when=signed.get("signature") != SIGNATURE)
     refuse("temperature: at most 1", when=body.get("temperature", 0) > 1)
+    sampling = body.keys() & {"temperature", "top_p", "top_k"}
+    refuse(f"{sampling}: not permitted", when=headers["anthropic-version"] != "2023-06-01" and bool(sampling))
+
+
+def _has_budget(fields: dict[str, Any]) -> bool:
+    return fields.get("thinking", {}).get("type") == "enabled"
 
 
 def check_gemini(body: dict[str, Any], headers: Any) -> None:
-    check_fields(body, "contents systemInstruction tools toolConfig generationConfig")
     called: list[str] = []
     for turn in body["contents"]:
-        check_fields(turn, "role parts")
         refuse("Please use a valid role: user, model.", when=turn["role"] not in ("user", "model"))
         results = [part["functionResponse"]["name"] for part in turn["parts"] if "functionResponse" in part]
         refuse("number of function response parts is not equal", when=bool(results) and results != called)
@@ -121,44 +121,21 @@ def check_gemini(body: dict[str, Any], headers: Any) -> None:
             "Function call is missing a thought_signature",
             when=any("thoughtSignature" not in p for p in signed),
         )
-    check_fields(
-        body.get("generationConfig", {}),
-        "maxOutputTokens temperature topP topK seed presencePenalty frequencyPenalty stopSequences"
-        " responseMimeType responseJsonSchema thinkingConfig candidateCount",
-    )
 
 
 def check_bedrock(body: dict[str, Any], headers: Any) -> None:
-    check_fields(body, "messages system inferenceConfig toolConfig additionalModelRequestFields")
-    check_fields(body.get("inferenceConfig", {}), "maxTokens temperature topP stopSequences")
     before = "assistant"
     for turn in body["messages"]:
         refuse("A conversation must alternate between user and assistant roles", when=turn["role"] == before)
         before = turn["role"]
         for block in turn["content"]:
-            kinds = {"text", "image", "document", "toolUse", "toolResult", "reasoningContent"}
-            refuse("exactly one member must be set", when=len(block) != 1 or not block.keys() <= kinds)
             refuse("toolConfig must be defined", when="toolUse" in block and "toolConfig" not in body)
-
-
-def check_openai(body: dict[str, Any], headers: Any) -> None:
-    known = "model messages stream stream_options tools tool_choice parallel_tool_calls temperature top_p n"
-    more = "stop seed max_completion_tokens response_format reasoning_effort user logprobs top_logprobs"
-    check_fields(
-        body,
-        f"{known} {more} metadata store presence_penalty frequency_penalty logit_bias service_tier verbosity",
-    )
-    for message in body["messages"]:
-        check_fields(message, "role content name tool_calls tool_call_id refusal", "messages[0].")
 
 
 CHECKS: dict[str, Callable[[dict[str, Any], Any], None]] = {
     "anthropic": check_anthropic,
     "gemini": check_gemini,
     "bedrock": check_bedrock,
-    "openai": check_openai,
-    "azure": check_openai,
-    "openai-compatible": lambda body, headers: None,
 }
 
 
@@ -206,17 +183,24 @@ async def hosted_provider(kind: str) -> AsyncIterator[HostedProvider]:
         scene = provider.scene
         if scene.refusals:
             status, told, headers = scene.refusals.pop(0)
+            if isinstance(told, bytes):
+                return web.Response(body=told, status=status, headers=headers)
             return web.json_response(told, status=status, headers=headers)
         try:
-            if not request.path.endswith(("/count_tokens", "/embeddings", "/responses")):
-                CHECKS[kind](body, {name.lower(): value for name, value in request.headers.items()})
+            if not request.path.endswith(("/count_tokens", "/embeddings", "/responses", "/input_tokens")):
+                check_request(SDKS[kind], body)
+                if kind in CHECKS:
+                    CHECKS[kind](body, request.headers)
+            return await ANSWERS[SDKS[kind]](request, body, scene)
         except RefusedError as refusal:
             return web.json_response(error_body(kind, 400, str(refusal), "invalid_request_error"), status=400)
-        return await ANSWERS[kind](request, body, scene)
+        except AssertionError as mistake:
+            provider.mistakes.append(mistake)
+            raise
 
     app = web.Application(client_max_size=2**26)
     app.router.add_route("*", "/{path:.*}", answer)
-    runner = web.AppRunner(app)
+    runner = web.AppRunner(app, handler_cancellation=True)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
@@ -224,19 +208,43 @@ async def hosted_provider(kind: str) -> AsyncIterator[HostedProvider]:
     provider.url = f"http://{host}:{port}"
     try:
         yield provider
+        assert provider.mistakes == []
     finally:
         await runner.cleanup()
 
 
+def _dump(event: Any) -> str:
+    return json.dumps(event, ensure_ascii=False)
+
+
 async def _stream(
-    request: web.Request, pieces: list[bytes], kind: str = "text/event-stream"
+    request: web.Request, scene: Scene, pieces: list[bytes], kind: str = "text/event-stream"
 ) -> web.StreamResponse:
     response = web.StreamResponse(headers={"content-type": kind})
     await response.prepare(request)
     for piece in pieces:
-        await response.write(piece[: len(piece) // 2])
-        await response.write(piece[len(piece) // 2 :])
+        if scene.goes_on is not None and piece is pieces[-1]:
+            try:
+                await scene.goes_on.wait()
+            except asyncio.CancelledError:
+                scene.left.set()
+                raise
+        cut = next((at + 1 for at, byte in enumerate(piece) if byte > 127), len(piece) // 2)
+        await response.write(piece[:cut])  # in the middle of a character, where it has one of several bytes
+        await asyncio.sleep(0)
+        await response.write(piece[cut:])
     return response
+
+
+def _whole(kind: str, reply: dict[str, Any]) -> web.Response:
+    check_reply(kind, reply)
+    return web.json_response(reply)
+
+
+def _checked(kind: str, events: list[Any], scene: Scene) -> list[Any]:
+    for event in events if scene.breaks_with is None else events[:-1]:
+        check_event(kind, event)
+    return events
 
 
 async def _answer_anthropic(request: web.Request, body: dict[str, Any], scene: Scene) -> web.StreamResponse:
@@ -245,21 +253,25 @@ async def _answer_anthropic(request: web.Request, body: dict[str, Any], scene: S
     if request.path != "/v1/messages":
         return web.json_response(error_body("anthropic", 404, "Not Found", "not_found_error"), status=404)
     if not body.get("stream"):
-        return web.json_response(anthropic_reply(scene))
-    events = [f"event: {e['type']}\ndata: {json.dumps(e)}\n\n".encode() for e in anthropic_events(scene)]
-    return await _stream(request, events)
+        return _whole("anthropic", anthropic_reply(scene))
+    events = [
+        f"event: {e['type']}\ndata: {_dump(e)}\n\n".encode()
+        for e in _checked("anthropic", anthropic_events(scene), scene)
+    ]
+    return await _stream(request, scene, events)
 
 
 async def _answer_gemini(request: web.Request, body: dict[str, Any], scene: Scene) -> web.StreamResponse:
     replies = gemini_replies(scene)
     if request.path.endswith(":streamGenerateContent") and request.query.get("alt") == "sse":
-        return await _stream(request, [f"data: {json.dumps(reply)}\r\n\r\n".encode() for reply in replies])
+        events = _checked("gemini", replies, scene)
+        return await _stream(request, scene, [f"data: {_dump(event)}\r\n\r\n".encode() for event in events])
     if not request.path.endswith(":generateContent"):
         return web.json_response(error_body("gemini", 404, "no such method", "NOT_FOUND"), status=404)
     whole = replies[-1]
     parts = [part for each in replies for part in each["candidates"][0].get("content", {}).get("parts", ())]
     whole["candidates"][0]["content"] = {"role": "model", "parts": parts}
-    return web.json_response(whole)
+    return _whole("gemini", whole)
 
 
 async def _answer_bedrock(request: web.Request, body: dict[str, Any], scene: Scene) -> web.StreamResponse:
@@ -267,9 +279,9 @@ async def _answer_bedrock(request: web.Request, body: dict[str, Any], scene: Sce
     if not model or action not in ("converse", "converse-stream"):
         return web.json_response({"message": "unknown operation"}, status=404)
     if action == "converse":
-        return web.json_response(bedrock_reply(scene))
-    frames = [write_frame(*event) for event in bedrock_events(scene)]
-    return await _stream(request, frames, "application/vnd.amazon.eventstream")
+        return _whole("bedrock", bedrock_reply(scene))
+    frames = _checked("bedrock", [write_frame(*event) for event in bedrock_events(scene)], scene)
+    return await _stream(request, scene, frames, "application/vnd.amazon.eventstream")
 
 
 async def _answer_openai(request: web.Request, body: dict[str, Any], scene: Scene) -> web.StreamResponse:
@@ -277,15 +289,16 @@ async def _answer_openai(request: web.Request, body: dict[str, Any], scene: Scen
         data = [{"object": "embedding", "index": 0, "embedding": [0.5]}]
         usage = {"prompt_tokens": 3, "total_tokens": 3}
         return web.json_response({"object": "list", "data": data, "model": "e", "usage": usage})
+    if request.path.endswith("/responses/input_tokens"):
+        return web.json_response({"object": "response.input_tokens", "input_tokens": 129})
     if not request.path.endswith("/chat/completions"):
         return web.json_response(error_body("openai", 404, "unknown path", "not_found"), status=404)
     if not body.get("stream"):
-        return web.json_response(openai_reply(scene))
+        return _whole("openai", openai_reply(scene))
     with_usage = (body.get("stream_options") or {}).get("include_usage") is True
-    events = [
-        f"data: {json.dumps(event)}\n\n".encode() for event in openai_events(scene, with_usage=with_usage)
-    ]
-    return await _stream(request, [*events, b"data: [DONE]\n\n"])
+    told = _checked("openai", openai_events(scene, with_usage=with_usage), scene)
+    events = [f"data: {_dump(event)}\n\n".encode() for event in told]
+    return await _stream(request, scene, [*events, b"data: [DONE]\n\n"])
 
 
 Answer = Callable[[web.Request, dict[str, Any], Scene], Awaitable[web.StreamResponse]]
@@ -294,6 +307,6 @@ ANSWERS: dict[str, Answer] = {
     "gemini": _answer_gemini,
     "bedrock": _answer_bedrock,
     "openai": _answer_openai,
-    "azure": _answer_openai,
-    "openai-compatible": _answer_openai,
 }
+SDKS = {kind: kind for kind in ANSWERS} | {"azure": "openai", "openai-compatible": "openai"}
+"""Whose types are a provider's."""

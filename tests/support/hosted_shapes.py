@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import binascii
 import json
 import struct
@@ -21,9 +22,13 @@ class Scene:
     stop: str = ""
     """The provider's own stop reason, in place of the usual one."""
     refusals: list[tuple[int, Any, dict[str, str]]] = field(default_factory=list)
-    """Errors before that: status, body, headers."""
+    """Errors before that: status, body (bytes, or what is sent as JSON), headers."""
     breaks_with: dict[str, Any] | None = None
     """An error event in the middle of a stream."""
+    goes_on: asyncio.Event | None = None
+    """Waited for before the last event of a stream."""
+    left: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when a client leaves during that."""
 
 
 def anthropic_reply(scene: Scene) -> dict[str, Any]:
@@ -161,7 +166,7 @@ def write_frame(kind: str, payload: dict[str, Any]) -> bytes:
     head = b""
     for name, value in headers.items():
         head += bytes([len(name)]) + name.encode() + b"\x07" + struct.pack(">H", len(value)) + value.encode()
-    body = json.dumps(payload).encode()
+    body = json.dumps(payload, ensure_ascii=False).encode()
     prelude = struct.pack(">II", 16 + len(head) + len(body), len(head))
     prelude += struct.pack(">I", binascii.crc32(prelude))
     return prelude + head + body + struct.pack(">I", binascii.crc32(prelude + head + body))

@@ -17,6 +17,7 @@ from radixway.api.request_headers import apply_gateway_headers, read_headers
 from radixway.api.selector import WorkerChooser
 from radixway.core.pipeline import CHAT_COMPLETIONS, GatewayError, Middleware, Pipeline, Reply, Request
 from radixway.core.telemetry import Journal
+from radixway.routing.transports.overflow import describe_hosted
 
 
 class DryRunRefusal(BaseModel):
@@ -74,6 +75,9 @@ def dry_run_routes(
         request.journal.add("select", choice)
         models = choice.worker.models
         model = request.model if request.model not in (None, "auto") else next(iter(models), None)
+        if (hosted := choice.worker.hosted) is not None:
+            step = describe_hosted(request, chooser.registry, hosted, model or "")
+            request.journal.add("hosted", **step)
         raise _WorkerChosen(model, choice.worker.name, request.raw)
 
     dry_run_pipeline = Pipeline(list(middlewares), stop_at_worker)

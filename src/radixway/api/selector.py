@@ -12,6 +12,7 @@ from msgspec import Meta
 
 from radixway.api.admin_access import AdminAccess
 from radixway.api.client_requests import decode_body
+from radixway.core.config import OverflowConfig
 from radixway.core.http import choose_request_id, decode_json, decode_query
 from radixway.core.pipeline import (
     ANY_MODEL,
@@ -38,6 +39,7 @@ from radixway.routing import (
     WorkerChoice,
     WorkerRegistry,
 )
+from radixway.routing.transports.overflow import OverflowRule
 
 
 class _FinishSessionBody(msgspec.Struct):
@@ -164,24 +166,48 @@ class WorkerChooser:
     """Chooses the worker that a request would go to now; reserves nothing."""
 
     def __init__(self, registry: WorkerRegistry, selector: Selector, prompts: PromptReader) -> None:
-        self._registry = registry
+        self.registry = registry
         self._selector = selector
         self._prompts = prompts
+        self._overflow = OverflowRule(OverflowConfig())
 
     async def choose_worker(
         self, request: PipelineRequest, workers: Collection[str] | None = None, session: str | None = None
     ) -> WorkerChoice:
-        """Return the worker for `request`, among `workers` (URLs or names) if given. Raises GatewayError."""
+        """Return the worker for `request`, among `workers` (URLs or names) if given. Raises GatewayError.
+
+        A hosted one only for a dry run: other data planes do not speak to providers.
+        """
         model = None if request.model == ANY_MODEL else request.model
-        candidates = _candidate_workers(self._registry, model, workers)
+        candidates = self._find_candidates(request, model, workers)
         prompt = self._prompts.read_prompt(request, self._selector.policy_for_model(model), candidates)
         if not isinstance(prompt, RoutingRequest):
             prompt = await prompt
-            candidates = _candidate_workers(
-                self._registry, model, workers
-            )  # much may have happened meanwhile
+            candidates = self._find_candidates(request, model, workers)  # much may have happened meanwhile
         prompt.session = session or prompt.session
         return self._selector.select_worker(prompt, candidates)
+
+    def _find_candidates(
+        self, request: PipelineRequest, model: str | None, workers: Collection[str] | None
+    ) -> tuple[Worker, ...]:
+        registry = self.registry
+        ready = tuple(worker for worker in registry.candidates(model) if worker.answers_alone)
+        if not ready and model is not None and registry.definitely_lacks_model(model):
+            raise ModelNotServedError(model)
+        if workers is not None:
+            wanted = {name.rstrip("/") for name in workers}
+            known = {name for worker in registry for name in (worker.url, worker.name)}
+            if unknown := wanted - known:
+                raise BadRequest(f"no worker {min(unknown)!r}; /list_workers names them all", param="workers")
+            ready = tuple(worker for worker in ready if worker.url in wanted or worker.name in wanted)
+        able = tuple(worker for worker in ready if worker.hosted is None)
+        if request.is_dry_run and registry.has_hosted():
+            able = tuple(self._overflow.choose_tier(request, ready))
+        if not able:
+            raise (request.is_dry_run and self._overflow.explain_refusal(request, ready)) or NoWorkersError(
+                "none of the workers asked for can answer now"
+            )
+        return tuple(worker for worker in able if not worker.breaker.tripped) or able
 
 
 class _ReservationSweeper:
@@ -200,25 +226,6 @@ class _ReservationSweeper:
         self._asleep = pause_s is None
         if pause_s is not None:
             asyncio.get_running_loop().call_later(pause_s, self._sweep)
-
-
-def _candidate_workers(
-    registry: WorkerRegistry, model: str | None, workers: Collection[str] | None
-) -> tuple[Worker, ...]:
-    ready = tuple(
-        worker for worker in registry.candidates(model) if worker.answers_alone and worker.hosted is None
-    )
-    if not ready and model is not None and registry.definitely_lacks_model(model):
-        raise ModelNotServedError(model)
-    if workers is not None:
-        wanted = {name.rstrip("/") for name in workers}
-        known = {name for worker in registry for name in (worker.url, worker.name)}
-        if unknown := wanted - known:
-            raise BadRequest(f"no worker {min(unknown)!r}; /list_workers names them all", param="workers")
-        ready = tuple(worker for worker in ready if worker.url in wanted or worker.name in wanted)
-    if not ready:
-        raise NoWorkersError("none of the workers asked for can answer now")
-    return tuple(worker for worker in ready if not worker.breaker.tripped) or ready
 
 
 def _choice_object(choice: WorkerChoice) -> dict[str, Any]:

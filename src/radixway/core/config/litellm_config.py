@@ -47,6 +47,7 @@ _POLICIES = {
     "usage-based-routing": "least_loaded",
     "usage-based-routing-v2": "least_loaded",
 }
+_PRICES = (("input_cost_per_token", "prompt_per_1m"), ("output_cost_per_token", "completion_per_1m"))
 _ALWAYS = "is always so here"
 _READ_PARAMS = frozenset(
     {
@@ -188,21 +189,20 @@ class _Importer:
             self.leave_out((*place, name))
         if isinstance(limit := params.get("max_parallel_requests"), int) and limit > 0:
             worker["max_in_flight"] = limit
-        prices = {
-            ours: round(float(price) * 1e6, 9)
-            for theirs, ours in (
-                ("input_cost_per_token", "prompt_per_1m"),
-                ("output_cost_per_token", "completion_per_1m"),
-            )
-            if isinstance(price := params.get(theirs, info.get(theirs)), int | float)
-        }
-        weight, order = params.get("weight"), params.get("order")
+        prices = {}
+        for theirs, ours in _PRICES:
+            given_price = params.get(theirs, info.get(theirs))
+            if (price := _read_number(given_price)) is not None:
+                prices[ours] = round(price * 1e6, 9)
+            elif given_price is not None:
+                self.leave_out((*inside, theirs), f"{given_price!r} is no number")
+        order = params.get("order")
         return _Deployment(
             place,
             alias,
             worker,
             model,
-            float(weight) if isinstance(weight, int | float) else None,
+            _read_number(params.get("weight")),
             order if isinstance(order, int) else None,
             prices,
         )
@@ -321,7 +321,7 @@ class _Importer:
         for name, value in fields.items():
             place = (section, name)
             match name:
-                case "fallbacks":
+                case "fallbacks" if isinstance(value, list):
                     self._add_fallbacks(place, value)
                 case "num_retries" if isinstance(value, int) and value >= 0:
                     self._tree["pipeline"] = {"retry": {"attempts": value + 1}}
@@ -332,7 +332,10 @@ class _Importer:
                 case "model_group_alias" if isinstance(value, Mapping):
                     for alias, target in value.items():
                         model = target.get("model") if isinstance(target, Mapping) else target
-                        self._aliases[str(alias)] = str(model)
+                        if isinstance(model, str):
+                            self._aliases[str(alias)] = model
+                        else:
+                            self.leave_out((*place, alias), "names no model")
                 case "allowed_fails" if isinstance(value, int) and value >= 0:
                     self._routing.setdefault("breaker", {})["failures_in_row"] = value + 1
                 case "cooldown_time" if isinstance(value, int | float) and value > 0:
@@ -353,8 +356,8 @@ class _Importer:
                 case _:
                     self.leave_out(place)
 
-    def _add_fallbacks(self, place: Place, value: Any) -> None:
-        for index, entry in enumerate(value if isinstance(value, list) else ()):
+    def _add_fallbacks(self, place: Place, value: list[Any]) -> None:
+        for index, entry in enumerate(value):
             for model, targets in entry.items() if isinstance(entry, Mapping) else ():
                 names = [targets] if isinstance(targets, str) else list(targets or ())
                 if not names or not all(isinstance(name, str) for name in names) or model == "*":
@@ -388,6 +391,14 @@ class _Importer:
             self.leave_out(place, f"budgets are by day or month, not by {duration!r}")
             return
         self._default_tenant["quotas"] = {"cost_per_day" if days == 1 else "cost_per_month": budget}
+
+
+def _read_number(value: Any) -> float | None:
+    """Return the number that `value` is, or writes: YAML takes `1e-6` for a text. None where it is none."""
+    try:
+        return float(value) if isinstance(value, int | float | str) else None
+    except ValueError:
+        return None
 
 
 def _address(worker: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -42,6 +42,7 @@ from radixway.routing.transports.hedged_dispatch import HedgeBudget, HedgedDispa
 from radixway.routing.transports.hosted import HostedTransport
 from radixway.routing.transports.http_transport import HttpTransport
 from radixway.routing.transports.kv_transfer import strip_transfer_fields
+from radixway.routing.transports.overflow import describe_hosted
 from radixway.routing.transports.worker_responses import find_weight_version
 
 log = logging.getLogger(__name__)
@@ -258,23 +259,11 @@ class RequestDispatcher:
 
     def _note_hosted(self, request: Request, worker: Worker) -> None:
         """Have the journal say that a provider answers, why, and what it costs."""
-        settings, model = worker.hosted, request.routing.resolved_model or ""
-        if settings is None:
-            request.routing.pricing = None
-            return
-        pricing = request.routing.pricing = settings.pricing_of(model)
-        fields: dict[str, Any] = {"provider": settings.provider, "model": settings.names.get(model, model)}
-        if any(
-            request.model in each.models or model in each.models
-            for each in self._registry
-            if each.hosted is None
-        ):
-            fields["overflow"] = request.routing.overflow
-        if pricing is not None:
-            fields |= pricing.model_dump()
-            if (tokens := request.routing.prompt_tokens) is not None:
-                fields["prompt_cost"] = pricing.cost(tokens, 0)
-        request.journal.add("hosted", **fields)
+        request.routing.pricing = None
+        if worker.hosted is not None:
+            model = request.routing.resolved_model or ""
+            request.routing.pricing = worker.hosted.pricing_of(model)
+            request.journal.add("hosted", **describe_hosted(request, self._registry, worker.hosted, model))
 
     def _note_stream_end(self, worker: Worker, is_complete: bool) -> None:
         """Note how a stream ended: one that begins well may still be cut."""

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from math import ceil
 from time import monotonic
+from typing import Any
 
-from radixway.core.config import OverflowConfig
+from radixway.core.config import HostedWorkerSettings, OverflowConfig
 from radixway.core.pipeline import GatewayError, NoWorkersError, Request
-from radixway.routing import Worker
+from radixway.routing import Worker, WorkerRegistry
 from radixway.routing.transports.hosted.transport import HostedForbiddenError, may_serve
 
 
@@ -82,3 +83,21 @@ class OverflowRule:
         return HostedLimitError(
             "the provider has said that there were too many requests", retry_after_s=wait_s
         )
+
+
+def describe_hosted(
+    request: Request, registry: WorkerRegistry, settings: HostedWorkerSettings, model: str
+) -> dict[str, Any]:
+    """Return the journal's step `hosted`: the provider, its name of `model`, why no own worker answers, what
+    it costs."""
+    fields: dict[str, Any] = {"provider": settings.provider, "model": settings.names.get(model, model)}
+    own = [each.models for each in registry if each.hosted is None]
+    if request.routing.fallback_model is not None or any(
+        request.model in models or model in models for models in own
+    ):
+        fields["overflow"] = request.routing.overflow
+    if (pricing := settings.pricing_of(model)) is not None:
+        fields |= pricing.model_dump()
+        if (tokens := request.routing.prompt_tokens) is not None:
+            fields["prompt_cost"] = pricing.cost(tokens, 0)
+    return fields

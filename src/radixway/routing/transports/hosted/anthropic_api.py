@@ -27,23 +27,16 @@ from radixway.routing.transports.hosted.chat_body import (
     TextContent,
     read_call_id,
     read_content,
+    read_system,
     read_tool_calls,
     unknown_role,
     write_arguments,
 )
+from radixway.routing.transports.hosted.claude import STOP_REASONS, convert_thinking, takes_sampling
 
 _VERSION = b"2023-06-01"
 _USUAL_MAX_TOKENS = 4096
 """The API wants a limit; this one where the client sets none."""
-_STOP_REASONS = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "pause_turn": "stop",
-    "tool_use": "tool_calls",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "refusal": "content_filter",
-}
 _STATUSES = {
     "invalid_request_error": 400,
     "authentication_error": 401,
@@ -55,7 +48,7 @@ _STATUSES = {
     "timeout_error": 504,
     "overloaded_error": 529,
 }
-_OWN_FIELDS = ("thinking", "top_k", "service_tier", "context_management", "container", "mcp_servers")
+_OWN_FIELDS = ("service_tier", "context_management", "container", "mcp_servers")
 """Its own fields, passed where a client of chat completions gives them."""
 _ANSWER_JSON = "Answer with one JSON object and nothing else."
 
@@ -70,14 +63,15 @@ class AnthropicApi:
     ) -> ProviderCall:
         """Return the call for `request`. Raises BadRequest."""
         headers: Headers = [(b"x-api-key", (key or "").encode())]
-        given = dict(request.headers)
-        headers.append((b"anthropic-version", given.get(b"anthropic-version", _VERSION)))
-        if (beta := given.get(b"anthropic-beta")) is not None:
-            headers.append((b"anthropic-beta", beta))
         if request.endpoint.path in self.paths:
+            given = dict(request.headers)
+            headers.append((b"anthropic-version", given.get(b"anthropic-version", _VERSION)))
+            if (beta := given.get(b"anthropic-beta")) is not None:
+                headers.append((b"anthropic-beta", beta))
             request.edit(model=model)
             return ProviderCall(request.path, request.raw, headers)
-        body = {"model": model, **build_messages_body(ChatBody(request))}
+        headers.append((b"anthropic-version", _VERSION))
+        body = {"model": model, **build_messages_body(ChatBody(request), model)}
         if request.stream:
             body["stream"] = True
         return ProviderCall("/v1/messages", msgspec.json.encode(body), headers)
@@ -95,12 +89,12 @@ class AnthropicApi:
         return replace(
             _read_error(decode_answer(body), status),
             retry_after_s=read_retry_after(headers),
-            refuses_key=status in (401, 403),
+            refuses_key=status == 401,
         )
 
 
-def build_messages_body(chat: ChatBody) -> dict[str, Any]:
-    """Return the body of a message for `chat`, without its model. Raises BadRequest."""
+def build_messages_body(chat: ChatBody, model: str) -> dict[str, Any]:
+    """Return the body of a message for `chat`, without its `model`. Raises BadRequest."""
     chat.require_single_answer()
     system, messages = convert_messages(chat)
     wants_json, schema = chat.answer_schema()
@@ -121,25 +115,27 @@ def build_messages_body(chat: ChatBody) -> dict[str, Any]:
     if choice is not None:
         body["tool_choice"] = choice
     body |= {name: chat.fields[name] for name in _OWN_FIELDS if chat.fields.get(name) is not None}
-    budget = chat.reasoning_tokens
+    thinking = convert_thinking(chat, model)
     is_forced = choice is not None and choice["type"] in ("any", "tool")
-    if "thinking" not in body and budget and not is_forced and not _has_unsigned_call(messages):
-        body["thinking"] = {"type": "enabled", "budget_tokens": budget}
-    thinks = isinstance(body.get("thinking"), dict) and body["thinking"].get("type") == "enabled"
-    if thinks:
-        max_tokens = max(max_tokens, int(body["thinking"].get("budget_tokens") or 0) + 1024)
-        body.pop("top_k", None)
+    if "thinking" in chat.fields or not (is_forced or _has_unsigned_call(messages)):
+        body |= thinking
+    budget = body.get("thinking", {}).get("budget_tokens")
+    if budget is not None:
+        max_tokens = max(max_tokens, budget + 1024)
     body["max_tokens"] = max_tokens
-    if not thinks:  # the API refuses both beside thinking
-        temperature, top_p = chat.number("temperature"), chat.number("top_p")
-        if temperature is not None:
-            body["temperature"] = min(temperature, 1.0)
-        elif top_p is not None:  # and newer models refuse both together
-            body["top_p"] = top_p
+    if budget is None and takes_sampling(model):  # the API refuses them beside a budget
+        temperature = chat.number("temperature")
+        sampling = {
+            "temperature": None if temperature is None else min(temperature, 1.0),
+            "top_p": chat.number("top_p") if temperature is None else None,  # both together are refused
+            "top_k": chat.number("top_k"),
+        }
+        body |= {name: value for name, value in sampling.items() if value is not None}
     if chat.stops:
         body["stop_sequences"] = chat.stops
     if schema is not None:
-        body["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
+        form = {"format": {"type": "json_schema", "schema": schema}}
+        body["output_config"] = body.get("output_config", {}) | form
     if chat.user is not None:
         body["metadata"] = {"user_id": chat.user}
     return body
@@ -152,7 +148,7 @@ def convert_messages(chat: ChatBody) -> tuple[list[dict[str, Any]], list[dict[st
     for role, place, message in chat.messages():
         match role:
             case "system" | "developer":
-                system += [_convert_part(part) for part in read_content(message.get("content"), place)]
+                system += [_convert_part(part) for part in read_system(message.get("content"), place)]
                 continue
             case "user":
                 name, blocks = "user", [_convert_part(p) for p in read_content(message.get("content"), place)]
@@ -297,7 +293,7 @@ class AnthropicReader(ReplyReader):
 
     def _read_stop(self, reason: Any) -> None:
         if reason is not None:
-            self.finish_reason = _STOP_REASONS.get(str(reason), "stop")
+            self.finish_reason = STOP_REASONS.get(str(reason), "stop")
 
     def _read_usage(self, usage: Mapping[str, Any]) -> None:
         """Take the counts in `usage`; of a stream the last one of each counts."""

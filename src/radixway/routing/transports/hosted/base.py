@@ -38,6 +38,8 @@ class ProviderRefusal:
     retry_after_s: float | None = None
     refuses_key: bool = False
     """The key is at fault, whatever the status."""
+    body: bytes = b""
+    """The provider's own, for a client that speaks its API."""
 
 
 class StreamRefusedError(Exception):

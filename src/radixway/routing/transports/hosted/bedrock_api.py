@@ -34,23 +34,16 @@ from radixway.routing.transports.hosted.chat_body import (
     TextContent,
     read_call_id,
     read_content,
+    read_system,
     read_tool_calls,
     unknown_role,
     write_arguments,
 )
+from radixway.routing.transports.hosted.claude import STOP_REASONS, convert_thinking, takes_sampling
 
 if TYPE_CHECKING:
     from botocore.credentials import Credentials
 
-_STOP_REASONS = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "tool_use": "tool_calls",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "guardrail_intervened": "content_filter",
-    "content_filtered": "content_filter",
-}
 _STATUSES = {
     "throttlingException": 429,
     "validationException": 400,
@@ -78,7 +71,7 @@ class BedrockApi:
     ) -> ProviderCall:
         """Return the call for `request`, with `key` or signed. Raises BadRequest, CredentialMissingError."""
         path = f"/model/{quote(model, safe='')}/{'converse-stream' if request.stream else 'converse'}"
-        body = msgspec.json.encode(build_converse_body(ChatBody(request)))
+        body = msgspec.json.encode(build_converse_body(ChatBody(request), model))
         if key is not None:
             return ProviderCall(path, body, [(b"authorization", b"Bearer " + key.encode())])
         url = settings.url.partition("#")[0] + path
@@ -98,7 +91,9 @@ class BedrockApi:
         answer = decode_answer(body)
         found = answer.get("message", answer.get("Message")) if isinstance(answer, dict) else None
         message = found if isinstance(found, str) else f"Bedrock answered {status}"
-        return ProviderRefusal(message, kind, kind, None, read_retry_after(headers), status in (401, 403))
+        # A wrong key is a 403 too, beside models that the account may not use.
+        refuses_key = status == 401 or (status == 403 and "model" not in message.lower())
+        return ProviderRefusal(message, kind, kind, None, read_retry_after(headers), refuses_key)
 
 
 @lru_cache(16)
@@ -134,8 +129,8 @@ def sign_call(url: str, body: bytes, settings: HostedWorkerSettings) -> Headers:
     ]
 
 
-def build_converse_body(chat: ChatBody) -> dict[str, Any]:
-    """Return the body of Converse for `chat`. Raises BadRequest."""
+def build_converse_body(chat: ChatBody, model: str) -> dict[str, Any]:
+    """Return the body of Converse for `chat`, without its `model`. Raises BadRequest."""
     chat.require_single_answer()
     wants_json, schema = chat.answer_schema()
     system, messages = convert_messages(chat)
@@ -145,25 +140,15 @@ def build_converse_body(chat: ChatBody) -> dict[str, Any]:
     body: dict[str, Any] = {"messages": messages}
     if system:
         body["system"] = system
-    inference = {
-        "maxTokens": chat.max_tokens,
-        "temperature": chat.number("temperature"),
-        "topP": chat.number("top_p"),
-        "stopSequences": chat.stops or None,
-    }
-    more: dict[str, Any] = {}
-    budget = chat.reasoning_tokens
-    if isinstance(thinking := chat.fields.get("thinking"), dict):
-        more["thinking"] = thinking
-    elif budget:
-        more["thinking"] = {"type": "enabled", "budget_tokens": budget}
-        inference |= {
-            "temperature": None,
-            "topP": None,
-            "maxTokens": max(chat.max_tokens or 4096, budget + 1024),
-        }
-    if (top_k := chat.number("top_k")) is not None and not more:
-        more["top_k"] = top_k
+    more = convert_thinking(chat, model)
+    inference: dict[str, Any] = {"maxTokens": chat.max_tokens, "stopSequences": chat.stops or None}
+    budget = more.get("thinking", {}).get("budget_tokens")
+    if budget is not None:
+        inference["maxTokens"] = max(chat.max_tokens or 4096, budget + 1024)
+    elif takes_sampling(model):  # the API refuses them beside a budget
+        inference |= {"temperature": chat.number("temperature"), "topP": chat.number("top_p")}
+        if (top_k := chat.number("top_k")) is not None and "claude" in model:  # others name it otherwise
+            more["top_k"] = top_k
     if given := {name: value for name, value in inference.items() if value is not None}:
         body["inferenceConfig"] = given
     if more:
@@ -201,7 +186,7 @@ def convert_messages(chat: ChatBody) -> tuple[list[dict[str, Any]], list[dict[st
     for role, place, message in chat.messages():
         match role:
             case "system" | "developer":
-                system += [_convert_part(part) for part in read_content(message.get("content"), place)]
+                system += [_convert_part(part) for part in read_system(message.get("content"), place)]
                 continue
             case "user":
                 name, blocks = "user", [_convert_part(p) for p in read_content(message.get("content"), place)]
@@ -315,7 +300,7 @@ class BedrockReader(ReplyReader):
                     )
                 case {"reasoningContent": {"redactedContent": str(data)}}:
                     yield {"thinking_blocks": [{"type": "redacted_thinking", "data": data}]}
-        self.finish_reason = _STOP_REASONS.get(str(reply.get("stopReason")), "stop")
+        self.finish_reason = STOP_REASONS.get(str(reply.get("stopReason")), "stop")
         self._read_usage(reply.get("usage") or {})
 
     def read_event(self, event: Mapping[str, Any]) -> Iterator[Delta]:
@@ -333,7 +318,7 @@ class BedrockReader(ReplyReader):
                 yield _thinking_block("".join(self._thought), self._signature)
                 self._thought, self._signature = [], ""
             case {"type": "messageStop", "stopReason": str(reason)}:
-                self.finish_reason = _STOP_REASONS.get(reason, "stop")
+                self.finish_reason = STOP_REASONS.get(reason, "stop")
             case {"type": "metadata", "usage": dict(usage)}:
                 self._read_usage(usage)
 

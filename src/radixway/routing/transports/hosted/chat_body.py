@@ -15,6 +15,8 @@ from radixway.core.pipeline import BadRequest, Request
 from radixway.core.protocols.request import field_error, shorten_value
 
 _DATA_URL = re.compile(r"data:([a-z0-9.+-]+/[a-z0-9.+-]+);base64,", re.IGNORECASE)
+_NO_CALL_ID = re.compile(r"[^a-zA-Z0-9_-]")
+"""What ids of calls have at some engines (`functions.weather:0`), and at no provider."""
 _REASONING_TOKENS = {"minimal": 1024, "low": 1024, "medium": 2048, "high": 4096, "xhigh": 8192}
 """Tokens of thought by `reasoning_effort`, for APIs that count them."""
 
@@ -131,7 +133,7 @@ class ChatBody:
     def tools(self) -> list[ToolFunction]:
         """Return the functions that may be called."""
         found = []
-        for index, tool in enumerate(self.fields.get("tools") or ()):
+        for index, tool in enumerate(_read_list(self.fields, "tools", "tools")):
             function = tool.get("function") if isinstance(tool, dict) else None
             place = f"tools[{index}]"
             if not isinstance(function, dict) or not isinstance(function.get("name"), str):
@@ -198,6 +200,16 @@ def read_content(content: Any, place: str) -> list[Content]:
     return [_read_part(part, f"{place}.content[{index}]") for index, part in enumerate(content)]
 
 
+def read_system(content: Any, place: str) -> list[TextContent]:
+    """Return the texts of a system message's `content`. Raises BadBodyError where it has anything else."""
+    texts = []
+    for part in read_content(content, place):
+        if isinstance(part, FileContent):
+            raise field_error(part.place, "must be text in a system message", code="unsupported_content")
+        texts.append(part)
+    return texts
+
+
 def read_text(content: Any, place: str) -> str:
     """Return the text of a message's `content`. Raises BadBodyError where it has anything else."""
     parts = read_content(content, place)
@@ -238,22 +250,30 @@ def _split_data_url(url: str, place: str) -> tuple[str, str]:
         base64.b64decode(data[:64], validate=len(data) <= 64)
     except (binascii.Error, ValueError):
         raise field_error(place, "is not base64") from None
-    return found[1].lower(), data
+    return found[1].lower().replace("image/jpg", "image/jpeg"), data
 
 
 def read_tool_calls(message: Mapping[str, Any], place: str) -> list[ToolCall]:
     """Return the calls in an assistant's `message`. Raises BadBodyError."""
     found = []
-    for index, call in enumerate(message.get("tool_calls") or ()):
+    for index, call in enumerate(_read_list(message, "tool_calls", f"{place}.tool_calls")):
         match call:
             case {"id": str(call_id), "function": {"name": str(name), **rest}}:
                 where = f"{place}.tool_calls[{index}].function.arguments"
                 extra = call.get("extra_content")
                 arguments = _read_arguments(rest.get("arguments"), where)
-                found.append(ToolCall(call_id, name, arguments, extra if isinstance(extra, dict) else {}))
+                extra = extra if isinstance(extra, dict) else {}
+                found.append(ToolCall(_NO_CALL_ID.sub("_", call_id)[-64:], name, arguments, extra))
             case _:
                 raise field_error(f"{place}.tool_calls[{index}]", "needs an id and a function with its name")
     return found
+
+
+def _read_list(fields: Mapping[str, Any], name: str, place: str) -> list[Any]:
+    given = fields.get(name) or []
+    if not isinstance(given, list):
+        raise field_error(place, "must be a list")
+    return given
 
 
 def _read_arguments(text: Any, place: str) -> dict[str, Any]:
@@ -275,7 +295,7 @@ def read_call_id(message: Mapping[str, Any], place: str) -> str:
     call_id = message.get("tool_call_id")
     if not isinstance(call_id, str):
         raise field_error(f"{place}.tool_call_id", "must be a string")
-    return call_id
+    return _NO_CALL_ID.sub("_", call_id)[-64:]
 
 
 def unknown_role(role: str, place: str) -> BadRequest:

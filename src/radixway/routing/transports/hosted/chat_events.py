@@ -16,8 +16,9 @@ from radixway.core.http.server_sent_events import (
 from radixway.core.pipeline import Chunks, ReportingChunks, Request, StreamBrokenError, TokenUsage
 from radixway.routing.transports.hosted.base import Delta, ReplyReader, StreamRefusedError, decode_answer
 
-_UNREADABLE = (KeyError, TypeError, ValueError, AttributeError)
+_UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, RecursionError, msgspec.DecodeError)
 _encode = msgspec.json.encode
+_decode_event = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class UnreadableReplyError(Exception):
@@ -42,7 +43,7 @@ class CompletionForm:
             for delta in self._reader.read_reply(reply):
                 _add_delta(message, delta)
         except _UNREADABLE as error:
-            raise UnreadableReplyError(repr(error)) from None
+            raise UnreadableReplyError(type(error).__name__) from None
         for call in message.get("tool_calls", ()):
             del call["index"]
         if message["content"] is None and "tool_calls" not in message:
@@ -127,19 +128,19 @@ class ConvertedEvents(ReportingChunks):
                 raise StreamBrokenError(
                     self._worker, "it ended without a finish reason", truncated=True
                 ) from None
-            self.reported = token_usage(self._reader)
+            if self._reader.completion_tokens:  # else the provider has not said it
+                self.reported = token_usage(self._reader)
             return self._form.encode_end()
         return b"".join(map(self._form.encode_delta, self._read_deltas(chunk)))
 
     def _read_deltas(self, chunk: bytes) -> Iterator[Delta]:
         for data in iterate_data(chunk):
-            event = decode_answer(data)
-            if isinstance(event, dict):
-                try:
-                    yield from (delta for delta in self._reader.read_event(event) if delta)
-                except _UNREADABLE as error:
-                    message = f"an event cannot be read ({error!r})"
-                    raise StreamBrokenError(self._worker, message) from None
+            try:
+                yield from (delta for delta in self._reader.read_event(_decode_event(data)) if delta)
+            except _UNREADABLE as error:
+                raise StreamBrokenError(
+                    self._worker, f"an event cannot be read ({type(error).__name__})"
+                ) from None
 
 
 class PassedEvents(ReportingChunks):

@@ -34,9 +34,22 @@ from radixway.routing.transports.hosted.chat_body import (
     write_arguments,
 )
 
-_FINISH_REASONS = {"STOP": "stop", "MAX_TOKENS": "length", "MALFORMED_FUNCTION_CALL": "stop", "OTHER": "stop"}
-"""All others say that something may not be said."""
-_KEY_REASONS = frozenset({"API_KEY_INVALID", "API_KEY_EXPIRED", "API_KEY_SERVICE_BLOCKED"})
+_LENGTH = "MAX_TOKENS"
+_FILTERED = frozenset(
+    {
+        *("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR"),
+        *("IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"),
+    }
+)
+"""Finish reasons for what may not be said. All others are `stop`."""
+_NO_SIGNATURE = "skip_thought_signature_validator"
+"""Google's own word for a call whose signature is not at hand, without which Gemini 3 refuses it."""
+_KEY_REASONS = frozenset(
+    {
+        *("API_KEY_INVALID", "API_KEY_EXPIRED", "API_KEY_SERVICE_BLOCKED"),
+        *("CONSUMER_SUSPENDED", "SERVICE_DISABLED"),
+    }
+)
 
 
 class GeminiApi:
@@ -122,7 +135,10 @@ def convert_contents(chat: ChatBody) -> tuple[list[dict[str, Any]], list[dict[st
                 calls = read_tool_calls(message, place)
                 names |= {call.id: call.name for call in calls}
                 parts = [_convert_part(part) for part in read_content(message.get("content"), place)]
-                name, parts = "model", parts + [_convert_call(call) for call in calls]
+                called = [_convert_call(call) for call in calls]
+                if called:  # the first of several is signed
+                    called[0].setdefault("thoughtSignature", _NO_SIGNATURE)
+                name, parts = "model", parts + called
             case _:
                 raise unknown_role(role, place)
         if turns and turns[-1]["role"] == name:
@@ -185,7 +201,8 @@ class GeminiReader(ReplyReader):
             for part in (candidate.get("content") or {}).get("parts") or ():
                 yield from self._read_part(part)
             if (reason := candidate.get("finishReason")) is not None:
-                self._finish(_FINISH_REASONS.get(str(reason), "content_filter"))
+                filtered = "content_filter" if reason in _FILTERED else "stop"
+                self._finish("length" if reason == _LENGTH else filtered)
         if (event.get("promptFeedback") or {}).get("blockReason"):
             self._finish("content_filter")
         usage = event.get("usageMetadata") or {}
@@ -225,7 +242,7 @@ def _read_error(answer: Any, status: int, retry_after_s: float | None) -> Provid
         answer = answer[0]
     match answer:
         case {"error": {"message": str(message), **error}}:
-            refuses_key = status in (401, 403)
+            refuses_key = status == 401
             details = error.get("details")
             for detail in details if isinstance(details, list) else ():
                 match detail:

@@ -8,7 +8,12 @@ from msgspec import UNSET
 from radixway.core.config import HostedWorkerSettings
 from radixway.core.http.server_sent_events import EventBuffer
 from radixway.core.pipeline import Request
-from radixway.core.pipeline.endpoints import CHAT_COMPLETIONS, COMPLETIONS, RESPONSES
+from radixway.core.pipeline.endpoints import (
+    CHAT_COMPLETIONS,
+    COMPLETIONS,
+    COUNT_RESPONSE_TOKENS,
+    RESPONSES,
+)
 from radixway.core.pipeline.endpoints.media import IMAGE_GENERATIONS, SPEECH, TRANSCRIPTIONS, TRANSLATIONS
 from radixway.core.pipeline.endpoints.pooling import EMBEDDINGS
 from radixway.routing.transports.hosted.base import (
@@ -60,7 +65,7 @@ _GATEWAY_FIELDS = frozenset(
 )
 """Fields that are for own workers alone; the first is a secret."""
 _MESSAGE_FIELDS = ("reasoning_content", "reasoning", "thinking_blocks")
-"""What answers have beside OpenAI's fields, and clients send back."""
+"""What answers have beside OpenAI's fields, and clients send back; so they do empty `tool_calls`."""
 
 
 class OpenAIApi:
@@ -69,7 +74,7 @@ class OpenAIApi:
     paths = frozenset(
         endpoint.path
         for endpoint in (
-            *(CHAT_COMPLETIONS, COMPLETIONS, EMBEDDINGS, RESPONSES),
+            *(CHAT_COMPLETIONS, COMPLETIONS, EMBEDDINGS, RESPONSES, COUNT_RESPONSE_TOKENS),
             *(IMAGE_GENERATIONS, SPEECH, TRANSCRIPTIONS, TRANSLATIONS),
         )
     )
@@ -99,7 +104,7 @@ class OpenAIApi:
         """Read `{"error": {"message", "type", "param", "code"}}`, or what servers like it send."""
         answer = decode_answer(body)
         error = answer.get("error", answer) if isinstance(answer, dict) else None
-        retry_after_s, refuses_key = read_retry_after(headers), status in (401, 403)
+        retry_after_s, refuses_key = read_retry_after(headers), status == 401
         if not isinstance(error, dict):
             text = error if isinstance(error, str) else f"the provider answered {status}"
             return ProviderRefusal(text, retry_after_s=retry_after_s, refuses_key=refuses_key)
@@ -129,8 +134,10 @@ class OpenAIApi:
                 changes["max_tokens"] = UNSET
                 changes["max_completion_tokens"] = body.get("max_completion_tokens") or body["max_tokens"]
             messages = body.get("messages")
-            if isinstance(messages, list) and any(map(_has_own_fields, messages)):
-                changes["messages"] = [_strip_message(message) for message in messages]
+            if isinstance(messages, list):
+                stripped = [_strip_message(message) for message in messages]
+                if stripped != messages:
+                    changes["messages"] = stripped
         if request.stream and request.endpoint in (CHAT_COMPLETIONS, COMPLETIONS):
             options = body.get("stream_options")
             changes["stream_options"] = {
@@ -141,13 +148,16 @@ class OpenAIApi:
 
 
 class CompatibleApi(OpenAIApi):
-    """A server of OpenAI's API: fields that OpenAI does not know may be its own."""
+    """A server of OpenAI's API: fields that OpenAI does not know may be its own, and few count tokens."""
 
+    paths = OpenAIApi.paths - {COUNT_RESPONSE_TOKENS.path}
     is_strict = False
 
 
 class AzureApi(OpenAIApi):
     """Azure OpenAI: a deployment's path, `api-version`, and the header `api-key`."""
+
+    paths = OpenAIApi.paths - {COUNT_RESPONSE_TOKENS.path}
 
     def _headers(self, key: str | None) -> Headers:
         return [(b"api-key", (key or "").encode())]
@@ -169,21 +179,28 @@ class ChunkReader(ReplyReader):
 
     def read_event(self, event: Mapping[str, Any]) -> Iterator[Delta]:
         """Take the counts of `event`."""
-        usage = event.get("usage")
-        if isinstance(usage, dict):
-            self.prompt_tokens = int(usage.get("prompt_tokens") or 0)
-            self.completion_tokens = int(usage.get("completion_tokens") or 0)
-            match usage.get("prompt_tokens_details"):
-                case {"cached_tokens": int(cached)}:
-                    self.cached_tokens = cached
+        match event.get("usage"):
+            case {"prompt_tokens": int(prompt), **usage}:
+                self.prompt_tokens = prompt
+                answer, details = usage.get("completion_tokens"), usage.get("prompt_tokens_details")
+                self.completion_tokens = answer if isinstance(answer, int) else 0
+                match details:
+                    case {"cached_tokens": int(cached)}:
+                        self.cached_tokens = cached
         yield from ()
 
 
-def _has_own_fields(message: Any) -> bool:
-    return isinstance(message, dict) and any(name in message for name in _MESSAGE_FIELDS)
-
-
 def _strip_message(message: Any) -> Any:
+    """Return `message` without what OpenAI refuses, Google's signatures of calls among it."""
     if not isinstance(message, dict):
         return message
-    return {name: value for name, value in message.items() if name not in _MESSAGE_FIELDS}
+    kept = {name: value for name, value in message.items() if name not in _MESSAGE_FIELDS}
+    calls = kept.pop("tool_calls", None)
+    if isinstance(calls, list):
+        calls = [
+            {name: value for name, value in call.items() if name != "extra_content"}
+            if isinstance(call, dict)
+            else call
+            for call in calls
+        ]
+    return kept | ({"tool_calls": calls} if calls else {})

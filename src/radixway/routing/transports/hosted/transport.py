@@ -23,7 +23,13 @@ from radixway.core.pipeline import (
 from radixway.core.pipeline.endpoints import COMPLETIONS
 from radixway.routing import Worker, WorkerLease, WorkerRegistry, WorkerState
 from radixway.routing.transports.hosted.anthropic_api import AnthropicApi
-from radixway.routing.transports.hosted.base import Headers, ProviderApi, ProviderRefusal, StreamRefusedError
+from radixway.routing.transports.hosted.base import (
+    Headers,
+    ProviderApi,
+    ProviderRefusal,
+    StreamRefusedError,
+    decode_answer,
+)
 from radixway.routing.transports.hosted.bedrock_api import BedrockApi
 from radixway.routing.transports.hosted.chat_events import (
     CompletionForm,
@@ -102,10 +108,11 @@ class HostedTransport:
         _, mark, query = request.path.partition("?")
         inner = request.copy(path=f"{endpoint.path}{mark}{query}")
         try:
-            call = api.build_call(inner, settings, model, settings.read_key())
+            key = settings.read_key()
+            call = api.build_call(inner, settings, model, key)
             buffer = api.create_event_buffer() if request.stream and not passes else None
         except CredentialMissingError as error:
-            raise self._refuse_key(worker, _missing_key(error)) from None
+            raise self._refuse(worker, 503, ProviderRefusal(str(error), refuses_key=True)) from None
         inner.path, inner.raw, inner.headers = call.path, call.body, tuple(call.headers)
         inner.content_type = call.content_type
         if not passes:
@@ -113,11 +120,16 @@ class HostedTransport:
         try:
             reply = await self._http.send_request(inner, worker, lease, buffer=buffer)
         except WorkerFailedError as failure:
-            if failure.reply is not None:
-                failure.reply = self._explain_refusal(worker, api, failure.reply, keeps_body=passes)
-            raise
+            if failure.reply is None:
+                raise
+            reply = failure.reply
         if reply.status != 200:
-            return self._judge_refusal(worker, api, reply, keeps_body=passes)
+            refusal = api.explain_error(reply.status, reply.body, reply.headers)
+            if key is not None and key in refusal.message:
+                refusal = replace(refusal, message=refusal.message.replace(key, "(the key)"))
+            elif passes and isinstance(decode_answer(reply.body), dict):
+                refusal = replace(refusal, body=reply.body)
+            return self._tell_refusal(worker, reply.status, refusal)
         reply.headers = [header for header in reply.headers if header[0] in _KEPT]
         if passes:
             if reply.chunks is not None and endpoint in (CHAT_COMPLETIONS, COMPLETIONS):
@@ -137,8 +149,7 @@ class HostedTransport:
                 await events.read_beginning()
             except StreamRefusedError as error:
                 await events.aclose()
-                refusal = self._write_refusal(worker, error.status, error.refusal)
-                raise WorkerFailedError(worker.name, "unavailable", str(error), reply=refusal) from None
+                raise self._refuse(worker, error.status, error.refusal) from None
             except StreamBrokenError as error:
                 await events.aclose()
                 raise WorkerFailedError(worker.name, "truncated", str(error)) from None
@@ -147,33 +158,28 @@ class HostedTransport:
         try:
             answer = msgspec.json.decode(reply.body)
             body = form.encode_reply(answer)
+        except StreamRefusedError as error:
+            return self._tell_refusal(worker, error.status, error.refusal)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, UnreadableReplyError) as error:
             raise WorkerFailedError(worker.name, "truncated", f"its answer cannot be read: {error}") from None
         return Reply(200, [_JSON], reply.worker, body, used=token_usage(reader))
 
-    def _judge_refusal(self, worker: Worker, api: ProviderApi, reply: Reply, *, keeps_body: bool) -> Reply:
+    def _tell_refusal(self, worker: Worker, status: int, refusal: ProviderRefusal) -> Reply:
         """Return a refusal that is the client's. Raises WorkerFailedError for others."""
-        status = reply.status
-        refusal = api.explain_error(status, reply.body, reply.headers)
-        told = self._explain_refusal(worker, api, reply, keeps_body=keeps_body)
+        failure = self._refuse(worker, status, refusal)
         if refusal.refuses_key or status in (408, 429) or status >= 500:
-            detail = f"it answered {status}: {refusal.message}"
-            raise WorkerFailedError(worker.name, "unavailable", detail, reply=told)
-        return told
+            raise failure
+        assert failure.reply is not None
+        return failure.reply
 
-    def _explain_refusal(self, worker: Worker, api: ProviderApi, reply: Reply, *, keeps_body: bool) -> Reply:
-        """Return the refusal in OpenAI's shape, or as it is where it `keeps_body`; note what it says."""
-        refusal = api.explain_error(reply.status, reply.body, reply.headers)
-        told = self._write_refusal(worker, reply.status, refusal)
-        return (
-            Reply(reply.status, told.headers, reply.worker, reply.body) if keeps_body and reply.body else told
-        )
-
-    def _write_refusal(self, worker: Worker, status: int, refusal: ProviderRefusal) -> Reply:
-        """Note what `refusal` says of `worker`, and return it in OpenAI's shape."""
+    def _refuse(self, worker: Worker, status: int, refusal: ProviderRefusal) -> WorkerFailedError:
+        """Note what `refusal` says of `worker`, and build its failure, with the reply for the client."""
         headers: Headers = [_JSON]
-        if refusal.refuses_key:
-            self._note_refused_key(worker, f"{status}: {refusal.message}")
+        detail = f"it answered {status}: {refusal.message}"
+        if refusal.refuses_key:  # what is wrong with the key, and of which account, is the operator's
+            self._note_refused_key(worker, refusal.message)
+            status, message = 503, "the provider does not accept the gateway's key"
+            refusal = ProviderRefusal(message, "provider_misconfigured")
         elif status == 429 or (status == 503 and refusal.retry_after_s is not None):
             pause_s = refusal.retry_after_s or _USUAL_PAUSE_S
             worker.limited_until = max(worker.limited_until, self._clock() + pause_s)
@@ -184,11 +190,10 @@ class HostedTransport:
             "param": refusal.param,
             "code": refusal.code or refusal.type,
         }
-        return Reply(status, headers, worker.name, msgspec.json.encode({"error": error}))
-
-    def _refuse_key(self, worker: Worker, refusal: ProviderRefusal) -> WorkerFailedError:
-        reply = self._write_refusal(worker, 503, refusal)
-        return WorkerFailedError(worker.name, "unavailable", refusal.message, reply=reply)
+        # `type` is for clients of Anthropic's messages; those of OpenAI's API pass over it.
+        body = refusal.body or msgspec.json.encode({"type": "error", "error": error})
+        reply = Reply(status, headers, worker.name, body)
+        return WorkerFailedError(worker.name, "unavailable", detail, reply=reply)
 
     def _note_refused_key(self, worker: Worker, reason: str) -> None:
         """Take `worker` out for a while: no request that it gets can be answered."""
@@ -207,7 +212,3 @@ def may_serve(worker: Worker, endpoint: Endpoint) -> bool:
 def list_hosted_paths(settings: HostedWorkerSettings) -> frozenset[str]:
     """Return the paths of endpoints that a hosted worker can answer."""
     return PROVIDER_APIS[settings.provider].paths | {CHAT_COMPLETIONS.path}
-
-
-def _missing_key(error: CredentialMissingError) -> ProviderRefusal:
-    return ProviderRefusal(str(error), "provider_misconfigured", "provider_misconfigured", refuses_key=True)
