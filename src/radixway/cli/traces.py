@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from contextlib import suppress
 from math import inf
 from pathlib import Path
@@ -13,6 +12,7 @@ from typer import Argument, Option
 
 from radixway.cli.options import GATEWAY, AdminKey, GatewayUrl
 from radixway.cli.terminal import err, exit_on, exit_with_error, on_stop_signal, out, run_call
+from radixway.core.usable_cores import count_usable_cores
 
 if TYPE_CHECKING:
     from radixway.routing.simulator.trace import TraceRecorder
@@ -79,7 +79,7 @@ def simulate(
             setting,
             block_size,
             limit,
-            jobs or _count_cores(),
+            jobs or count_usable_cores(),
             json,
             report,
             against_dynamo=against is not None,
@@ -156,7 +156,3 @@ async def _follow_stream(url: str, key: str | None, recorder: TraceRecorder, lim
 
 def _print_beginning() -> None:
     err.print("recording; Ctrl-C ends it")
-
-
-def _count_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,19 +1,19 @@
-"""Properties of the machine: device, number format, cores, free memory."""
+"""Properties of the machine: device, number format, free memory."""
 
 import contextlib
-import math
 import os
 from pathlib import Path
 from typing import Literal
 
 import torch
 
+from radixway.core.usable_cores import CGROUP
 from radixway.engine.errors import EngineError
 
 BF16_CPU_FLAGS = {"avx512_bf16", "amx_bf16", "bf16"}
 """x86 and ARM names in /proc/cpuinfo. Without one of them bfloat16 is emulated, 2 to 5 times slower."""
 
-CGROUP = Path("/sys/fs/cgroup")
+_MEMORY_INFO = Path("/proc/meminfo")
 
 
 def choose_device(wanted: Literal["auto", "cpu", "cuda"]) -> torch.device:
@@ -32,22 +32,14 @@ def choose_dtype(wanted: Literal["auto", "float32", "bfloat16"], device: torch.d
     return torch.bfloat16 if wanted == "bfloat16" else torch.float32
 
 
-def count_usable_cores() -> int:
-    """Cores this process may keep busy: its affinity, and its container's quota."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    with contextlib.suppress(OSError, ValueError):
-        quota, period = (CGROUP / "cpu.max").read_text().split()
-        cores = min(cores, math.ceil(int(quota) / int(period)))
-    return max(1, cores)
-
-
 def measure_free_memory(device: torch.device) -> int:
     """Bytes that could be allocated on `device` now, within the container's limit."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
-    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    # Without MemAvailable (a system that is not Linux): half of what is built in.
+    free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
     with contextlib.suppress(OSError, StopIteration):
-        lines = Path("/proc/meminfo").read_text().splitlines()
+        lines = _MEMORY_INFO.read_text().splitlines()
         free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
     with contextlib.suppress(OSError, ValueError):
         limit = int((CGROUP / "memory.max").read_text())

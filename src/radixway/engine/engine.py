@@ -19,9 +19,9 @@ import torch
 from torch import Tensor
 
 from radixway.core.config.engine import EngineConfig
+from radixway.core.usable_cores import count_usable_cores
 from radixway.engine.build import build_core
 from radixway.engine.command_queue import CommandQueue
-from radixway.engine.device_info import count_usable_cores
 from radixway.engine.disaggregation import PrefillKVManager
 from radixway.engine.engine_core import TextFactory
 from radixway.engine.engine_info import EngineStats, ModelInfo

@@ -6,6 +6,7 @@ It is started as a file, and imports nothing of ours.
 
 import io
 import sys
+from contextlib import suppress
 
 _MEMORY = 1 << 30
 _CPU_S = 3
@@ -51,7 +52,8 @@ def main() -> None:
     """`page_text.py html|pdf CHARACTERS`."""
     import resource
 
-    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    with suppress(ValueError, OSError):  # a system without this limit
+        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     resource.setrlimit(resource.RLIMIT_CPU, (_CPU_S, _CPU_S))
     read = {"html": extract_html_text, "pdf": extract_pdf_text}[sys.argv[1]]
     text = read(sys.stdin.buffer.read(), int(sys.argv[2]))

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
-from math import ceil
-from pathlib import Path
-
 from radixway.core.config import Config, ConfigError, KvEventsConfig
+from radixway.core.usable_cores import count_usable_cores
 from radixway.routing.kv_events.subscription import publisher_addresses
-
-_CGROUP_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 
 
 def count_processes(config: Config) -> int:
     """Return how many processes `gateway.processes` asks for on this machine."""
     wanted = config.gateway.processes
-    return usable_cores() if wanted == "auto" else wanted
+    return count_usable_cores() if wanted == "auto" else wanted
 
 
 def check_processes(config: Config) -> None:
@@ -47,12 +41,3 @@ def check_processes(config: Config) -> None:
             f"semantic_cache.milvus.uri: only one of several processes could open {cache.milvus.uri}: give "
             "the URL of a Milvus server, or gateway.processes: 1"
         )
-
-
-def usable_cores(quota_file: Path = _CGROUP_QUOTA) -> int:
-    """Return the cores that this process may use: by its affinity, and by its container's quota."""
-    cores = len(os.sched_getaffinity(0))
-    with suppress(OSError, ValueError):
-        quota, period = quota_file.read_text().split()
-        cores = min(cores, max(1, ceil(int(quota) / int(period))))
-    return cores
