@@ -9,7 +9,11 @@ from uuid import uuid4
 
 from fastapi import APIRouter, Depends, Request
 
-from radixway.access import (
+from radixway.api.admin_access import AdminAccess
+from radixway.api.keys import litellm_shapes as shapes
+from radixway.api.keys.litellm_spend import add_spend_paths
+from radixway.api.keys.rest_routes import find_owner
+from radixway.api.keys.store import (
     KeyChanges,
     RecordNotFoundError,
     TeamChanges,
@@ -18,16 +22,12 @@ from radixway.access import (
     UserChanges,
     UserRecord,
 )
-from radixway.api.admin_access import AdminAccess
-from radixway.api.keys import litellm_shapes as shapes
-from radixway.api.keys.litellm_spend import add_spend_paths
-from radixway.api.keys.rest_routes import find_owner
 from radixway.core.http import Scope
 from radixway.core.pipeline import BadRequest
 from radixway.core.tenants import KnownKey
 
 if TYPE_CHECKING:
-    from radixway.access.access_service import AccessService
+    from radixway.api.keys.store.access_service import AccessService
 
 _MAX_PAGE = 100
 

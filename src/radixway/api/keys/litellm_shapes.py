@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 from starlette.requests import Request
 
-from radixway.access import KeyRecord, RecordNotFoundError, TeamRecord, UserRecord
-from radixway.access.records import AccessRecord
 from radixway.api.client_requests import decode_body
 from radixway.api.keys.descriptions import iso_time, key_state, teams_of
+from radixway.api.keys.store import KeyRecord, RecordNotFoundError, TeamRecord, UserRecord
+from radixway.api.keys.store.records import AccessRecord
 from radixway.core.http import HttpError
 from radixway.core.http.request_body import field_error
 from radixway.core.pipeline import BadRequest
 
 if TYPE_CHECKING:
-    from radixway.access.access_service import AccessService
+    from radixway.api.keys.store.access_service import AccessService
 
 ChangesT = TypeVar("ChangesT", bound=msgspec.Struct)
 

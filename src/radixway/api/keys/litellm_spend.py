@@ -12,7 +12,7 @@ from radixway.api.keys.rest_routes import day_span
 from radixway.core.pipeline import BadRequest
 
 if TYPE_CHECKING:
-    from radixway.access.access_service import AccessService
+    from radixway.api.keys.store.access_service import AccessService
 
 
 def add_spend_paths(router: APIRouter, access: AccessService) -> None:

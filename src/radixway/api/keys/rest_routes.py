@@ -11,7 +11,10 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import JSONResponse
 from msgspec import Meta
 
-from radixway.access import (
+from radixway.api.admin_access import AdminAccess
+from radixway.api.client_requests import decode_body
+from radixway.api.keys.descriptions import describe_budget, describe_key, describe_team, describe_user
+from radixway.api.keys.store import (
     KeyChanges,
     KeyRecord,
     RecordNotFoundError,
@@ -21,16 +24,13 @@ from radixway.access import (
     UserChanges,
     UserRecord,
 )
-from radixway.access.records import AccessRecord
-from radixway.api.admin_access import AdminAccess
-from radixway.api.client_requests import decode_body
-from radixway.api.keys.descriptions import describe_budget, describe_key, describe_team, describe_user
+from radixway.api.keys.store.records import AccessRecord
 from radixway.api.openapi import query_parameters, request_body
 from radixway.core.http.request_body import decode_query
 from radixway.core.pipeline import BadRequest, GatewayError
 
 if TYPE_CHECKING:
-    from radixway.access.access_service import AccessService
+    from radixway.api.keys.store.access_service import AccessService
 
 _Day = Annotated[str, Meta(pattern=r"^\d{4}-\d{2}-\d{2}$", description="A day, UTC: 2026-11-30.")]
 _ROOTS = ("/keys", "/teams", "/users", "/budgets", "/spend", "/key", "/team", "/user", "/global/spend")

@@ -7,7 +7,7 @@ from typing import Annotated, Any, get_args
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from radixway.access.records import AccessRecord, TeamMember
+from radixway.api.keys.store.records import AccessRecord, TeamMember
 from radixway.core.config.tenants import Scope, check_tenant_name
 from radixway.core.pipeline import BadRequest
 from radixway.core.tenants import BudgetPeriod

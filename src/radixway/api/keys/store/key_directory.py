@@ -7,8 +7,8 @@ from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING
 
-from radixway.access.access_store import SpendingRow, StoreChanges
-from radixway.access.records import AccessRecord, KeyRecord, TeamRecord, UserRecord
+from radixway.api.keys.store.access_store import SpendingRow, StoreChanges
+from radixway.api.keys.store.records import AccessRecord, KeyRecord, TeamRecord, UserRecord
 from radixway.core.config import DEFAULT_TENANT
 from radixway.core.pipeline.contexts import model_pattern
 from radixway.core.tenants import KeyAccess, KnownKey, SpendAccount, SpenderKind, SpendRows

@@ -14,10 +14,10 @@ from sqlalchemy import case, delete, func, select, text, update
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from radixway.access import schema
-from radixway.access.errors import AccessUnavailableError, RecordConflictError, RecordNotFoundError
-from radixway.access.migrations import FOLDER
-from radixway.access.records import RECORD_TYPES, AccessRecord, KeyRecord
+from radixway.api.keys.store import schema
+from radixway.api.keys.store.errors import AccessUnavailableError, RecordConflictError, RecordNotFoundError
+from radixway.api.keys.store.migrations import FOLDER
+from radixway.api.keys.store.records import RECORD_TYPES, AccessRecord, KeyRecord
 from radixway.chat.database import ChatDatabase, insert_into
 from radixway.chat.database_outages import is_outage
 from radixway.chat.migrations import migrate

@@ -14,12 +14,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import UNSET
 
-from radixway.access.access_store import AccessStore, RecordEdit, SpendDelta
-from radixway.access.budget_alerts import BudgetAlertSender
-from radixway.access.changes import AccessChanges, KeyChanges, TeamChanges, UserChanges, parse_duration
-from radixway.access.errors import AccessUnavailableError, RecordConflictError, RecordNotFoundError
-from radixway.access.key_directory import KeyDirectory
-from radixway.access.records import AccessRecord, KeyRecord, TeamMember, TeamRecord, UserRecord
+from radixway.api.keys.store.access_store import AccessStore, RecordEdit, SpendDelta
+from radixway.api.keys.store.budget_alerts import BudgetAlertSender
+from radixway.api.keys.store.changes import (
+    AccessChanges,
+    KeyChanges,
+    TeamChanges,
+    UserChanges,
+    parse_duration,
+)
+from radixway.api.keys.store.errors import AccessUnavailableError, RecordConflictError, RecordNotFoundError
+from radixway.api.keys.store.key_directory import KeyDirectory
+from radixway.api.keys.store.records import AccessRecord, KeyRecord, TeamMember, TeamRecord, UserRecord
 from radixway.chat.notifications import wait_for_event
 from radixway.core.component import CannotErase, Component, Subject
 from radixway.core.config import ConfigError
