@@ -61,13 +61,19 @@ def take_fields(given: Mapping[str, Any], names: Mapping[str, str | None]) -> di
     Fields that ask for nothing (null, empty) are left out, whatever they are called.
     """
     taken: dict[str, Any] = {}
+    labels: dict[str, Any] = {}
     for name, value in given.items():
         if name in names:
             taken[names[name] or name] = value
         elif name in _LABELS and value:
-            taken["metadata"] = {**(taken.get("metadata") or given.get("metadata") or {}), name: value}
+            labels[name] = value
         elif value not in (None, "", [], {}, False) and value not in _without_effect(name):
             raise BadRequest(f"{name}: this gateway does not have this setting", param=name)
+    if labels:
+        metadata = taken.get("metadata") or {}
+        if not isinstance(metadata, dict):
+            raise BadRequest("metadata: an object is needed", param="metadata")
+        taken["metadata"] = metadata | labels
     return taken
 
 
