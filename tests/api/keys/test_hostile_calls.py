@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from api.keys.test_rest_routes import ADMIN, call, keys_gateway
+from api.keys.test_rest_routes import ADMIN, CHAT, ask, bearer, call, keys_gateway
 
 
 @pytest.mark.parametrize(
@@ -82,3 +82,27 @@ async def test_others_keys_are_not_there_for_a_key(tmp_path):
             refused = await call(gateway, "GET", f"/key/info?key={given}", key=one["key"], status=403)
             assert given not in str(refused)
         assert ADMIN not in str(await call(gateway, "GET", "/key/info", key=one["key"]))
+
+
+async def test_a_proxys_key_ends_like_any_other(tmp_path):
+    async with keys_gateway(tmp_path) as gateway:
+        await call(gateway, "POST", "/teams", {"id": "red", "max_budget": 0.0003}, status=201)
+        made = await call(gateway, "POST", "/keys", {"scopes": ["trusted"]}, status=201)
+        named = {"headers": bearer(made["key"])["headers"] | {"x-tenant-id": "red"}}
+
+        async def ask_as_red():
+            status, body, _ = await gateway.post("/v1/chat/completions", CHAT | {"max_tokens": 1}, **named)
+            return status, body.get("error", {}).get("code")
+
+        assert [await ask_as_red() for _ in range(3)] == [(200, None)] * 2 + [(429, "budget_exceeded")]
+        await call(gateway, "PATCH", "/teams/red", {"max_budget": None, "blocked": True})
+        assert await ask_as_red() == (403, "team_blocked")
+        await call(gateway, "PATCH", "/teams/red", {"blocked": False})
+        await call(gateway, "PATCH", f"/keys/{made['id']}", {"endpoints": ["/v1/embeddings"]})
+        assert await ask_as_red() == (403, "endpoint_not_allowed")
+        await call(gateway, "POST", f"/keys/{made['id']}/block")
+        assert await ask_as_red() == (403, "key_blocked")
+        await call(
+            gateway, "PATCH", f"/keys/{made['id']}", {"expires": "2020-01-01T00:00:00Z", "blocked": None}
+        )
+        assert await ask_as_red() == (401, "key_expired")

@@ -242,11 +242,34 @@ class KeyAccess(CallerKey):
         self._endpoints = [pattern for given in endpoints for pattern in ROUTE_GROUPS.get(given, (given,))]
         self._allowed: dict[str, bool] = {}
         self._blocked = blocked
+        self._for_tenants: dict[str, KeyAccess] = {}
         self.estimates_cost = any(account.estimates_cost for account in accounts)
         self.has_budget = any(
             account.limits.max_budget is not None or account.limits.soft_budget is not None
             for account in accounts
         )
+
+    def naming(self, tenant: str, team: "KeyAccess | None") -> "KeyAccess":
+        """Return the access of a request by this key, a proxy's, which names `tenant`: both pay.
+
+        `team`: the tenant's, where it was made at run time.
+        """
+        known = self._for_tenants.get(tenant)
+        if known is None:
+            accounts = self.accounts if team is None else dict.fromkeys((*self.accounts, *team.accounts))
+            blocked = self._blocked or (None if team is None else team._blocked)
+            known = self._for_tenants[tenant] = KeyAccess(
+                self.id,
+                tuple(accounts),
+                self._rows,
+                user_id=None,
+                team_id=tenant,
+                currency=self.currency,
+                endpoints=self._endpoints,
+                expires_at=self.expires_at,
+                blocked=blocked,
+            )
+        return known
 
     def is_usable(self, now: float) -> bool:
         """Return whether the key has neither expired nor been blocked."""

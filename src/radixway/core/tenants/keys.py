@@ -5,6 +5,7 @@ import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b, blake2s, sha256
+from types import MappingProxyType
 
 from radixway.core.config import ConfigError
 from radixway.core.config.tenants import KeyConfig, TenantsConfig
@@ -54,6 +55,8 @@ class KeyRing:
         self._seen: dict[bytes, KnownKey] = {}
         """By the digest of a whole header that had a known key, under the secret of the header's name."""
         self._stored: Mapping[bytes, KnownKey] = {}
+        self.teams: Mapping[str, KnownKey] = {}
+        """Who pays where no key but a proxy or a chat names the tenant: teams of the store, by name."""
         self._pepper = b""
         self._needs_stored = False
         self._secrets = {name: secrets.token_bytes(32) for name in _KEY_HEADERS}
@@ -75,12 +78,21 @@ class KeyRing:
         """Whether calls need a key: there are keys, or there were some in the store."""
         return bool(self._known) or self._needs_stored
 
-    def set_stored_keys(self, keys: Mapping[bytes, KnownKey], pepper: bytes, *, needs_keys: bool) -> None:
+    def set_stored_keys(
+        self,
+        keys: Mapping[bytes, KnownKey],
+        pepper: bytes,
+        teams: Mapping[str, KnownKey] = MappingProxyType({}),
+        *,
+        needs_keys: bool,
+    ) -> None:
         """Take up the keys of a store, by their `digest_key` with its secret `pepper`, and no others of it.
 
-        A key of the configuration goes before one of the store. `needs_keys`: calls need one from now on.
+        A key of the configuration goes before one of the store. `teams`: by name, as if each were a key.
+        `needs_keys`: calls need a key from now on.
         """
         self._stored, self._pepper, self._needs_stored = keys, pepper, needs_keys
+        self.teams = teams
         self._seen.clear()
 
     def find_key(self, headers: Iterable[tuple[bytes, bytes]]) -> KnownKey | None:
