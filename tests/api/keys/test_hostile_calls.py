@@ -106,3 +106,13 @@ async def test_a_proxys_key_ends_like_any_other(tmp_path):
             gateway, "PATCH", f"/keys/{made['id']}", {"expires": "2020-01-01T00:00:00Z", "blocked": None}
         )
         assert await ask_as_red() == (401, "key_expired")
+
+
+async def test_a_key_made_for_an_owner_that_another_gateway_deletes_goes_with_it(tmp_path):
+    keys = {"sync_s": 60}
+    async with keys_gateway(tmp_path, keys=keys) as first, keys_gateway(tmp_path, keys=keys) as second:
+        await call(first, "POST", "/users", {"id": "ann", "max_budget": 1}, status=201)
+        made = await call(second, "POST", "/keys", {"user": "ann"}, status=201)
+        assert (await call(first, "DELETE", "/users/ann"))["deleted_keys"] == [made["id"]]
+        await second.gateway.access.sync()
+        assert (await ask(second, made["key"]))[0] == 401

@@ -103,13 +103,15 @@ class AccessService(Component):
         if not self.store.exists:
             return 0
         try:
-            doomed = [
-                key
-                for key in directory.keys.values()
-                if directory.tenant_of(key) == subject.tenant and user in (None, key.user)
-            ]
-            elsewhere = any(key.user == user for key in directory.keys.values() if key not in doomed)
+            await self.sync()
             async with self.store.edit_records() as edit:
+                keys = await edit.list_keys()
+                doomed = [
+                    key
+                    for key in keys
+                    if directory.tenant_of(key) == subject.tenant and user in (None, key.user)
+                ]
+                elsewhere = any(key.user == user for key in keys if key not in doomed)
                 for key in doomed:
                     await edit.delete_record("key", key.id)
                 if user is None and subject.tenant in directory.teams:
@@ -185,13 +187,12 @@ class AccessService(Component):
         """
         ids = list(dict.fromkeys(ids))
         column = {"key": "id"}.get(kind, kind)
-        doomed = [key for key in self.directory.keys.values() if getattr(key, column) in ids]
         async with self.store.edit_records() as edit:
+            doomed = [key for key in await edit.list_keys() if getattr(key, column) in ids]
             for id in ids:
                 await edit.delete_record(kind, id)
             for key in doomed if kind != "key" else ():
-                with suppress(RecordNotFoundError):  # another gateway has deleted it
-                    await edit.delete_record("key", key.id)
+                await edit.delete_record("key", key.id)
         await self.sync()
         return doomed
 

@@ -83,6 +83,12 @@ class RecordEdit:
         body = (await self._write.execute(found)).scalar()
         return None if body is None else msgspec.json.decode(body, type=kind)
 
+    async def list_keys(self) -> list[KeyRecord]:
+        """Return every key."""
+        table = schema.records.c
+        found = select(table.body).where(table.kind == KeyRecord.kind, table.deleted.is_(False))
+        return [msgspec.json.decode(row.body, type=KeyRecord) for row in await self._write.execute(found)]
+
     async def save_record(self, record: AccessRecord) -> None:
         """Add or replace `record`. Raises RecordConflictError: its alias or digest is another's."""
         table = schema.records.c
