@@ -133,6 +133,8 @@ async def test_costs_in_another_currency_are_told_and_spend_nothing():
         (["/chat/completions"], "/v1/chat/completions", True),
         (["/v1/*"], "/v1/embeddings", True),
         (["/v1/chat/*"], "/v1/embeddings", False),
+        (["/v1/*"], "/generate", False),
+        (["/v1/rerank"], "/rerank", True),
         (["llm_api_routes"], "/v1/embeddings", True),
         ([], "/generate", True),
     ],

@@ -1,6 +1,6 @@
 """Budgets and rates of keys, users and teams that are made at run time."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from fnmatch import fnmatchcase
 from math import ceil, inf
 from typing import Literal
@@ -250,12 +250,13 @@ class KeyAccess(CallerKey):
         user_id: str | None,
         team_id: str,
         currency: str,
-        endpoints: Sequence[str] = (),
+        endpoints: Collection[str] = (),
         expires_at: float | None = None,
         blocked: str | None = None,
     ) -> None:
         """`accounts`: of the key, its user and its team. `endpoints`: paths or patterns (`/v1/chat/*`), with
-        or without `/v1`; none: all. `expires_at`: seconds since the epoch. `blocked`: what of it is blocked.
+        or without `/v1`, but that `/v1/*` are those with it; none: all. `expires_at`: seconds since the
+        epoch. `blocked`: what of it is blocked.
         """
         self.id = id
         self.accounts = tuple(accounts)
@@ -264,7 +265,12 @@ class KeyAccess(CallerKey):
         self._rows = rows
         self._user_id = user_id or ""
         self._team_id = team_id
-        self._endpoints = [pattern for given in endpoints for pattern in ROUTE_GROUPS.get(given, (given,))]
+        self._endpoints = {
+            pattern
+            for given in endpoints
+            for named in ROUTE_GROUPS.get(given, (given,))
+            for pattern in (named, _with_or_without_v1(named))
+        }
         self._allowed: dict[str, bool] = {}
         self._blocked = blocked
         self._for_tenants: dict[str, KeyAccess] = {}
@@ -360,11 +366,15 @@ class KeyAccess(CallerKey):
     def _allows_path(self, path: str) -> bool:
         allowed = self._allowed.get(path)
         if allowed is None:
-            short = path.removeprefix("/v1")
-            allowed = any(
-                fnmatchcase(path, pattern) or fnmatchcase(short, pattern.removeprefix("/v1"))
-                for pattern in self._endpoints
-            )
+            allowed = any(fnmatchcase(path, pattern) for pattern in self._endpoints)
             if len(self._allowed) < 256:
                 self._allowed[path] = allowed
         return allowed
+
+
+def _with_or_without_v1(pattern: str) -> str:
+    """Return the other name of the paths of `pattern`, or itself where it is about `/v1` as such."""
+    short = pattern.removeprefix("/v1")
+    if short.startswith(("/*", "*")):
+        return pattern
+    return short if short != pattern else f"/v1{pattern}"
