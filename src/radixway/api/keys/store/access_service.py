@@ -276,6 +276,7 @@ class AccessService(Component):
         account = self.directory.accounts.get((record.kind, record.id))
         resets_at = _period_end(record, now)
         if account is not None and record.budget_duration == before and resets_at is not None:
+            account.begin_due_period(now)
             resets_at = account.resets_at if account.resets_at != float("inf") else resets_at
         spent = changes.spend if isinstance(changes.spend, float) else None
         await edit.set_spending(record, resets_at=resets_at, spent=spent)

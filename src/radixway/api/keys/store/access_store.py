@@ -341,7 +341,7 @@ def _add_delta(write: AsyncConnection, delta: SpendDelta, revision: int) -> Any:
     table = schema.spending.c
     ends = delta.resets_at or 0.0
     own = func.coalesce(table.resets_at, 0.0)
-    is_newer = own < ends  # then this is the first that is spent in a new period
+    is_newer = table.resets_at < ends  # then this is the first in a new period; never where there is none
     spent = case(
         (own == ends, table.spent + delta.spent), (is_newer, text(repr(delta.spent))), else_=table.spent
     )
