@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
@@ -29,9 +30,12 @@ class _Worker:
         body = exchange.json() if exchange.body else {}
         self.bodies.append(body)
         await exchange.begin_stream()
+        options = body.get("stream_options") or {}
         for event in TEXTS.split(b"\n\n")[:-1]:
+            if options.get("include_usage") and options.get("continuous_usage_stats"):
+                event = event[:-1] + b',"usage":{"prompt_tokens":11,"completion_tokens":1}}'
             await exchange.chunk(event + b"\n\n")
-        if (body.get("stream_options") or {}).get("include_usage"):
+        if options.get("include_usage"):
             await exchange.chunk(TOLD + DONE)
         else:
             await exchange.chunk(DONE)
@@ -51,6 +55,7 @@ async def stream(gateway, **fields) -> tuple[bytes, str]:
         ({}, TEXTS + DONE),
         ({"stream_options": None}, TEXTS + DONE),
         ({"stream_options": {"include_usage": False}}, TEXTS + DONE),
+        ({"stream_options": {"continuous_usage_stats": True}}, TEXTS + DONE),
         ({"stream_options": {"include_usage": True}}, TEXTS + TOLD + DONE),
     ],
 )
@@ -82,3 +87,47 @@ async def test_a_quota_of_tokens_counts_what_streams_used():
     async with scripted_worker(behaviour) as worker, running_gateway(worker.url, tenants=tenants) as gateway:
         assert (await stream(gateway))[0] == TEXTS + DONE
         assert (await gateway.get("/usage?tenant=default"))[1]["limits"][0]["used"] == 18
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/messages", {"messages": [{"role": "user", "content": "hello"}], "max_tokens": 9}),
+        ("/v1/responses", {"input": "hello"}),
+        ("/v1/responses", {"input": "hello", "store": False}),
+        ("/v1/completions", {"prompt": "hello"}),
+        ("/v1/completions", {"prompt": "hello", "n": 2}),
+    ],
+)
+async def test_a_stream_of_every_form_is_charged_once_by_the_workers_count(path, body):
+    behaviour = _Worker()
+    async with scripted_worker(behaviour) as worker, running_gateway(worker.url, tenants=TENANTS) as gateway:
+        body = {"model": "m", "stream": True, **body}
+        async with gateway.client.post(f"{gateway.url}{path}", json=body) as reply:
+            assert reply.status == 200 and await reply.read()
+        charged = (await gateway.get("/usage"))[1]["usage"]
+        assert [(row["requests"], row["cost"], row["estimated"]) for row in charged] == [
+            (1, pytest.approx(COST), 0)
+        ]
+
+
+async def test_a_stream_that_the_client_leaves_is_charged_by_what_it_sent():
+    begun, left = asyncio.Event(), asyncio.Event()
+
+    async def endless(exchange) -> None:
+        await exchange.begin_stream()
+        await exchange.chunk(TEXTS)
+        begun.set()
+        await exchange.until_peer_leaves()
+        left.set()
+
+    async with scripted_worker(endless) as worker, running_gateway(worker.url, tenants=TENANTS) as gateway:
+        leaving = asyncio.create_task(stream(gateway))
+        await begun.wait()
+        leaving.cancel()
+        await asyncio.gather(leaving, return_exceptions=True)
+        await left.wait()
+        async with asyncio.timeout(20):
+            while not (rows := (await gateway.get("/usage"))[1]["usage"]):  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+        assert rows[0]["estimated"] == 1 and rows[0]["cost"] > 0

@@ -246,3 +246,32 @@ async def test_what_was_used_while_the_server_was_away_is_told_once_it_is_back(f
         with ValkeyServer(port=free_port, data_dir=tmp_path):
             async with running_gateway(worker.url, **sections) as two:
                 await until(lambda: has_used(two, {"tokens_per_day": 300}))
+
+
+async def test_a_key_made_at_run_time_has_its_rates_at_all_gateways_together(valkey, tmp_path):
+    sections = {
+        "gateway": {"admin_key": "the-admin-key"},
+        "keys": {"database": f"sqlite:///{tmp_path}/access.sqlite"},
+        "scale": {"limits": limits(valkey)},
+    }
+
+    def bearer(key):
+        return {"headers": {"authorization": f"Bearer {key}"}}
+
+    async with (
+        scripted_worker(counting) as worker,
+        running_gateway(worker.url, **sections) as one,
+        running_gateway(worker.url, **sections) as two,
+    ):
+        _, made, _ = await one.post("/keys", {"rpm_limit": 2, "alias": "ci"}, **bearer("the-admin-key"))
+        await two.gateway.access.sync()
+        found = [
+            await each.post("/v1/chat/completions", body(), **bearer(made["key"])) for each in (one, two) * 2
+        ]
+        assert [status for status, _, _ in found] == [200, 200, 429, 429]
+        assert "the key 'ci' may use 2 requests" in found[-1][1]["error"]["message"]
+        async with one.client.patch(
+            f"{one.url}/keys/{made['id']}", json={"rpm_limit": 3}, **bearer("the-admin-key")
+        ) as changed:
+            assert changed.status == 200
+        assert (await one.post("/v1/chat/completions", body(), **bearer(made["key"])))[0] == 200

@@ -8,7 +8,7 @@ from playwright.async_api import expect
 from console.conftest import sign_in
 from support.gateway_process import gateway_process
 
-pytest.importorskip("radixway.access", reason="keys at run time are not there")
+pytest.importorskip("radixway.api.keys.store", reason="keys at run time are not there")
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 KEY = "the-key-of-admins"
 MODEL = "radixway-guide"

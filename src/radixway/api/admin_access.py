@@ -137,6 +137,8 @@ class AdminAccess:
 
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 _PATH = re.compile(r"[A-Za-z0-9/._:~@%+-]{1,200}")
+_KEY_IN_PATH = re.compile(r"(?<=/keys/)(?!key-)[^/]+|sk-[^/]+")
+"""A key may stand where its id is meant."""
 _TARGETS = ("url", "worker", "name")
 """Query parameters that name what an administrative call changes."""
 _MAX_REFUSALS_LOGGED = 20
@@ -193,7 +195,7 @@ class AdminAuditMiddleware:
         fields: dict[str, Any] = {
             "request": name_or_digest(request_id),
             "method": scope["method"],
-            "path": name_or_digest(scope["path"], _PATH),
+            "path": name_or_digest(_KEY_IN_PATH.sub("KEY", scope["path"]), _PATH),
             "target": _audit_target(scope["query_string"]),
             "by": by,
             "address": None if client is None else client[0],

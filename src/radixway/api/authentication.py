@@ -180,7 +180,11 @@ class CallerAuthenticator:
         trusted = by_hop or (key is not None and "trusted" in key.scopes)
         named = self._named_tenant(scope) if trusted else None
         if named is not None:
-            return True, named, None
+            team = None if self._ring is None else self._ring.teams.get(named)
+            if key is None or key.access is None:
+                return True, named, team
+            access = key.access.naming(named, None if team is None else team.access)
+            return True, named, KnownKey(named, None, key.scopes, access=access)
         if key is not None:
             if not key.may_use_models:
                 raise ForbiddenError(f"this key is for {' and '.join(sorted(key.scopes))} calls alone")

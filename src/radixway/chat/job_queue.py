@@ -106,7 +106,7 @@ class AnswerJobQueue:
             changed = await write.execute(statements.BEGIN_MESSAGE, {"message": row.message_id} | begun)
             chat_id = changed.scalar_one()
         attempt = row.attempts, row.attempt_id, row.lease_until, row.last_error
-        return AnswerJob(row.message_id, row.user_id, row.queue, *attempt, chat_id)
+        return AnswerJob(row.message_id, row.user_id, row.queue, *attempt, chat_id, row.key_id)
 
     async def give_back_job(self, attempt: str, noted: str | None = None) -> bool:
         """Undo the claim of `attempt`, which sent nothing and is not counted. Returns False if it is lost.

@@ -11,6 +11,7 @@ import msgspec
 
 from radixway.chat.active_answers import ActiveAnswers
 from radixway.chat.answer_attempt import AnswerAttempt
+from radixway.chat.messages import asking_key
 from radixway.chat.model_configs import build_system_prompt
 from radixway.chat.plugins import PluginAnswers, StreamChat, find_chosen_plugin
 from radixway.chat.records import Message, Role
@@ -93,6 +94,7 @@ class LocalWorkers:
                     claiming.cancel()
 
     async def _answer_attempt(self, attempt: AnswerAttempt) -> None:
+        asking_key.set(attempt.job.key_id)  # of this task alone
         answering = asyncio.ensure_future(self._screen_and_answer(attempt))
         lost = asyncio.ensure_future(attempt.lost.wait())
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -30,6 +31,8 @@ WhileBusy = Literal["reject", "interrupt", "enqueue"]
 """Of a further question in a chat that is being answered: it is refused, it ends the answers under way to
 other messages, or it waits its turn."""
 _MAX_TITLE_CHARACTERS = 100
+asking_key: ContextVar[str | None] = ContextVar("asking_key", default=None)
+"""Id of the key, made at run time, that a call came with, or that the answer under way was asked for by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +260,7 @@ class MessageStore:
             {
                 "message_id": message.id,
                 "user_id": user_id,
+                "key_id": asking_key.get(),
                 "queue": question.queue,
                 "priority": question.priority,
                 "state": BLOCKED if await _is_in_flight(write, parent.parent_id) else READY,

@@ -157,3 +157,5 @@ class AnswerJob:
     last_error: str | None
     """Why the attempt before this one failed."""
     chat_id: str
+    key_id: str | None = None
+    """The key made at run time that it was asked for by: it pays."""

@@ -124,6 +124,7 @@ jobs = Table(
     Column("number", _AutoIncrement, primary_key=True, autoincrement=True),
     Column("message_id", ForeignKey("messages.id", ondelete="CASCADE"), nullable=False, unique=True),
     Column("user_id", Text, nullable=False),
+    Column("key_id", Text),
     Column("queue", Text, nullable=False),
     Column("priority", Integer, nullable=False, server_default=text("0")),
     Column("state", Text, nullable=False),

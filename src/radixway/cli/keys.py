@@ -73,22 +73,11 @@ def create_key(
     as_json: AsJson = False,
 ) -> None:
     """Create a key, and print it: this once."""
-    body = drop_unset(
-        team=team,
-        user=user,
-        alias=alias,
-        models=models or None,
-        endpoints=endpoint or None,
-        scopes=scope or None,
-        duration=duration,
-        max_budget=max_budget,
-        soft_budget=soft_budget,
-        budget_duration=budget_duration,
-        rpm_limit=rpm,
-        tpm_limit=tpm,
-        max_parallel_requests=parallel,
+    limits = _limits(alias, models, max_budget, soft_budget, budget_duration, rpm, tpm, parallel)
+    own = drop_unset(
+        team=team, user=user, endpoints=endpoint or None, scopes=scope or None, duration=duration
     )
-    answer = _call(url, "POST", "/keys", key, body)
+    answer = _call(url, "POST", "/keys", key, own | limits)
     _print(answer, as_json=as_json, text=f"{answer['key']}\nid {answer['id']}; the key is not shown again")
 
 

@@ -53,7 +53,7 @@ from radixway.semantics.guard.audit import build_audit
 from radixway.trajectories import RadixTreeMiddleware
 
 if TYPE_CHECKING:
-    from radixway.access.access_service import AccessService
+    from radixway.api.keys.store.access_service import AccessService
     from radixway.gateway.processes.process_group import ProcessGroup
 
 log = logging.getLogger(__name__)
@@ -244,7 +244,7 @@ class GatewayParts:
     def _build_access(self) -> AccessService | None:
         if self.tenants is None or not self.tenants.has_store:
             return None
-        from radixway.access.access_service import build_access_service  # SQLAlchemy takes a while
+        from radixway.api.keys.store.access_service import build_access_service  # SQLAlchemy takes a while
 
         return build_access_service(self.config.keys, radixway_home(), self.tenants)
 

@@ -298,3 +298,13 @@ async def test_erasing_a_user_ends_the_users_keys(tmp_path):
         rows = (await call(gateway, "GET", "/spend?by=user"))["spend"]
         assert [row["user"] for row in rows] == [""]
         assert (await call(gateway, "GET", "/users"))["users"] == []
+
+
+async def test_what_counts_as_spent_is_set_though_a_period_ended_unseen(tmp_path):
+    async with keys_gateway(tmp_path, keys={"sync_s": 60}) as gateway:
+        body = {"max_budget": 1, "budget_duration": "1h"}
+        made = await call(gateway, "POST", "/keys", body, status=201)
+        gateway.gateway.access.directory.accounts["key", made["id"]].resets_at -= 7200
+        changed = await call(gateway, "PATCH", f"/keys/{made['id']}", {"spend": 0.5})
+        assert changed["spend"] == 0.5
+        assert (await call(gateway, "GET", f"/keys/{made['id']}"))["spend"] == 0.5

@@ -58,42 +58,42 @@ def test_periods_that_nobody_saw_pass_are_skipped():
     assert BudgetPeriod("1d").next_end(10.0, 10.0) == 10.0 + 86_400
 
 
-def test_an_estimate_is_reserved_and_replaced_by_what_was_used():
+async def test_an_estimate_is_reserved_and_replaced_by_what_was_used():
     one = account(max_budget=10)
-    one.admit_request(0, UsageEstimate(1, 6))
+    await one.admit_request(0, UsageEstimate(1, 6))
     with pytest.raises(BudgetExceededError) as refused:
-        one.admit_request(0, UsageEstimate(1, 6))
+        await one.admit_request(0, UsageEstimate(1, 6))
     assert refused.value.param == "key" and refused.value.retry_after_s is None
     one.settle_usage(0, UsageEstimate(1, 6), 1, 2.0)
-    one.admit_request(0, UsageEstimate(1, 6))
+    await one.admit_request(0, UsageEstimate(1, 6))
     one.settle_usage(0, UsageEstimate(1, 6), 1, 8.0)
     one.check()
     assert one.spent_now == 10
     with pytest.raises(BudgetExceededError):
-        one.admit_request(0, UsageEstimate())
+        await one.admit_request(0, UsageEstimate())
 
 
-def test_a_key_that_has_spent_nothing_is_let_in_whatever_is_expected():
+async def test_a_key_that_has_spent_nothing_is_let_in_whatever_is_expected():
     one = account(max_budget=1)
-    one.admit_request(0, UsageEstimate(1, 500))
+    await one.admit_request(0, UsageEstimate(1, 500))
     assert one.in_flight == 1
 
 
-def test_spending_begins_anew_with_a_period_and_what_is_late_counts_in_all_alone():
+async def test_spending_begins_anew_with_a_period_and_what_is_late_counts_in_all_alone():
     one = account(max_budget=10, budget_duration="1d")
     one.load_spending(0, 9.0, 100.0)
-    one.admit_request(99, UsageEstimate())
+    await one.admit_request(99, UsageEstimate())
     one.settle_usage(99, UsageEstimate(), 1, 3.0)
     with pytest.raises(BudgetExceededError):
-        one.admit_request(99, UsageEstimate())
-    one.admit_request(100, UsageEstimate())
+        await one.admit_request(99, UsageEstimate())
+    await one.admit_request(100, UsageEstimate())
     assert one.spent_now == 0 and one.resets_at == 100 + 86_400
     assert one.take_unsaved() == (0.0, 3.0)
 
 
-def test_what_is_being_saved_counts_all_the_time():
+async def test_what_is_being_saved_counts_all_the_time():
     one = account(max_budget=10)
-    one.admit_request(0, UsageEstimate())
+    await one.admit_request(0, UsageEstimate())
     one.settle_usage(0, UsageEstimate(), 1, 4.0)
     assert one.take_unsaved() == (4.0, 0.0) and one.spent_now == 4
     one.restore_unsaved(0.0)
@@ -104,12 +104,12 @@ def test_what_is_being_saved_counts_all_the_time():
     assert one.spent_now == 7 and not one.has_unsaved
 
 
-def test_a_request_is_let_in_by_all_or_by_none():
+async def test_a_request_is_let_in_by_all_or_by_none():
     key, team = account(), account("team", max_parallel_requests=1)
     both = access(key, team)
-    both.admit_request(0, UsageEstimate(5, 1))
+    await both.admit_request(0, UsageEstimate(5, 1))
     with pytest.raises(LimitReachedError, match="the team 'one'"):
-        both.admit_request(0, UsageEstimate(5, 1))
+        await both.admit_request(0, UsageEstimate(5, 1))
     assert (key.in_flight, team.in_flight) == (1, 1)
     both.settle_usage(0, UsageEstimate(5, 1), "m", "USD", UsageTotals(requests=1, cost=2.0))
     for one in (key, team):
@@ -117,10 +117,10 @@ def test_a_request_is_let_in_by_all_or_by_none():
         assert one.spent_now == 2
 
 
-def test_costs_in_another_currency_are_told_and_spend_nothing():
+async def test_costs_in_another_currency_are_told_and_spend_nothing():
     rows, one = SpendRows(), account(max_budget=1)
     key = access(one, rows=rows)
-    key.admit_request(0, UsageEstimate())
+    await key.admit_request(0, UsageEstimate())
     key.settle_usage(0, UsageEstimate(), "m", "EUR", UsageTotals(requests=1, cost=5.0))
     assert one.spent_now == 0
     assert [(row.currency, figures.cost) for row, figures in rows.take_rows().items()] == [("EUR", 5.0)]
@@ -133,6 +133,8 @@ def test_costs_in_another_currency_are_told_and_spend_nothing():
         (["/chat/completions"], "/v1/chat/completions", True),
         (["/v1/*"], "/v1/embeddings", True),
         (["/v1/chat/*"], "/v1/embeddings", False),
+        (["/v1/*"], "/generate", False),
+        (["/v1/rerank"], "/rerank", True),
         (["llm_api_routes"], "/v1/embeddings", True),
         ([], "/generate", True),
     ],

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from radixway.core.config import load_config
+from radixway.core.config import RatesConfig, load_config
 from radixway.core.pipeline import LimitReachedError
-from radixway.core.tenants.account import TenantAccount, UsageEstimate
+from radixway.core.tenants.account import NOTHING, TenantAccount, UsageEstimate
 from radixway.gateway.processes.control_messages import LimitsRequest, UsageSettled
 from radixway.gateway.processes.tenant_limits import LimitsAuthority, ProcessLimits
 
@@ -97,3 +97,31 @@ async def test_a_client_that_leaves_before_the_answer_holds_nothing():
 
 def _limits_of(section):
     return section.named["team"].rates, section.named["team"].quotas
+
+
+async def test_rates_of_keys_made_at_run_time_come_with_their_requests():
+    authority = LimitsAuthority(tenants(), lambda: 1_000_000.0)
+    sent = []
+    limits = ProcessLimits(sent.append)
+    account = TenantAccount("key:1", owner_kind="key")
+    account.estimates = True
+    await limits.admit_request(account, 1_000_000.0)
+
+    async def admit() -> None:
+        asking = asyncio.create_task(limits.admit_request(account, 1_000_000.0))
+        await asyncio.sleep(0)
+        limits.receive_reply(authority.handle_message("a", sent.pop()))
+        await asking
+
+    limits.settle_usage(account, 1_000_000.0, NOTHING, 1, 0.0)  # it came in before there were limits
+    account.set_limits(RatesConfig(concurrent=1), account.quotas)
+    await admit()
+    with pytest.raises(LimitReachedError):
+        await admit()
+    account.set_limits(RatesConfig(concurrent=2), account.quotas)
+    await admit()
+    account.set_limits(RatesConfig(), account.quotas)
+    for _ in range(2):
+        limits.settle_usage(account, 1_000_000.0, NOTHING, 1, 0.0)
+        authority.handle_message("a", sent.pop())
+    authority.check()

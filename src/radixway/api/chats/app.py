@@ -1,6 +1,6 @@
 """The applications of chats, with errors in the published shape, and of responses, with OpenAI's errors."""
 
-from collections.abc import Mapping
+from time import time
 
 from fastapi import FastAPI
 from fastapi.responses import JSONResponse
@@ -20,11 +20,12 @@ from radixway.api.chats.v1 import v1_routes
 from radixway.chat.accounts import UserAccounts
 from radixway.chat.errors import ChatNotFoundError
 from radixway.chat.local_completions import PipelineCall
+from radixway.chat.messages import asking_key
 from radixway.chat.service import ChatService
 from radixway.core.erasure import ErasureService
 from radixway.core.http import App, Receive, Scope, Send, include_routes
-from radixway.core.pipeline import Caller, ForbiddenError, Reply, Request, TenantPolicy
-from radixway.core.tenants import KeyRing
+from radixway.core.pipeline import Caller, ForbiddenError, Reply, Request
+from radixway.core.tenants import KeyRing, TenantService
 
 
 class NulPathFilter:
@@ -45,21 +46,26 @@ class NulPathFilter:
 async def send_as_tenant(
     request: Request,
     accounts: UserAccounts,
-    tenancies: Mapping[str, TenantPolicy] | None,
+    tenants: TenantService | None,
     pipeline: PipelineCall,
 ) -> Reply:
-    """Send a user's `request` through the pipeline as their tenant's. Raises ForbiddenError."""
+    """Send a user's `request` through the pipeline as their tenant's, and as that of the key that asked for
+    it. Raises UnauthorizedError, ForbiddenError."""
     try:
         user = await accounts.find_user(request.caller.user or "")
     except ChatNotFoundError:
         raise ForbiddenError("there is no such user any more") from None
-    policy = None
-    if tenancies:
-        if user.tenant not in tenancies:
+    policy, access = None, None
+    if tenants is not None and tenants.tenancies:
+        if user.tenant not in tenants.tenancies:
             raise ForbiddenError(f"there is no tenant {user.tenant!r} any more")
-        policy = tenancies[user.tenant]
+        policy = tenants.tenancies[user.tenant]
+        payer = tenants.ring.find_payer(user.tenant, asking_key.get())
+        if payer is not None and payer.access is not None:
+            payer.access.check_valid(time())
+            policy, access = payer.policy or policy, payer.access
         request.journal.add("tenant", policy)
-    request.caller = Caller(user.tenant, user.gateway_user, policy)
+    request.caller = Caller(user.tenant, user.gateway_user, policy, access)
     return await pipeline(request)
 
 

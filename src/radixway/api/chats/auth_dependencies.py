@@ -19,6 +19,7 @@ from radixway.api.admin_access import BY, NOBODY
 from radixway.chat.accounts import HOUSE
 from radixway.chat.api_keys import PREFIX, ApiKey, KeyScope
 from radixway.chat.errors import ChatNotFoundError
+from radixway.chat.messages import asking_key
 from radixway.chat.records import OF_TENANTS, PullWorkerRecord, User, UserRole
 from radixway.chat.service import ChatService
 from radixway.chat.user_tokens import InvalidTokenError
@@ -72,8 +73,12 @@ class ChatAuthenticator:
             if known is None:
                 raise ChatNotFoundError("User not found")
             return known.id
+        asking_key.set(None)  # the context may be a whole connection's
         token = _bearer_token(request, 403, "Not authenticated")
         if (named := self._tenant_key(token)) is not None:
+            if named.access is not None:
+                named.access.check_call(request.scope["path"], time())
+                asking_key.set(named.access.id)
             return (await self._user_of_key(named)).id
         user, _ = await self._user_of_token(token)
         if user is None:
@@ -178,10 +183,11 @@ class ChatAuthenticator:
         return None if known is None or not known.is_usable(time()) else known
 
     async def _user_of_key(self, named: KnownKey) -> User:
-        """Return the user of a key, created on first use; keys without a user share one per tenant."""
+        """Return the user of a key, created on first use. Keys without a user share one per tenant where they
+        are configured, and have one each where they were made at run time."""
         if not named.may_use_models:
             raise HTTPException(403, "This key is not for calls of users")
-        account = named.user or ""
+        account = named.user or (named.access.id if named.access else "")
         known = await self._service.accounts.find_provider_user(named.tenant, OF_TENANTS, account)
         if known is not None:
             return known

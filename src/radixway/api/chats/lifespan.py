@@ -206,8 +206,7 @@ class ChatsApplication(Component):
 
         def as_tenant(call: PipelineCall) -> PipelineCall:
             async def send(request: Request) -> Reply:
-                tenancies = None if tenants is None else tenants.tenancies
-                return await send_as_tenant(request, service.accounts, tenancies, call)
+                return await send_as_tenant(request, service.accounts, tenants, call)
 
             return send
 

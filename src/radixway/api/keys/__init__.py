@@ -1,5 +1,5 @@
-"""Keys, teams, users and budgets over HTTP: our own paths (`rest_routes.py`), and LiteLLM's
-(`litellm_routes.py`)."""
+"""Keys, teams, users and budgets made at run time: our own paths (`rest_routes.py`), LiteLLM's
+(`litellm_routes.py`), and the database behind both (`store/`)."""
 
 from radixway.api.keys.litellm_routes import litellm_routes
 from radixway.api.keys.rest_routes import key_routes, keys_off_routes

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from radixway.access import KeyRecord, TeamRecord, UserRecord
-from radixway.access.records import AccessRecord
+from radixway.api.keys.store import KeyRecord, TeamRecord, UserRecord
+from radixway.api.keys.store.records import AccessRecord
 
 if TYPE_CHECKING:
-    from radixway.access.access_service import AccessService
+    from radixway.api.keys.store.access_service import AccessService
 
 _HIDDEN = ("digest", "old_digest", "created_at", "updated_at", "expires_at", "rotated_at", "old_until")
 

@@ -9,7 +9,11 @@ from uuid import uuid4
 
 from fastapi import APIRouter, Depends, Request
 
-from radixway.access import (
+from radixway.api.admin_access import AdminAccess
+from radixway.api.keys import litellm_shapes as shapes
+from radixway.api.keys.litellm_spend import add_spend_paths
+from radixway.api.keys.rest_routes import find_owner
+from radixway.api.keys.store import (
     KeyChanges,
     RecordNotFoundError,
     TeamChanges,
@@ -18,16 +22,12 @@ from radixway.access import (
     UserChanges,
     UserRecord,
 )
-from radixway.api.admin_access import AdminAccess
-from radixway.api.keys import litellm_shapes as shapes
-from radixway.api.keys.litellm_spend import add_spend_paths
-from radixway.api.keys.rest_routes import find_owner
 from radixway.core.http import Scope
 from radixway.core.pipeline import BadRequest
 from radixway.core.tenants import KnownKey
 
 if TYPE_CHECKING:
-    from radixway.access.access_service import AccessService
+    from radixway.api.keys.store.access_service import AccessService
 
 _MAX_PAGE = 100
 
@@ -166,7 +166,12 @@ def _add_user_paths(router: APIRouter, access: AccessService) -> None:
         """Create a user, and a key of the user's unless `auto_create_key` is false."""
         given = await shapes.read_fields(request)
         makes_key = given.pop("auto_create_key", True)
+        if not isinstance(makes_key, bool):
+            raise BadRequest("auto_create_key: true or false", param="auto_create_key")
         teams = given.pop("teams", None) or []
+        if not isinstance(teams, list):
+            raise BadRequest("teams: a list is needed", param="teams")
+        teams = [_team_of(team) for team in teams]
         own: dict[str, Any] = {
             name: given.pop(name) for name in ("key_alias", "duration", "team_id") if name in given
         }
@@ -174,10 +179,10 @@ def _add_user_paths(router: APIRouter, access: AccessService) -> None:
             changes = shapes.convert_fields(shapes.take_fields(given, shapes.USER_FIELDS), UserChanges)
             key_changes = shapes.convert_fields(shapes.take_fields(own, shapes.KEY_FIELDS), KeyChanges)
             for team in teams:
-                find_owner(access.directory.teams, "team", _team_of(team))
+                find_owner(access.directory.teams, "team", team)
             user = await access.create_user(changes)
             for team in teams:
-                await access.change_members(_team_of(team), [TeamMember(user.id)])
+                await access.change_members(team, [TeamMember(user.id)])
             if not makes_key:
                 return shapes.user_info(access, user) | {"key": None}
             key_changes.user = user.id

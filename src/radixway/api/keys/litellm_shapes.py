@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 from starlette.requests import Request
 
-from radixway.access import KeyRecord, RecordNotFoundError, TeamRecord, UserRecord
-from radixway.access.records import AccessRecord
 from radixway.api.client_requests import decode_body
 from radixway.api.keys.descriptions import iso_time, key_state, teams_of
+from radixway.api.keys.store import KeyRecord, RecordNotFoundError, TeamRecord, UserRecord
+from radixway.api.keys.store.records import AccessRecord
 from radixway.core.http import HttpError
 from radixway.core.http.request_body import field_error
 from radixway.core.pipeline import BadRequest
 
 if TYPE_CHECKING:
-    from radixway.access.access_service import AccessService
+    from radixway.api.keys.store.access_service import AccessService
 
 ChangesT = TypeVar("ChangesT", bound=msgspec.Struct)
 
@@ -61,13 +61,19 @@ def take_fields(given: Mapping[str, Any], names: Mapping[str, str | None]) -> di
     Fields that ask for nothing (null, empty) are left out, whatever they are called.
     """
     taken: dict[str, Any] = {}
+    labels: dict[str, Any] = {}
     for name, value in given.items():
         if name in names:
             taken[names[name] or name] = value
         elif name in _LABELS and value:
-            taken["metadata"] = {**(taken.get("metadata") or given.get("metadata") or {}), name: value}
+            labels[name] = value
         elif value not in (None, "", [], {}, False) and value not in _without_effect(name):
             raise BadRequest(f"{name}: this gateway does not have this setting", param=name)
+    if labels:
+        metadata = taken.get("metadata") or {}
+        if not isinstance(metadata, dict):
+            raise BadRequest("metadata: an object is needed", param="metadata")
+        taken["metadata"] = metadata | labels
     return taken
 
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 
 from radixway.api.keys.litellm_shapes import require_key
 from radixway.api.keys.rest_routes import day_span
+from radixway.api.keys.store.changes import PLAIN_TEXT
 from radixway.core.pipeline import BadRequest
 
 if TYPE_CHECKING:
-    from radixway.access.access_service import AccessService
+    from radixway.api.keys.store.access_service import AccessService
 
 
 def add_spend_paths(router: APIRouter, access: AccessService) -> None:
@@ -21,7 +22,7 @@ def add_spend_paths(router: APIRouter, access: AccessService) -> None:
     @router.get("/spend/logs")
     async def spend_logs(
         api_key: str | None = None,
-        user_id: str | None = None,
+        user_id: Annotated[str | None, Query(pattern=PLAIN_TEXT)] = None,
         request_id: str | None = None,
         start_date: str | None = None,
         end_date: str | None = None,
@@ -36,7 +37,7 @@ def add_spend_paths(router: APIRouter, access: AccessService) -> None:
             raise BadRequest(
                 "request_id: single requests are not kept here; ask /explain/{request_id}", param="request_id"
             )
-        first, last = day_span(start_date, end_date)
+        first, last = day_span(start_date, end_date, ("start_date", "end_date"))
         wanted = {"user_id": user_id} if user_id else {}
         if api_key is not None:
             wanted["key_id"] = require_key(access, api_key, "api_key").id
@@ -73,7 +74,7 @@ def add_spend_paths(router: APIRouter, access: AccessService) -> None:
         columns = {"team": "team_id", "user": "user_id", "api_key": "key_id"}
         if group_by not in columns:
             raise BadRequest(f"group_by: {', '.join(columns)}, not {group_by[:40]!r}", param="group_by")
-        first, last = day_span(start_date, end_date)
+        first, last = day_span(start_date, end_date, ("start_date", "end_date"))
         await access.sync()
         column = columns[group_by]
         rows = await access.store.sum_usage(("day", column, "model"), first, last, {})

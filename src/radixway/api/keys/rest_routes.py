@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from time import time
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +11,10 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import JSONResponse
 from msgspec import Meta
 
-from radixway.access import (
+from radixway.api.admin_access import AdminAccess
+from radixway.api.client_requests import decode_body
+from radixway.api.keys.descriptions import describe_budget, describe_key, describe_team, describe_user
+from radixway.api.keys.store import (
     KeyChanges,
     KeyRecord,
     RecordNotFoundError,
@@ -21,21 +24,20 @@ from radixway.access import (
     UserChanges,
     UserRecord,
 )
-from radixway.access.records import AccessRecord
-from radixway.api.admin_access import AdminAccess
-from radixway.api.client_requests import decode_body
-from radixway.api.keys.descriptions import describe_budget, describe_key, describe_team, describe_user
+from radixway.api.keys.store.changes import PLAIN_TEXT
+from radixway.api.keys.store.records import AccessRecord
 from radixway.api.openapi import query_parameters, request_body
 from radixway.core.http.request_body import decode_query
 from radixway.core.pipeline import BadRequest, GatewayError
 
 if TYPE_CHECKING:
-    from radixway.access.access_service import AccessService
+    from radixway.api.keys.store.access_service import AccessService
 
 _Day = Annotated[str, Meta(pattern=r"^\d{4}-\d{2}-\d{2}$", description="A day, UTC: 2026-11-30.")]
 _ROOTS = ("/keys", "/teams", "/users", "/budgets", "/spend", "/key", "/team", "/user", "/global/spend")
 _METHODS = ["GET", "POST", "PATCH", "DELETE"]
 _USUAL_DAYS = 30
+_FIRST_DAY = date(1970, 1, 1)
 _MAX_LISTED = 1000
 
 
@@ -52,10 +54,13 @@ class KeysOffError(GatewayError):
         )
 
 
+_Name = Annotated[str, Meta(pattern=PLAIN_TEXT)]
+
+
 class _ListQuery(msgspec.Struct, forbid_unknown_fields=True):
-    team: str | None = None
-    user: str | None = None
-    state: str | None = None
+    team: _Name | None = None
+    user: _Name | None = None
+    state: Annotated[str, Meta(description="active, blocked, expired.")] | None = None
     limit: Annotated[int, Meta(ge=1, le=_MAX_LISTED)] = 100
     offset: Annotated[int, Meta(ge=0)] = 0
 
@@ -64,10 +69,10 @@ class _SpendQuery(msgspec.Struct, forbid_unknown_fields=True, rename={"first": "
     by: Annotated[str, Meta(description="day, key, user, team, model; with commas.")] = "team,model"
     first: _Day | None = None
     last: _Day | None = None
-    key: str | None = None
-    user: str | None = None
-    team: str | None = None
-    model: str | None = None
+    key: _Name | None = None
+    user: _Name | None = None
+    team: _Name | None = None
+    model: _Name | None = None
 
 
 class _Rotation(msgspec.Struct, forbid_unknown_fields=True):
@@ -271,18 +276,27 @@ def find_owner(records: dict[str, Any], kind: str, id: str) -> Any:
     return found
 
 
-def day_span(first: str | None, last: str | None) -> tuple[str, str]:
-    """Return the days from `first` to `last`, by default the last 30. Raises BadRequest."""
-    until = last or datetime.now(UTC).date().isoformat()
-    for name, day in (("from", first), ("to", last)):
-        try:
-            datetime.fromisoformat(day or until)
-        except ValueError:
-            raise BadRequest(f"{name}: there is no day {day!r}", param=name) from None
-    since = first or (datetime.fromisoformat(until) - timedelta(days=_USUAL_DAYS - 1)).date().isoformat()
+def day_span(first: str | None, last: str | None, names: tuple[str, str] = ("from", "to")) -> tuple[str, str]:
+    """Return the days from `first` to `last`, by default the last 30.
+
+    Raises BadRequest naming one of `names`.
+    """
+    until = _parse_day(last, names[1]) if last else datetime.now(UTC).date()
+    since = _parse_day(first, names[0]) if first else until - timedelta(days=_USUAL_DAYS - 1)
     if since > until:
-        raise BadRequest("from: is later than to", param="from")
-    return since, until
+        raise BadRequest(f"{names[0]}: is later than {names[1]}", param=names[0])
+    return since.isoformat(), until.isoformat()
+
+
+def _parse_day(text: str, name: str) -> date:
+    """Return the day of `text`, which may have a time too. Raises BadRequest naming `name`."""
+    try:
+        day = datetime.fromisoformat(text).date()
+    except ValueError:
+        day = date.min
+    if day < _FIRST_DAY:
+        raise BadRequest(f"{name}: a day like 2026-11-30, not {text[:40]!r}", param=name)
+    return day
 
 
 def _find_key(access: AccessService, given: str) -> KeyRecord:

@@ -108,7 +108,9 @@ class TenantAccount:
     rates: RatesConfig = field(default_factory=RatesConfig)
     quotas: QuotasConfig = field(default_factory=QuotasConfig)
     owner_kind: str = "tenant"
-    """What `tenant` is the name of, in messages."""
+    """What it is the account of, in messages."""
+    owner_name: str = ""
+    """Its name there; by default `tenant`."""
     in_flight: int = 0
     reserved_tokens: int = 0
     reserved_cost: float = 0.0
@@ -213,7 +215,8 @@ class TenantAccount:
         else:
             words = f"{allowed:,} {kind} a {period}"
         message = (
-            f"the {self.owner_kind} {self.tenant!r} may use {words} ({limit}), and has; again in {wait_s} s"
+            f"the {self.owner_kind} {(self.owner_name or self.tenant)!r} may use {words} ({limit}), and has;"
+            f" again in {wait_s} s"
         )
         return LimitReachedError(limit, message, wait_s)
 

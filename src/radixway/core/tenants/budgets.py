@@ -1,6 +1,6 @@
 """Budgets and rates of keys, users and teams that are made at run time."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from fnmatch import fnmatchcase
 from math import ceil, inf
 from typing import Literal
@@ -10,7 +10,7 @@ import msgspec
 from radixway.core.config import RatesConfig
 from radixway.core.config.tenants import format_cost
 from radixway.core.pipeline import CallerKey, ForbiddenError, GatewayError, UnauthorizedError
-from radixway.core.tenants.account import NOTHING, TenantAccount, UsageEstimate, exceeds_limit
+from radixway.core.tenants.account import LimitsBackend, TenantAccount, UsageEstimate, exceeds_limit
 from radixway.core.tenants.budget_period import BudgetPeriod
 from radixway.core.tenants.usage_ledger import UsageTotals, day_of
 
@@ -60,8 +60,9 @@ class SpendLimits(msgspec.Struct, frozen=True):
 class SpendAccount:
     """What one key, user or team has spent in its period, and what its running requests have reserved.
 
-    Synchronous. Spending is what the store told last, and what was counted here since; the store is told the
-    latter by its difference (`take_unsaved`), so that all gateways count together. Rates are this process's.
+    Spending is what the store told last, and what was counted here since; the store is told the latter by
+    its difference (`take_unsaved`), so that all gateways count together. Rates are shared as those of tenants
+    are, by a `LimitsBackend`, if there is one.
     """
 
     def __init__(self, kind: SpenderKind, id: str, name: str, limits: SpendLimits, currency: str) -> None:
@@ -75,14 +76,14 @@ class SpendAccount:
         self._saving = 0.0
         self._late = 0.0
         """Spent in an earlier period, and not saved yet."""
-        self._rates = TenantAccount(name, owner_kind=kind)
+        self._rates = TenantAccount(f"{kind}:{id}", owner_kind=kind)  # no tenant has a colon in its name
         self._rates.estimates = True  # whatever the limits are when a request that is running now has ended
         self.set_limits(name, limits, currency)
 
     def set_limits(self, name: str, limits: SpendLimits, currency: str) -> None:
         """Take up other `limits`; what is spent and reserved stays."""
         self.name, self.limits, self.currency = name, limits, currency
-        self._rates.tenant = name
+        self._rates.owner_name = name
         self._rates.set_limits(
             RatesConfig(
                 requests_per_minute=limits.rpm_limit,
@@ -119,22 +120,46 @@ class SpendAccount:
         """Whether a request's expected cost matters."""
         return self.limits.max_budget is not None
 
-    def admit_request(self, now: float, estimate: UsageEstimate) -> None:
-        """Let a request in and reserve `estimate`. Raises BudgetExceededError, LimitReachedError."""
+    async def admit_request(
+        self, now: float, estimate: UsageEstimate, shared: LimitsBackend | None = None
+    ) -> None:
+        """Let a request in and reserve `estimate`. Raises BudgetExceededError, LimitReachedError.
+
+        `shared`: judges the rates, if not this process alone.
+        """
+        self._check_budget(now, estimate, self._rates.reserved_cost)
+        if shared is None:
+            self._rates.admit_request(now, estimate)
+            return
+        await shared.admit_request(self._rates, now, estimate)
+        try:  # others have come in meanwhile
+            self._check_budget(now, estimate, self._rates.reserved_cost - estimate.cost)
+        except BudgetExceededError:
+            shared.settle_usage(self._rates, now, estimate, 0, 0.0)
+            raise
+
+    def settle_usage(
+        self,
+        now: float,
+        estimate: UsageEstimate,
+        tokens: int,
+        cost: float,
+        shared: LimitsBackend | None = None,
+    ) -> None:
+        """Count the usage of a request that was let in and is over. `shared`: as it was let in."""
+        self.begin_due_period(now)
+        if shared is None:
+            self._rates.settle_usage(now, estimate, tokens, cost)
+        else:
+            shared.settle_usage(self._rates, now, estimate, tokens, cost)
+        self._unsaved += cost
+
+    def _check_budget(self, now: float, estimate: UsageEstimate, reserved: float) -> None:
         self.begin_due_period(now)
         allowed = self.limits.max_budget
-        if allowed is not None and exceeds_limit(
-            self.spent_now, self._rates.reserved_cost, estimate.cost, allowed
-        ):
+        if allowed is not None and exceeds_limit(self.spent_now, reserved, estimate.cost, allowed):
             self._rates.refused["budget"] = self._rates.refused.get("budget", 0) + 1
             raise BudgetExceededError(self, now)
-        self._rates.admit_request(now, estimate)
-
-    def settle_usage(self, now: float, estimate: UsageEstimate, tokens: int, cost: float) -> None:
-        """Count the usage of a request that was let in and is over."""
-        self.begin_due_period(now)
-        self._rates.settle_usage(now, estimate, tokens, cost)
-        self._unsaved += cost
 
     def load_spending(self, now: float, spent: float, resets_at: float | None) -> None:
         """Take up what the store says: `spent` in the period that ends at `resets_at` (None: never)."""
@@ -225,12 +250,13 @@ class KeyAccess(CallerKey):
         user_id: str | None,
         team_id: str,
         currency: str,
-        endpoints: Sequence[str] = (),
+        endpoints: Collection[str] = (),
         expires_at: float | None = None,
         blocked: str | None = None,
     ) -> None:
         """`accounts`: of the key, its user and its team. `endpoints`: paths or patterns (`/v1/chat/*`), with
-        or without `/v1`; none: all. `expires_at`: seconds since the epoch. `blocked`: what of it is blocked.
+        or without `/v1`, but that `/v1/*` are those with it; none: all. `expires_at`: seconds since the
+        epoch. `blocked`: what of it is blocked.
         """
         self.id = id
         self.accounts = tuple(accounts)
@@ -239,14 +265,42 @@ class KeyAccess(CallerKey):
         self._rows = rows
         self._user_id = user_id or ""
         self._team_id = team_id
-        self._endpoints = [pattern for given in endpoints for pattern in ROUTE_GROUPS.get(given, (given,))]
+        self._endpoints = {
+            pattern
+            for given in endpoints
+            for named in ROUTE_GROUPS.get(given, (given,))
+            for pattern in (named, _with_or_without_v1(named))
+        }
         self._allowed: dict[str, bool] = {}
         self._blocked = blocked
+        self._for_tenants: dict[str, KeyAccess] = {}
         self.estimates_cost = any(account.estimates_cost for account in accounts)
         self.has_budget = any(
             account.limits.max_budget is not None or account.limits.soft_budget is not None
             for account in accounts
         )
+
+    def naming(self, tenant: str, team: "KeyAccess | None") -> "KeyAccess":
+        """Return the access of a request by this key, a proxy's, which names `tenant`: both pay.
+
+        `team`: the tenant's, where it was made at run time.
+        """
+        known = self._for_tenants.get(tenant)
+        if known is None:
+            accounts = self.accounts if team is None else dict.fromkeys((*self.accounts, *team.accounts))
+            blocked = self._blocked or (None if team is None else team._blocked)
+            known = self._for_tenants[tenant] = KeyAccess(
+                self.id,
+                tuple(accounts),
+                self._rows,
+                user_id=None,
+                team_id=tenant,
+                currency=self.currency,
+                endpoints=self._endpoints,
+                expires_at=self.expires_at,
+                blocked=blocked,
+            )
+        return known
 
     def is_usable(self, now: float) -> bool:
         """Return whether the key has neither expired nor been blocked."""
@@ -265,40 +319,62 @@ class KeyAccess(CallerKey):
         if self._blocked is not None:
             raise ForbiddenError(f"this {self._blocked} is blocked", code=f"{self._blocked}_blocked")
 
-    def admit_request(self, now: float, estimate: UsageEstimate) -> None:
-        """Let a request in at every account, or at none. Raises BudgetExceededError, LimitReachedError."""
+    async def admit_request(
+        self, now: float, estimate: UsageEstimate, shared: LimitsBackend | None = None
+    ) -> None:
+        """Let a request in at every account, or at none. Raises BudgetExceededError, LimitReachedError.
+
+        `shared`: judges the rates, if not this process alone.
+        """
         for at, account in enumerate(self.accounts):
             try:
-                account.admit_request(now, estimate)
+                await account.admit_request(now, estimate, shared)
             except BaseException:
-                for admitted in self.accounts[:at]:
-                    admitted.settle_usage(now, estimate, 0, 0.0)
+                self.release(now, estimate, shared, self.accounts[:at])
                 raise
 
     def settle_usage(
-        self, now: float, estimate: UsageEstimate, model: str, currency: str, figures: UsageTotals
+        self,
+        now: float,
+        estimate: UsageEstimate,
+        model: str,
+        currency: str,
+        figures: UsageTotals,
+        shared: LimitsBackend | None = None,
     ) -> None:
-        """Count `figures` of one request that is over: cost in `currency`, of `model`."""
+        """Count `figures` of one request that is over: cost in `currency`, of `model`. `shared`: as it was
+        let in.
+        """
         cost = figures.cost if currency == self.currency else 0.0
         tokens = figures.prompt_tokens + figures.completion_tokens
         for account in self.accounts:
-            account.settle_usage(now, estimate, tokens, cost)
+            account.settle_usage(now, estimate, tokens, cost, shared)
         row = SpendKey(day_of(now), self.id, self._user_id, self._team_id, model, currency)
         self._rows.add_usage(row, figures)
 
-    def release(self, now: float, estimate: UsageEstimate = NOTHING) -> None:
-        """Give back what was reserved for a request that was let in nowhere else."""
-        for account in self.accounts:
-            account.settle_usage(now, estimate, 0, 0.0)
+    def release(
+        self,
+        now: float,
+        estimate: UsageEstimate,
+        shared: LimitsBackend | None = None,
+        accounts: Sequence[SpendAccount] | None = None,
+    ) -> None:
+        """Give back what `accounts`, by default all, reserved for a request that was not let in elsewhere."""
+        for account in self.accounts if accounts is None else accounts:
+            account.settle_usage(now, estimate, 0, 0.0, shared)
 
     def _allows_path(self, path: str) -> bool:
         allowed = self._allowed.get(path)
         if allowed is None:
-            short = path.removeprefix("/v1")
-            allowed = any(
-                fnmatchcase(path, pattern) or fnmatchcase(short, pattern.removeprefix("/v1"))
-                for pattern in self._endpoints
-            )
+            allowed = any(fnmatchcase(path, pattern) for pattern in self._endpoints)
             if len(self._allowed) < 256:
                 self._allowed[path] = allowed
         return allowed
+
+
+def _with_or_without_v1(pattern: str) -> str:
+    """Return the other name of the paths of `pattern`, or itself where it is about `/v1` as such."""
+    short = pattern.removeprefix("/v1")
+    if short.startswith(("/*", "*")):
+        return pattern
+    return short if short != pattern else f"/v1{pattern}"

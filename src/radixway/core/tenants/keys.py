@@ -5,10 +5,11 @@ import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b, blake2s, sha256
+from types import MappingProxyType
 
 from radixway.core.config import ConfigError
 from radixway.core.config.tenants import KeyConfig, TenantsConfig
-from radixway.core.pipeline import TenantPolicy
+from radixway.core.pipeline import TenantPolicy, UnauthorizedError
 from radixway.core.tenants.budgets import KeyAccess
 
 
@@ -54,6 +55,9 @@ class KeyRing:
         self._seen: dict[bytes, KnownKey] = {}
         """By the digest of a whole header that had a known key, under the secret of the header's name."""
         self._stored: Mapping[bytes, KnownKey] = {}
+        self._stored_by_id: dict[str, KnownKey] = {}
+        self.teams: Mapping[str, KnownKey] = {}
+        """Who pays where no key but a proxy or a chat names the tenant: teams of the store, by name."""
         self._pepper = b""
         self._needs_stored = False
         self._secrets = {name: secrets.token_bytes(32) for name in _KEY_HEADERS}
@@ -75,13 +79,38 @@ class KeyRing:
         """Whether calls need a key: there are keys, or there were some in the store."""
         return bool(self._known) or self._needs_stored
 
-    def set_stored_keys(self, keys: Mapping[bytes, KnownKey], pepper: bytes, *, needs_keys: bool) -> None:
+    def set_stored_keys(
+        self,
+        keys: Mapping[bytes, KnownKey],
+        pepper: bytes,
+        teams: Mapping[str, KnownKey] = MappingProxyType({}),
+        *,
+        needs_keys: bool,
+    ) -> None:
         """Take up the keys of a store, by their `digest_key` with its secret `pepper`, and no others of it.
 
-        A key of the configuration goes before one of the store. `needs_keys`: calls need one from now on.
+        A key of the configuration goes before one of the store. `teams`: by name, as if each were a key.
+        `needs_keys`: calls need a key from now on.
         """
         self._stored, self._pepper, self._needs_stored = keys, pepper, needs_keys
+        self._stored_by_id = {}
+        for known in keys.values():
+            if known.access is not None:
+                self._stored_by_id.setdefault(known.access.id, known)  # a key before the one that it replaced
+        self.teams = teams
         self._seen.clear()
+
+    def find_payer(self, tenant: str, key_id: str | None) -> KnownKey | None:
+        """Return the stored key `key_id`, without one the team `tenant`; None where that is no team.
+
+        Raises UnauthorizedError: the key is gone.
+        """
+        if key_id is None:
+            return self.teams.get(tenant)
+        known = self._stored_by_id.get(key_id)
+        if known is None:
+            raise UnauthorizedError("the key that asked for this is deleted", code="invalid_api_key")
+        return known
 
     def find_key(self, headers: Iterable[tuple[bytes, bytes]]) -> KnownKey | None:
         """Find the key in `headers`: `Authorization: Bearer` or `x-api-key`; None without a known one."""

@@ -71,7 +71,7 @@ class TenantLimits:
             if account.estimates:
                 currency = account.currency if account.estimates_cost else None
                 estimate = self._estimate_usage(request, currency)
-            key_estimate = NOTHING if request.caller.key is None else self._admit_key(request)
+            key_estimate = NOTHING if request.caller.key is None else await self._admit_key(request)
             try:
                 if self._shared is None:
                     account.admit_request(self._clock(), estimate)
@@ -79,7 +79,7 @@ class TenantLimits:
                     await self._shared.admit_request(account, self._clock(), estimate)
             except BaseException:
                 if isinstance(request.caller.key, KeyAccess):
-                    request.caller.key.release(self._clock(), key_estimate)
+                    request.caller.key.release(self._clock(), key_estimate, self._shared)
                 raise
             own_s += perf_counter()
             try:
@@ -118,7 +118,7 @@ class TenantLimits:
             reply.chunks = MeteredChunks(reply.chunks, done, several=request.endpoint.has_token_ids)
             request.open_streams.append(reply.chunks)
 
-    def _admit_key(self, request: Request) -> UsageEstimate:
+    async def _admit_key(self, request: Request) -> UsageEstimate:
         """Let `request` in at the accounts of its key; return what they reserve.
 
         Raises BudgetExceededError, LimitReachedError.
@@ -126,7 +126,7 @@ class TenantLimits:
         key = request.caller.key
         assert isinstance(key, KeyAccess)
         estimate = self._estimate_usage(request, key.currency if key.estimates_cost else None)
-        key.admit_request(self._clock(), estimate)
+        await key.admit_request(self._clock(), estimate, self._shared)
         return estimate
 
     def _estimate_usage(self, request: Request, currency: str | None) -> UsageEstimate:
@@ -194,7 +194,7 @@ class TenantLimits:
                 figures.estimated = int(used.estimated)
                 figures.prompt_tokens, figures.completion_tokens = used.prompt_tokens, used.completion_tokens
                 figures.cached_tokens = used.cached_tokens
-            key.settle_usage(now, key_estimate, model, currency, figures)
+            key.settle_usage(now, key_estimate, model, currency, figures, self._shared)
         if currency != account.currency:
             cost = 0.0
         if self._shared is None:

@@ -92,7 +92,9 @@ class BatchedLimiter:
         self._gateway = gateway
         self._clock = clock
         self._script = redis.register_script(STEP)
-        self._limits = limit_arguments(account.rates, account.quotas)
+        self._limits_of: tuple[RatesConfig, QuotasConfig] | None = None
+        self._limits: list[str] = []
+        """Arguments of the script for `_limits_of`."""
         self._waiting: list[_WaitingRequest] = []
         self._unsent = UsageEstimate()
         """Usage that is in no reservation yet."""
@@ -160,6 +162,9 @@ class BatchedLimiter:
             self._sending, self._unsent = self._unsent, NOTHING
             self._number += 1
         self._changed = False
+        if self._limits_of != (account.rates, account.quotas):  # a key's change while the gateway runs
+            self._limits_of = account.rates, account.quotas
+            self._limits = limit_arguments(*self._limits_of)
         answer: Any = await self._script(
             keys=tenant_keys(self._section.prefix, account.tenant, day_of(self._clock())),
             args=[
@@ -220,12 +225,11 @@ class SharedLimits(Component, LimitsBackend):
         except ValueError as error:
             raise ConfigError(f"scale.limits.redis: {error}") from None
         self._renewing: asyncio.Task[None]
-        gateway = uuid.uuid4().hex
-        self._limiters = {
-            name: BatchedLimiter(account, self._redis, gateway, section, clock)
-            for name, account in accounts.items()
-            if account.is_limited
-        }
+        self._gateway = uuid.uuid4().hex
+        self._clock = clock
+        self._limiters: dict[str, BatchedLimiter] = {}
+        for account in accounts.values():
+            self._limiter_of(account)
 
     async def start(self) -> None:
         """Start renewing the reservations of running requests."""
@@ -246,7 +250,7 @@ class SharedLimits(Component, LimitsBackend):
     async def admit_request(
         self, account: TenantAccount, now: float, estimate: UsageEstimate = NOTHING
     ) -> None:
-        limiter = self._limiters.get(account.tenant)
+        limiter = self._limiter_of(account)
         if limiter is None or self._is_down:
             account.admit_request(now, estimate)
             return
@@ -265,7 +269,7 @@ class SharedLimits(Component, LimitsBackend):
         self, account: TenantAccount, now: float, estimate: UsageEstimate, tokens: int, cost: float
     ) -> None:
         account.settle_usage(now, estimate, tokens, cost)
-        limiter = self._limiters.get(account.tenant)
+        limiter = self._limiter_of(account)
         if limiter is not None:
             limiter.add_usage(tokens, cost)
             if not self._is_down:
@@ -273,7 +277,7 @@ class SharedLimits(Component, LimitsBackend):
 
     async def limits_of(self, account: TenantAccount, now: float) -> list[dict[str, Any]]:
         limits = account.describe_limits(now)
-        limiter = self._limiters.get(account.tenant)
+        limiter = self._limiter_of(account)
         if limiter is None or self._is_down:
             return limits
         try:
@@ -285,6 +289,19 @@ class SharedLimits(Component, LimitsBackend):
 
     def describe(self) -> dict[str, Any]:
         return {"over": self.name, "state": "down" if self.problem else "ok", "problem": self.problem}
+
+    def _limiter_of(self, account: TenantAccount) -> BatchedLimiter | None:
+        """Return the limiter of `account`; None where it has no limits.
+
+        One stays for as long as the gateway runs: its portions are numbered.
+        """
+        if not account.is_limited:
+            return None
+        limiter = self._limiters.get(account.tenant)
+        if limiter is None:
+            limiter = BatchedLimiter(account, self._redis, self._gateway, self._section, self._clock)
+            self._limiters[account.tenant] = limiter
+        return limiter
 
     @property
     def _is_down(self) -> bool:
@@ -300,10 +317,10 @@ class SharedLimits(Component, LimitsBackend):
         """Renew reservations before they expire, and report late usage."""
         while True:
             try:
-                for limiter in self._limiters.values():
+                for limiter in [*self._limiters.values()]:
                     if limiter.has_unsent_usage:
                         await limiter.run_step()
-                if self.problem is not None:
+                if self.problem is not None and self._limiters:
                     await next(iter(self._limiters.values())).run_step()
                     log.info("limits are shared by all gateways again")
                 self.problem = None

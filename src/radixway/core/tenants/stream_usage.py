@@ -77,7 +77,9 @@ def _ask_for_usage(request: Request) -> bool:
         options = request.body.get(_OPTIONS)
         if options is not None and (not isinstance(options, dict) or options.get("include_usage")):
             return False
-        request.edit(stream_options={**(options or {}), "include_usage": True})
+        wanted = {**(options or {}), "include_usage": True}
+        wanted.pop("continuous_usage_stats", None)  # of no effect without the usage that is asked for here
+        request.edit(stream_options=wanted)
     if parsed is not None:
         request.note_parsed(parsed)
     return True

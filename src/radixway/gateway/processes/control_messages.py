@@ -72,6 +72,9 @@ class LimitsRequest(msgspec.Struct, frozen=True, tag=True):
     cost: float = 0.0
     only_used: bool = False
     """Admit nothing, and reply what is used."""
+    rates: tuple[int | None, int | None, int | None] | None = None
+    """Requests and tokens a minute and requests at a time, where the supervisor cannot know them: of keys,
+    users and teams made at run time."""
 
 
 class UsageSettled(msgspec.Struct, frozen=True, tag=True):

@@ -11,7 +11,7 @@ from itertools import count
 from time import time
 from typing import Any
 
-from radixway.core.config import ConfigError
+from radixway.core.config import ConfigError, RatesConfig
 from radixway.core.config.tenants import TenantsConfig
 from radixway.core.pipeline import LimitReachedError
 from radixway.core.tenants.account import NOTHING, LimitsBackend, TenantAccount, UsageEstimate
@@ -53,11 +53,17 @@ class LimitsAuthority:
 
     def handle_message(self, child: str, message: LimitsRequest | UsageSettled) -> LimitsReply | None:
         """Return the reply to `message` of `child`; None to `UsageSettled`."""
-        account, now = self._accounts[message.tenant], self._clock()
+        now = self._clock()
+        if isinstance(message, LimitsRequest) and message.rates is not None:
+            self._set_rates(message.tenant, message.rates)
+        account = self._accounts[message.tenant]
         held = self._held.setdefault(child, Counter())
         if isinstance(message, UsageSettled):
             estimate = UsageEstimate(message.reserved_tokens, message.reserved_cost)
-            held[message.tenant, estimate] -= 1
+            if held[message.tenant, estimate]:
+                held[message.tenant, estimate] -= 1
+            else:  # it came in before its key had limits
+                account.reserve_usage(now, estimate)
             account.settle_usage(now, estimate, message.tokens, message.cost)
             return None
         if message.only_used:
@@ -70,6 +76,18 @@ class LimitsAuthority:
             return LimitsReply(message.number, error.code, error.retry_after_s or 0)
         held[message.tenant, estimate] += 1
         return LimitsReply(message.number)
+
+    def _set_rates(self, name: str, rates: tuple[int | None, int | None, int | None]) -> None:
+        account = self._accounts.get(name)
+        if account is None:
+            account = self._accounts[name] = TenantAccount(name)
+        if _rates_of(account) != rates:
+            requests, tokens, concurrent = rates
+            account.set_limits(
+                RatesConfig(requests_per_minute=requests, tokens_per_minute=tokens, concurrent=concurrent),
+                account.quotas,
+            )
+            account.estimates = True
 
     def release_child(self, child: str) -> None:
         """Release what the requests of `child`, which has ended, had reserved; what they used is unknown."""
@@ -87,12 +105,19 @@ class LimitsAuthority:
             assert account.in_flight == held, (tenant, account.in_flight, held)
 
 
+def _rates_of(account: TenantAccount) -> tuple[int | None, int | None, int | None]:
+    rates = account.rates
+    return rates.requests_per_minute, rates.tokens_per_minute, rates.concurrent
+
+
 class ProcessLimits(LimitsBackend):
     """Asks the supervisor for each request of a tenant with limits, in a child."""
 
     def __init__(self, send: Callable[[LimitsRequest | UsageSettled], None]) -> None:
         self._send = send
         self._numbers = count()
+        self._judged: set[str] = set()
+        """Names of accounts that the supervisor has. Limits of keys come and go while requests run."""
         self._pending: dict[int, asyncio.Future[LimitsReply]] = {}
 
     async def admit_request(
@@ -101,7 +126,14 @@ class ProcessLimits(LimitsBackend):
         if not account.is_limited:
             account.admit_request(now, estimate)
             return
-        request = LimitsRequest(next(self._numbers), account.tenant, estimate.tokens, estimate.cost)
+        self._judged.add(account.tenant)
+        request = LimitsRequest(
+            next(self._numbers),
+            account.tenant,
+            estimate.tokens,
+            estimate.cost,
+            rates=None if account.owner_kind == "tenant" else _rates_of(account),
+        )
         pending = self._ask(request)
         try:
             answer = await asyncio.shield(pending)
@@ -118,7 +150,7 @@ class ProcessLimits(LimitsBackend):
         self, account: TenantAccount, now: float, estimate: UsageEstimate, tokens: int, cost: float
     ) -> None:
         account.settle_usage(now, estimate, tokens, cost)
-        if account.is_limited:
+        if account.tenant in self._judged:
             self._send(UsageSettled(account.tenant, estimate.tokens, estimate.cost, tokens, cost))
 
     async def limits_of(self, account: TenantAccount, now: float) -> list[dict[str, Any]]:

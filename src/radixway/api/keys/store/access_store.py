@@ -14,10 +14,10 @@ from sqlalchemy import case, delete, func, select, text, update
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from radixway.access import schema
-from radixway.access.errors import AccessUnavailableError, RecordConflictError, RecordNotFoundError
-from radixway.access.migrations import FOLDER
-from radixway.access.records import RECORD_TYPES, AccessRecord, KeyRecord
+from radixway.api.keys.store import schema
+from radixway.api.keys.store.errors import AccessUnavailableError, RecordConflictError, RecordNotFoundError
+from radixway.api.keys.store.migrations import FOLDER
+from radixway.api.keys.store.records import RECORD_TYPES, AccessRecord, KeyRecord
 from radixway.chat.database import ChatDatabase, insert_into
 from radixway.chat.database_outages import is_outage
 from radixway.chat.migrations import migrate
@@ -82,6 +82,12 @@ class RecordEdit:
         found = select(table.body).where(table.kind == kind.kind, table.id == id, table.deleted.is_(False))
         body = (await self._write.execute(found)).scalar()
         return None if body is None else msgspec.json.decode(body, type=kind)
+
+    async def list_keys(self) -> list[KeyRecord]:
+        """Return every key."""
+        table = schema.records.c
+        found = select(table.body).where(table.kind == KeyRecord.kind, table.deleted.is_(False))
+        return [msgspec.json.decode(row.body, type=KeyRecord) for row in await self._write.execute(found)]
 
     async def save_record(self, record: AccessRecord) -> None:
         """Add or replace `record`. Raises RecordConflictError: its alias or digest is another's."""
@@ -335,7 +341,7 @@ def _add_delta(write: AsyncConnection, delta: SpendDelta, revision: int) -> Any:
     table = schema.spending.c
     ends = delta.resets_at or 0.0
     own = func.coalesce(table.resets_at, 0.0)
-    is_newer = own < ends  # then this is the first that is spent in a new period
+    is_newer = table.resets_at < ends  # then this is the first in a new period; never where there is none
     spent = case(
         (own == ends, table.spent + delta.spent), (is_newer, text(repr(delta.spent))), else_=table.spent
     )

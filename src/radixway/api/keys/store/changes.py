@@ -7,12 +7,14 @@ from typing import Annotated, Any, get_args
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from radixway.access.records import AccessRecord, TeamMember
+from radixway.api.keys.store.records import AccessRecord, TeamMember
 from radixway.core.config.tenants import Scope, check_tenant_name
 from radixway.core.pipeline import BadRequest
 from radixway.core.tenants import BudgetPeriod
 
-_Text = Annotated[str, Meta(min_length=1, max_length=256)]
+PLAIN_TEXT = r"^[^\x00-\x1f\x7f]*$"
+"""Names are shown in terminals and logs, and PostgreSQL keeps no U+0000."""
+_Text = Annotated[str, Meta(min_length=1, max_length=256, pattern=PLAIN_TEXT)]
 _Texts = Annotated[list[_Text], Meta(max_length=256)]
 _Amount = Annotated[float, Meta(ge=0, le=1e12)]
 _Count = Annotated[int, Meta(ge=1, le=10**12)]
@@ -71,7 +73,7 @@ _EMPTY: dict[str, Callable[[], Any]] = {
 class KeyChanges(AccessChanges, kw_only=True, forbid_unknown_fields=True):
     """What may be set of a key."""
 
-    key: Annotated[str, Meta(min_length=16, max_length=256)] | None = None
+    key: Annotated[str, Meta(min_length=16, max_length=256, pattern=r"^sk-[!-~]+$")] | None = None
     """A key to take, where it is not to be made up; begins with `sk-`. Only as it is created or rotated."""
     team: _Text | UnsetType | None = UNSET
     user: _Text | UnsetType | None = UNSET
@@ -91,11 +93,11 @@ class KeyChanges(AccessChanges, kw_only=True, forbid_unknown_fields=True):
         if isinstance(self.expires, str):
             try:
                 at = datetime.fromisoformat(self.expires)
-            except ValueError:
+                return (at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+            except (ValueError, OverflowError):
                 raise BadRequest(
                     f"expires: a time like 2026-12-31T00:00:00Z, not {self.expires[:40]!r}", param="expires"
                 ) from None
-            return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
         return UNSET if self.duration is UNSET and self.expires is UNSET else None
 
     def _check(self) -> None:
@@ -109,8 +111,6 @@ class KeyChanges(AccessChanges, kw_only=True, forbid_unknown_fields=True):
                     f"endpoints: paths like /v1/chat/completions or /v1/*, not {endpoint[:60]!r}",
                     param="endpoints",
                 )
-        if self.key is not None and not (self.key.startswith("sk-") and self.key.isascii()):
-            raise BadRequest("key: begins with sk-, and has ASCII characters", param="key")
 
 
 class TeamChanges(AccessChanges, kw_only=True, forbid_unknown_fields=True):

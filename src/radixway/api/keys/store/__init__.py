@@ -13,9 +13,9 @@ State, and the file that owns it:
 - `budget_alerts.py`: alerts on their way; who claims one in the store sends it, or gives it back
 """
 
-from radixway.access.changes import KeyChanges, TeamChanges, UserChanges
-from radixway.access.errors import AccessUnavailableError, RecordNotFoundError
-from radixway.access.records import KeyRecord, TeamMember, TeamRecord, UserRecord
+from radixway.api.keys.store.changes import KeyChanges, TeamChanges, UserChanges
+from radixway.api.keys.store.errors import AccessUnavailableError, RecordNotFoundError
+from radixway.api.keys.store.records import KeyRecord, TeamMember, TeamRecord, UserRecord
 
 __all__ = [
     "AccessUnavailableError",

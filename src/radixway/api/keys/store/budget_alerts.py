@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import aiohttp
 
-from radixway.access.access_store import AccessStore, SpendingRow
-from radixway.access.errors import AccessUnavailableError
+from radixway.api.keys.store.access_store import AccessStore, SpendingRow
+from radixway.api.keys.store.errors import AccessUnavailableError
 from radixway.core.config.keys import BudgetAlertsConfig
 from radixway.core.config.tenants import format_cost
 from radixway.core.net.task_cancellation import cancel_tasks
 from radixway.core.tenants import SpendAccount
 
 if TYPE_CHECKING:
-    from radixway.access.key_directory import KeyDirectory
+    from radixway.api.keys.store.key_directory import KeyDirectory
 
 log = logging.getLogger(__name__)
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING
 
-from radixway.access.access_store import SpendingRow, StoreChanges
-from radixway.access.records import AccessRecord, KeyRecord, TeamRecord, UserRecord
+from radixway.api.keys.store.access_store import SpendingRow, StoreChanges
+from radixway.api.keys.store.records import AccessRecord, KeyRecord, TeamRecord, UserRecord
 from radixway.core.config import DEFAULT_TENANT
 from radixway.core.pipeline.contexts import model_pattern
 from radixway.core.tenants import KeyAccess, KnownKey, SpendAccount, SpenderKind, SpendRows
@@ -66,15 +66,21 @@ class KeyDirectory:
             return
         if changes.keys_required or self.teams:
             self._tenants.set_teams({team.id: team.models for team in self.teams.values()})
+        has_new_teams = any(kind == "team" for kind, _ in touched)  # which keys of proxies may name
         for kind, id in touched:
             if kind == "key":
                 self._forget_key(id)
         for key in self.keys.values():
             owners = ("key", key.id), ("user", key.user), ("team", key.team)
-            if any(owner in touched for owner in owners):
+            if has_new_teams or any(owner in touched for owner in owners):
                 self._forget_key(key.id)
                 self._add_key(key)
-        self._tenants.ring.set_stored_keys(self._known, pepper, needs_keys=changes.keys_required)
+        teams = {
+            team.id: KnownKey(team.id, None, frozenset({"user"}), None, self._team_access(team))
+            for team in self.teams.values()
+            if team.id not in self._tenants.configured
+        }
+        self._tenants.ring.set_stored_keys(self._known, pepper, teams, needs_keys=changes.keys_required)
 
     def take_spenders(self) -> list[SpendAccount]:
         """Return the accounts that have something to save."""
@@ -102,6 +108,17 @@ class KeyDirectory:
             account = SpendAccount(kind, record.id, record.shown_name, record.limits, self.currency)
             self.accounts[kind, record.id] = account
         return account
+
+    def _team_access(self, team: TeamRecord) -> KeyAccess:
+        return KeyAccess(
+            "",
+            [self._account_of(team)],
+            self.rows,
+            user_id=None,
+            team_id=team.id,
+            currency=self.currency,
+            blocked="team" if team.blocked else None,
+        )
 
     def _forget_key(self, id: str) -> None:
         for digest in self._digests.pop(id, ()):

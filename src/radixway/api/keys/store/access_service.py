@@ -14,12 +14,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import UNSET
 
-from radixway.access.access_store import AccessStore, RecordEdit, SpendDelta
-from radixway.access.budget_alerts import BudgetAlertSender
-from radixway.access.changes import AccessChanges, KeyChanges, TeamChanges, UserChanges, parse_duration
-from radixway.access.errors import AccessUnavailableError, RecordConflictError, RecordNotFoundError
-from radixway.access.key_directory import KeyDirectory
-from radixway.access.records import AccessRecord, KeyRecord, TeamMember, TeamRecord, UserRecord
+from radixway.api.keys.store.access_store import AccessStore, RecordEdit, SpendDelta
+from radixway.api.keys.store.budget_alerts import BudgetAlertSender
+from radixway.api.keys.store.changes import (
+    AccessChanges,
+    KeyChanges,
+    TeamChanges,
+    UserChanges,
+    parse_duration,
+)
+from radixway.api.keys.store.errors import AccessUnavailableError, RecordConflictError, RecordNotFoundError
+from radixway.api.keys.store.key_directory import KeyDirectory
+from radixway.api.keys.store.records import AccessRecord, KeyRecord, TeamMember, TeamRecord, UserRecord
 from radixway.chat.notifications import wait_for_event
 from radixway.core.component import CannotErase, Component, Subject
 from radixway.core.config import ConfigError
@@ -97,13 +103,15 @@ class AccessService(Component):
         if not self.store.exists:
             return 0
         try:
-            doomed = [
-                key
-                for key in directory.keys.values()
-                if directory.tenant_of(key) == subject.tenant and user in (None, key.user)
-            ]
-            elsewhere = any(key.user == user for key in directory.keys.values() if key not in doomed)
+            await self.sync()
             async with self.store.edit_records() as edit:
+                keys = await edit.list_keys()
+                doomed = [
+                    key
+                    for key in keys
+                    if directory.tenant_of(key) == subject.tenant and user in (None, key.user)
+                ]
+                elsewhere = any(key.user == user for key in keys if key not in doomed)
                 for key in doomed:
                     await edit.delete_record("key", key.id)
                 if user is None and subject.tenant in directory.teams:
@@ -179,13 +187,12 @@ class AccessService(Component):
         """
         ids = list(dict.fromkeys(ids))
         column = {"key": "id"}.get(kind, kind)
-        doomed = [key for key in self.directory.keys.values() if getattr(key, column) in ids]
         async with self.store.edit_records() as edit:
+            doomed = [key for key in await edit.list_keys() if getattr(key, column) in ids]
             for id in ids:
                 await edit.delete_record(kind, id)
             for key in doomed if kind != "key" else ():
-                with suppress(RecordNotFoundError):  # another gateway has deleted it
-                    await edit.delete_record("key", key.id)
+                await edit.delete_record("key", key.id)
         await self.sync()
         return doomed
 
@@ -269,6 +276,7 @@ class AccessService(Component):
         account = self.directory.accounts.get((record.kind, record.id))
         resets_at = _period_end(record, now)
         if account is not None and record.budget_duration == before and resets_at is not None:
+            account.begin_due_period(now)
             resets_at = account.resets_at if account.resets_at != float("inf") else resets_at
         spent = changes.spend if isinstance(changes.spend, float) else None
         await edit.set_spending(record, resets_at=resets_at, spent=spent)

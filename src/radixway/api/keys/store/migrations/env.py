@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from radixway.access.schema import metadata
+from radixway.api.keys.store.schema import metadata
 
 context.configure(
     connection=context.config.attributes["connection"],
