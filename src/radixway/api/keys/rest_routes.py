@@ -26,6 +26,7 @@ from radixway.api.admin_access import AdminAccess
 from radixway.api.client_requests import decode_body
 from radixway.api.keys.descriptions import describe_budget, describe_key, describe_team, describe_user
 from radixway.api.openapi import query_parameters, request_body
+from radixway.core.http import LazyRouter
 from radixway.core.http.request_body import decode_query
 from radixway.core.pipeline import BadRequest, GatewayError
 
@@ -85,7 +86,7 @@ SPEND_COLUMNS = {"day": "day", "key": "key_id", "user": "user_id", "team": "team
 
 def keys_off_routes(admin: AdminAccess) -> APIRouter:
     """Build what tells administrators that there is no store, under all paths of keys, LiteLLM's too."""
-    router = APIRouter()
+    router = LazyRouter()
 
     async def refuse(request: Request) -> Response:
         admin(request)
@@ -99,7 +100,7 @@ def keys_off_routes(admin: AdminAccess) -> APIRouter:
 
 def key_routes(access: AccessService, admin: AdminAccess) -> APIRouter:
     """Build the paths for administrators."""
-    router = APIRouter(tags=["keys"], dependencies=[Depends(admin)])
+    router = LazyRouter(tags=["keys"], dependencies=[Depends(admin)])
     _add_key_paths(router, access)
     _add_owner_paths(router, access)
     _add_spend_paths(router, access)
