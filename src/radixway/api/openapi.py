@@ -41,6 +41,7 @@ def query_parameters(query: type[msgspec.Struct]) -> dict[str, Any]:
     return {"parameters": parameters}
 
 
+@cache
 def request_body(body: type[msgspec.Struct]) -> dict[str, Any]:
     """Return `requestBody` of an operation whose JSON is decoded into `body`, for `openapi_extra`."""
     schema = msgspec.json.schema_components([body])[1][body.__name__]
