@@ -288,7 +288,7 @@ def _overview_routes(routers: Iterable[APIRouter]) -> APIRouter:
         endpoints = [
             {"path": route.path, "method": method, "description": route.description.partition("\n")[0]}
             for route in routes
-            for method in sorted(route.methods)
+            for method in sorted(route.methods or ())
         ]
         links = {"openapi": "/openapi.json", "docs": "/docs", "models": "/info/models"}
         return {"service": "Radixway", "version": __version__, "endpoints": endpoints, "links": links}
