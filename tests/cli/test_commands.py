@@ -1,4 +1,4 @@
-"""The `radixway` command as a user meets it: in a process of its own."""
+"""The `radixway` command as a user meets it: in a process of its own, where that makes a difference."""
 
 import asyncio
 import json
@@ -10,7 +10,9 @@ import subprocess
 import sys
 
 import pytest
+from typer.testing import CliRunner
 
+from radixway.cli import app
 from support.certificates import certificate
 from support.running_gateway import running_gateway
 from support.scripted_worker import Exchange, scripted_worker
@@ -24,6 +26,11 @@ def radixway(*args, env=None):
         timeout=60,
         env={**os.environ, "NO_COLOR": "1", "COLUMNS": "200", **(env or {})},
     )
+
+
+def ended(*args, env=None):
+    """The result of a command that only reads and prints, run in this process."""
+    return CliRunner(env={"NO_COLOR": "1", **(env or {})}).invoke(app, args)
 
 
 async def started(*args, stdout=asyncio.subprocess.PIPE):
@@ -52,32 +59,32 @@ def test_version_and_help():
 
 
 def test_a_command_of_an_earlier_release_says_what_to_run_in_its_place():
-    ran = radixway("eval", "guard", "pii", "--json", "figures.json", "--help")
-    assert ran.returncode == 2 and "run python tools/evaluate.py" in ran.stderr
-    assert "eval" not in radixway("--help").stdout.split()
+    ran = ended("eval", "guard", "pii", "--json", "figures.json", "--help")
+    assert ran.exit_code == 2 and "run python tools/evaluate.py" in ran.stderr
+    assert "eval" not in ended("--help").stdout.split()
 
 
 def test_config_show_prints_the_effective_tree():
-    told = radixway("config", "show", env={"RADIXWAY__GATEWAY__PORT": "1234"})
-    assert told.returncode == 0
+    told = ended("config", "show", env={"RADIXWAY__GATEWAY__PORT": "1234"})
+    assert told.exit_code == 0
     assert "port: 1234" in told.stdout
 
 
 def test_config_check_names_every_mistake_by_line(tmp_path):
     path = tmp_path / "bad.yaml"
     path.write_text("gateway:\n  port: -1\n  prot: 1\n")
-    told = radixway("config", "check", str(path))
-    assert told.returncode == 2
+    told = ended("config", "check", str(path))
+    assert told.exit_code == 2
     assert "bad.yaml:2: gateway.port" in told.stderr
     assert "bad.yaml:3: gateway.prot" in told.stderr
     assert "Traceback" not in told.stderr
     path.write_text("gateway: 5\nengine: []\n")
-    told = radixway("config", "check", str(path))
-    assert told.returncode == 2
+    told = ended("config", "check", str(path))
+    assert told.exit_code == 2
     assert "bad.yaml:1: gateway: " in told.stderr
     assert "bad.yaml:2: engine: " in told.stderr
     path.write_text("gateway: {port: 1}\n")
-    assert radixway("config", "check", str(path)).returncode == 0
+    assert ended("config", "check", str(path)).exit_code == 0
 
 
 @pytest.mark.parametrize("command", ["up", "serve", pytest.param("engine", marks=pytest.mark.slow)])

@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tokenizers import AddedToken, decoders, models, pre_tokenizers, trainers
 from tokenizers import Tokenizer as Backend
@@ -72,14 +72,12 @@ def cut(text: str, stops: list[str], *, include: bool = False, early: int = 0) -
 some_ids = st.lists(st.integers(0, guide().backend.get_vocab_size() - 1), max_size=40)
 
 
-@settings(max_examples=300, deadline=None)
 @given(ids=some_ids, at_once=st.integers(1, 5), skip=st.booleans())
 def test_deltas_of_any_tokens_join_to_the_whole_decode(ids: list[int], at_once: int, skip: bool) -> None:
     deltas = streamed(guide(), ids, SamplingParams(skip_special_tokens=skip), at_once=at_once)
     assert "".join(deltas) == guide().decode(ids, skip_special_tokens=skip)
 
 
-@settings(max_examples=200, deadline=None)
 @given(text=st.text(max_size=30), at_once=st.integers(1, 3))
 @example(text=TEXT, at_once=1)
 def test_a_character_split_over_tokens_never_shows_as_broken(text: str, at_once: int) -> None:
@@ -113,7 +111,6 @@ alphabet = st.text(alphabet="ab ", max_size=30)
 stop_strings = st.lists(st.text(alphabet="ab ", min_size=1, max_size=5), max_size=4)
 
 
-@settings(max_examples=500, deadline=None)
 @given(text=alphabet, stops=stop_strings, include=st.booleans(), seed=st.integers(0, 10))
 @example(text="aaab", stops=["aab", "ab"], include=False, seed=1)
 def test_stop_strings_cut_the_same_place_however_the_text_arrives(
@@ -131,7 +128,6 @@ def test_stop_strings_cut_the_same_place_however_the_text_arrives(
     assert (stopping.matched is not None) == any(stop in text for stop in stops)
 
 
-@settings(max_examples=200, deadline=None)
 @given(ids=some_ids, data=st.data(), include=st.booleans())
 def test_answers_of_any_tokens_are_cut_at_their_stop_string(
     ids: list[int], data: st.DataObject, include: bool
@@ -145,7 +141,6 @@ def test_answers_of_any_tokens_are_cut_at_their_stop_string(
     assert "".join(streamed(guide(), ids, params)) == cut(whole, stops, include=include)
 
 
-@settings(max_examples=500, deadline=None)
 @given(text=alphabet, early=alphabet, stops=stop_strings, include=st.booleans(), seed=st.integers(0, 10))
 @example(text="c", early="ab", stops=["aba", "b"], include=False, seed=1)
 def test_stop_strings_that_are_complete_too_early_do_not_count(

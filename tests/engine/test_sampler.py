@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -308,7 +308,6 @@ def reference_kept(logits: Tensor, top_k: int, top_p: float) -> Tensor:
     return torch.zeros(len(logits), dtype=torch.bool).scatter(0, order, keep)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.integers(0, 10**6),
     st.lists(

@@ -165,7 +165,6 @@ shapes = {
 }
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.lists(events, max_size=40), st.fixed_dictionaries(shapes))
 def test_any_sequence_of_events_leaves_the_books_in_order(script, shape) -> None:
     try_script(script, **shape)
@@ -193,7 +192,6 @@ def step(scheduler: Scheduler) -> None:
 together = st.lists(st.builds(Arrive, prompts, st.just(1), st.integers(0, 2), st.sampled_from(["", "a"])))
 
 
-@settings(max_examples=200, deadline=None)
 @given(together, shapes["page"], shapes["batch"], st.integers(1, 9), shapes["order"])
 def test_what_many_need_at_the_same_time_is_computed_once(requests, page, batch, running, order) -> None:
     cache = KVCacheManager(PagePool(2000), page)
@@ -218,7 +216,6 @@ def test_what_many_need_at_the_same_time_is_computed_once(requests, page, batch,
     assert not computed or max(computed.values()) == 1
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.lists(arrivals, min_size=60, max_size=150), st.integers(1, 4), shapes["page"], shapes["order"])
 def test_nothing_overtakes_a_request_that_has_been_passed_too_often(stream, running, page, order) -> None:
     most_passed, waiting_queue.MAX_TIMES_PASSED = waiting_queue.MAX_TIMES_PASSED, 3

@@ -253,4 +253,4 @@ class IndexMachine(RuleBasedStateMachine):
 
 
 TestIndex = IndexMachine.TestCase
-TestIndex.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestIndex.settings = settings(stateful_step_count=40, deadline=None)

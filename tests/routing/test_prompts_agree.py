@@ -121,12 +121,10 @@ CHAT = st.fixed_dictionaries(
         "chat_template_kwargs": st.sampled_from([{}, {"thinking": True}, {"tools": 1}, None]),
     },
 )
-MANY = settings(max_examples=60, deadline=None)
 
 
 @pytest.mark.parametrize("model", MODELS)
 @given(body=CHAT)
-@MANY
 @pytest.mark.asyncio(loop_scope="session")
 async def test_chats(engines, routers, model, body):
     routed = await routers[model].ids("openai.chat", body)
@@ -148,7 +146,6 @@ async def test_chats(engines, routers, model, body):
         optional={"add_special_tokens": st.sampled_from([True, False, None])},
     )
 )
-@MANY
 @pytest.mark.asyncio(loop_scope="session")
 async def test_completions(engines, routers, model, body):
     routed = await routers[model].ids("openai.completions", body)
@@ -165,7 +162,6 @@ async def test_completions(engines, routers, model, body):
     | st.fixed_dictionaries({"input_ids": st.lists(st.integers(0, 250), min_size=1, max_size=9)})
     | st.fixed_dictionaries({"input_ids": st.just([[5, 6], [7]])})
 )
-@MANY
 @pytest.mark.asyncio(loop_scope="session")
 async def test_generate(engines, routers, model, body):
     routed = await routers[model].ids("generate", body)

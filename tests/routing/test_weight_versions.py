@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from radixway.core.config import WeightsConfig, WorkerSettings
@@ -158,7 +158,6 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=300)
 @given(STEPS, st.booleans())
 def test_whatever_happens_a_ready_worker_that_says_a_version_has_the_expected_one(steps, required):
     fleet = Fleet("1", "1", None, require_version=required)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from radixway.trajectories import StoreFullError, TokenLabel, TrajectoryStore
@@ -92,7 +92,6 @@ def spans(told):
     return zip(told.spans, (0, *(end for end, _ in told.spans)), strict=False)
 
 
-@settings(max_examples=300, deadline=None)
 @given(dialogues(), st.data())
 def test_what_is_found_is_the_longest_beginning_that_somebody_recorded(recordings, data):
     store = TrajectoryStore(Pieces())
@@ -134,7 +133,6 @@ def longest_readable(recorded: Recorded, asked: bytes) -> int:
     )
 
 
-@settings(max_examples=300, deadline=None)
 @given(dialogues())
 def test_a_session_finds_its_own_records(recordings):
     """Whatever others recorded of the same text, and whenever."""
@@ -153,7 +151,6 @@ def test_a_session_finds_its_own_records(recordings):
             assert same_record(told, recorded)
 
 
-@settings(max_examples=300, deadline=None)
 @given(dialogues(), st.integers(3, 30), st.data())
 def test_the_bound_holds_and_what_is_held_stays(recordings, most, data):
     store = TrajectoryStore(Pieces(), max_tokens=most)

@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from radixway.api.admin_access import AdminAccess
 from radixway.api.openapi import query_parameters
-from radixway.core.http import decode_query
+from radixway.core.http import LazyRouter, decode_query
 from radixway.core.pipeline import GatewayError
 from radixway.semantics.guard.audit import AuditService, Fields, search_entries
 from radixway.semantics.guard.audit.log_files import list_log_files
@@ -30,7 +30,7 @@ class _AuditQuery(msgspec.Struct, forbid_unknown_fields=True):
 
 def audit_routes(audit: AuditService | None, access: AdminAccess) -> APIRouter:
     """Build `/audit`; `audit` None: this gateway has no log."""
-    router = APIRouter(tags=["guard"], dependencies=[Depends(access)])
+    router = LazyRouter(tags=["guard"], dependencies=[Depends(access)])
 
     @router.get("/audit", openapi_extra=query_parameters(_AuditQuery))
     async def entries(request: Request) -> dict[str, Any]:

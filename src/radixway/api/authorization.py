@@ -11,7 +11,7 @@ from starlette.requests import HTTPConnection
 from radixway.api.admin_access import AdminAccess
 from radixway.api.authentication import CallerAuthenticator, is_in_networks
 from radixway.core.config import GatewayConfig
-from radixway.core.http import OriginCheck, Scope, is_loopback_host
+from radixway.core.http import LazyRouter, OriginCheck, Scope, is_loopback_host
 from radixway.core.http.request_origin import ForeignHostError
 from radixway.core.pipeline import GatewayError, TenantPolicy, UnauthorizedError
 from radixway.core.tenants import TenantService
@@ -176,7 +176,7 @@ class CallerInfo(BaseModel):
 
 def whoami_routes(gate: PathAuthorization) -> APIRouter:
     """Build `/whoami`, which needs no key; wrong keys are counted by `gate`, and too many are refused."""
-    router = APIRouter(tags=["gateway"])
+    router = LazyRouter(tags=["gateway"])
 
     @router.get("/whoami", response_model=CallerInfo)
     async def whoami(request: Request) -> Any:

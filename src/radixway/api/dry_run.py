@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from radixway.api.admin_access import AdminAccess
 from radixway.api.request_headers import apply_gateway_headers, read_headers
 from radixway.api.selector import WorkerChooser
+from radixway.core.http import LazyRouter
 from radixway.core.pipeline import CHAT_COMPLETIONS, GatewayError, Middleware, Pipeline, Reply, Request
 from radixway.core.telemetry import Journal
 from radixway.routing.transports.overflow import describe_hosted
@@ -68,7 +69,7 @@ def dry_run_routes(
     middlewares: Iterable[Middleware], chooser: WorkerChooser, access: AdminAccess
 ) -> APIRouter:
     """Build `/rehearse`; `middlewares`: those that read a request and decide about it."""
-    router = APIRouter(tags=["gateway"], dependencies=[Depends(access)])
+    router = LazyRouter(tags=["gateway"], dependencies=[Depends(access)])
 
     async def stop_at_worker(request: Request) -> Reply:
         choice = await chooser.choose_worker(request)

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse, RedirectResponse
 
 from radixway._version import __version__
+from radixway.core.http import LazyRouter
 
 _LINKS = {
     "docs": "/docs",
@@ -19,7 +20,7 @@ _LINKS = {
 
 def index_routes(*, has_console: bool) -> APIRouter:
     """Build `/`, which needs no key. `has_console`: there is a console to lead browsers to."""
-    router = APIRouter(tags=["gateway"])
+    router = LazyRouter(tags=["gateway"])
     links = _LINKS | ({"console": "/console"} if has_console else {})
 
     @router.head("/", include_in_schema=False)

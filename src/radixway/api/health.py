@@ -9,6 +9,7 @@ from fastapi.responses import JSONResponse
 
 from radixway._version import __version__
 from radixway.api.authorization import PathAuthorization
+from radixway.core.http import LazyRouter
 from radixway.core.pipeline import BadRequest, NoWorkersError
 from radixway.core.telemetry import MetricsRegistry
 from radixway.routing import WorkerRegistry, WorkerState
@@ -27,7 +28,7 @@ def health_routes(
     store of trajectories under the Slime router's names, None while there is no store. `gate`: knows who may
     see names, addresses and paths.
     """
-    router = APIRouter(tags=["gateway"])
+    router = LazyRouter(tags=["gateway"])
 
     def ready_workers() -> int:
         return sum(worker.state is WorkerState.READY for worker in registry)

@@ -9,7 +9,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 
 from radixway.api.messages import VERSION_HEADER, ModelPageQuery, build_model_info, build_model_page
-from radixway.core.http import decode_query
+from radixway.core.http import LazyRouter, decode_query
 from radixway.core.pipeline import ModelNotServedError, TenantPolicy
 from radixway.routing import DefaultModelResolver, Worker, WorkerRegistry
 
@@ -71,7 +71,7 @@ def model_routes(listing: ModelListing, tenancy_of: Callable[[Request], TenantPo
 
     `tenancy_of`: a tenant is shown what it may use alone.
     """
-    router = APIRouter(tags=["gateway"])
+    router = LazyRouter(tags=["gateway"])
 
     @router.get("/v1/models")
     async def models(request: Request) -> dict[str, Any]:

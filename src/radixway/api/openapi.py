@@ -1,5 +1,6 @@
 """The declared endpoints, which are served raw, in `/openapi.json`."""
 
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -20,6 +21,7 @@ _ERRORS = {
 }
 
 
+@cache
 def query_parameters(query: type[msgspec.Struct]) -> dict[str, Any]:
     """Return `parameters` of an operation whose query is decoded into `query`, for `openapi_extra`.
 
@@ -39,6 +41,7 @@ def query_parameters(query: type[msgspec.Struct]) -> dict[str, Any]:
     return {"parameters": parameters}
 
 
+@cache
 def request_body(body: type[msgspec.Struct]) -> dict[str, Any]:
     """Return `requestBody` of an operation whose JSON is decoded into `body`, for `openapi_extra`."""
     schema = msgspec.json.schema_components([body])[1][body.__name__]

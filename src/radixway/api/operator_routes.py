@@ -13,6 +13,7 @@ from radixway.api.admin_access import AdminAccess
 from radixway.api.client_requests import decode_body
 from radixway.core.component import Subject
 from radixway.core.erasure import ErasureService
+from radixway.core.http import LazyRouter
 from radixway.core.pipeline import BadRequest, ForbiddenError, GatewayError
 from radixway.core.tenants import TenantService
 from radixway.routing.transports import TrafficFeed, TrafficFollower
@@ -33,7 +34,7 @@ class _EraseBody(msgspec.Struct, forbid_unknown_fields=True):
 
 def erasure_routes(erasure: ErasureService, access: AdminAccess) -> APIRouter:
     """Build `/admin/erase` for administrators."""
-    router = APIRouter(tags=["erasure"], dependencies=[Depends(access)])
+    router = LazyRouter(tags=["erasure"], dependencies=[Depends(access)])
 
     @router.post("/admin/erase")
     async def erase(request: Request) -> JSONResponse:
@@ -50,7 +51,7 @@ def erasure_routes(erasure: ErasureService, access: AdminAccess) -> APIRouter:
 
 def traffic_routes(traffic: TrafficFeed, access: AdminAccess) -> APIRouter:
     """Build `/traffic`."""
-    router = APIRouter(tags=["gateway"], dependencies=[Depends(access)])
+    router = LazyRouter(tags=["gateway"], dependencies=[Depends(access)])
 
     @router.get("/traffic", response_class=StreamingResponse)
     async def follow_traffic() -> StreamingResponse:
@@ -78,7 +79,7 @@ _USUAL_DAYS = 30
 
 def usage_routes(tenants: TenantService | None, confined_to: Callable[[Request], str | None]) -> APIRouter:
     """`confined_to`: the tenant whose usage alone the call may see, None for everybody's."""
-    router = APIRouter(tags=["tenants"])
+    router = LazyRouter(tags=["tenants"])
 
     @router.get("/usage")
     async def usage(request: Request) -> dict[str, Any]:

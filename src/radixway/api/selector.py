@@ -13,7 +13,7 @@ from msgspec import Meta
 from radixway.api.admin_access import AdminAccess
 from radixway.api.client_requests import decode_body
 from radixway.core.config import OverflowConfig
-from radixway.core.http import choose_request_id, decode_json, decode_query
+from radixway.core.http import LazyRouter, choose_request_id, decode_json, decode_query
 from radixway.core.pipeline import (
     ANY_MODEL,
     CHAT_COMPLETIONS,
@@ -51,7 +51,7 @@ _decoder = msgspec.json.Decoder(_FinishSessionBody)
 
 def affinity_routes(selector: Selector) -> APIRouter:
     """Build `POST /finish_session` of `selector`, with `session_id` in a JSON body or in the query."""
-    router = APIRouter(tags=["gateway"])
+    router = LazyRouter(tags=["gateway"])
 
     @router.post("/finish_session")
     async def finish_session(request: Request) -> dict[str, Any]:
@@ -96,7 +96,7 @@ def selector_routes(
     chooser: WorkerChooser, selector: Selector, reservations: LeaseReservations, access: AdminAccess
 ) -> APIRouter:
     """Build `/select`, `/select_and_reserve`, `/prefill_complete`, `/output_block`, `/free` of `selector`."""
-    router = APIRouter(tags=["selector"], dependencies=[Depends(access)])
+    router = LazyRouter(tags=["selector"], dependencies=[Depends(access)])
     sweeper = _ReservationSweeper(reservations)
 
     async def choose(raw: bytes) -> tuple[_SelectBody, WorkerChoice]:

@@ -13,7 +13,7 @@ from msgspec import Meta
 from radixway.api.authorization import PathAuthorization
 from radixway.api.client_requests import decode_body
 from radixway.api.openapi import query_parameters
-from radixway.core.http import decode_query
+from radixway.core.http import LazyRouter, decode_query
 from radixway.core.pipeline import BadRequest, GatewayError
 from radixway.core.telemetry import JournalStore
 from radixway.semantics.cache import CacheEntry, CacheRoom, EntryFilter, KnownAnswer, exact_digest
@@ -71,7 +71,7 @@ def cache_routes(
 
     `shows_text`: administrators may see the questions of entries.
     """
-    router = APIRouter(tags=["semantic cache"])
+    router = LazyRouter(tags=["semantic cache"])
     admin = [Depends(gate.access)]
 
     @router.get("/cache/stats", dependencies=admin)

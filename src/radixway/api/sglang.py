@@ -22,7 +22,7 @@ from fastapi.responses import JSONResponse
 from radixway.api.admin_access import AdminAccess
 from radixway.api.client_requests import decode_body
 from radixway.api.request_headers import request_target
-from radixway.core.http import HttpError
+from radixway.core.http import HttpError, LazyRouter
 from radixway.core.pipeline import (
     AbortedRequests,
     BadRequest,
@@ -141,7 +141,7 @@ class FleetControl:
 
 def fleet_routes(fleet: FleetControl, access: AdminAccess) -> APIRouter:
     """Build the calls that go to all workers of `fleet`, and `/expect_weight_version`."""
-    router = APIRouter(tags=["fleet"])
+    router = LazyRouter(tags=["fleet"])
     guarded = [Depends(access)]
     for path in _CALLS:
         router.add_api_route(path, fleet.broadcast_call, methods=["POST"], dependencies=guarded)

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from radixway.api.admin_access import AdminAccess
 from radixway.api.openapi import query_parameters
 from radixway.core.config import AnyPolicy, CustomPolicyConfig, SimulationsConfig
-from radixway.core.http import BadBodyError, decode_query
+from radixway.core.http import BadBodyError, LazyRouter, decode_query
 from radixway.core.pipeline import BadRequest, GatewayError, TokenUsage
 from radixway.core.telemetry import Journal, JournalStore
 from radixway.routing import PairChoice, RoutingRequest, WorkerChoice
@@ -190,7 +190,7 @@ def simulation_routes(
     section: SimulationsConfig, jobs: SimulationJobQueue, journals: JournalStore, access: AdminAccess
 ) -> APIRouter:
     """`journals`: of the latest requests, which can be simulated again."""
-    router = APIRouter(tags=["simulations"], dependencies=[Depends(access)])
+    router = LazyRouter(tags=["simulations"], dependencies=[Depends(access)])
 
     @router.get("/simulate")
     async def simulations() -> SimulationList:

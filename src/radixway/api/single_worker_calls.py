@@ -7,6 +7,7 @@ from fastapi import APIRouter, Request, Response
 
 from radixway._version import __version__
 from radixway.api.request_headers import request_target
+from radixway.core.http import LazyRouter
 from radixway.core.pipeline import (
     ANY_MODEL,
     GatewayError,
@@ -96,7 +97,7 @@ class SingleWorkerCalls:
 
 def single_worker_routes(calls: SingleWorkerCalls) -> APIRouter:
     """Build the questions that go to one ready worker, and `/version`."""
-    router = APIRouter(tags=["sglang"])
+    router = LazyRouter(tags=["sglang"])
     for path in _QUESTIONS:
         router.add_api_route(path, calls.ask_any, methods=["GET"])
     for path in _TOKENIZER:

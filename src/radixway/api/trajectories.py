@@ -10,6 +10,7 @@ from fastapi import APIRouter, Request
 from msgspec import Meta
 
 from radixway.api.client_requests import decode_body
+from radixway.core.http import LazyRouter
 from radixway.core.pipeline import BadRequest, GatewayError, TokenizerOf
 from radixway.core.pipeline.endpoints import ModelName
 from radixway.trajectories import RetrievedTokens, TokenRetrieval, TrieRegistry
@@ -36,7 +37,7 @@ class _RetrieveMessagesBody(_RetrieveFields, kw_only=True):
 
 def trajectory_routes(tries: TrieRegistry | None, tokenizer_of: TokenizerOf) -> APIRouter:
     """The published calls; `tries` is None where nothing is recorded."""
-    router = APIRouter(tags=["trajectories"])
+    router = LazyRouter(tags=["trajectories"])
 
     @router.post("/retrieve_from_text")
     async def retrieve_from_text(request: Request) -> dict[str, Any]:

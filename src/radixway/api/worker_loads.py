@@ -9,6 +9,7 @@ from typing import Any
 from fastapi import APIRouter
 
 from radixway._version import __version__
+from radixway.core.http import LazyRouter
 from radixway.routing import Worker, WorkerRegistry, WorkerState
 
 _ANSWERING = frozenset({WorkerState.READY, WorkerState.STALE, WorkerState.DRAINING})
@@ -21,7 +22,7 @@ def load_routes(registry: WorkerRegistry, poll_workers: Callable[[], Awaitable[N
 
     `poll_workers` reads workers' own figures, if they are not recent.
     """
-    router = APIRouter(tags=["workers"])
+    router = LazyRouter(tags=["workers"])
 
     @router.get("/v1/loads")
     @router.get("/loads")

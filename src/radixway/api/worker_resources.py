@@ -16,6 +16,7 @@ from radixway.api.workers import (
     parse_worker,
 )
 from radixway.core.config import WorkerSettings, check_worker_url
+from radixway.core.http import LazyRouter
 from radixway.core.pipeline import BadRequest, WorkerNotFoundError
 from radixway.routing import API, FleetMembership, HealthMonitor, Worker, WorkerRegistry
 
@@ -28,7 +29,7 @@ def worker_resource_routes(
     access: AdminAccess,
 ) -> APIRouter:
     """Build `GET`, `PUT`, `PATCH` and `DELETE /workers/{worker_id}`; a worker's name will do as its id."""
-    router = APIRouter(prefix="/workers", tags=["workers"])
+    router = LazyRouter(prefix="/workers", tags=["workers"])
     guarded = [Depends(access)]
 
     def find(worker_id: str) -> Worker:

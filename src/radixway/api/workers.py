@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from radixway.api.admin_access import AdminAccess
 from radixway.core.config import WorkerSettings, check_worker_url
+from radixway.core.http import LazyRouter
 from radixway.core.pipeline import BadRequest, GatewayError, WorkerNotFoundError
 from radixway.routing import API, FleetMembership, HealthMonitor, Worker, WorkerRegistry, WorkerState
 
@@ -24,7 +25,7 @@ def worker_routes(
 
     What they take is a query or a JSON body.
     """
-    router = APIRouter(tags=["workers"])
+    router = LazyRouter(tags=["workers"])
     guarded = [Depends(access)]
 
     @router.post("/add_worker", dependencies=guarded)
@@ -200,7 +201,7 @@ def registration_routes(
     registry: WorkerRegistry, registrar: WorkerRegistrar, health: HealthMonitor, access: AdminAccess
 ) -> APIRouter:
     """Build `POST`, `DELETE` and `GET /workers`, by which workers register with `registrar`."""
-    router = APIRouter(tags=["workers"])
+    router = LazyRouter(tags=["workers"])
     guarded = [Depends(access)]
 
     @router.post("/workers", dependencies=guarded)

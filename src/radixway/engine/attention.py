@@ -4,7 +4,6 @@ from typing import Protocol
 
 import torch
 from torch import Tensor
-from torch.nn.attention.bias import causal_lower_right
 from torch.nn.functional import scaled_dot_product_attention
 
 from radixway.engine.attention_metadata import AttentionMetadata, DecodeGroup, PrefillChunk
@@ -133,7 +132,11 @@ class SdpaAttention:
     shares = False
 
     def __init__(self, store: KVStore) -> None:
+        # With it comes torch's compiler, more than a second of CPU time that engines on CPU do not spend.
+        from torch.nn.attention.bias import causal_lower_right
+
         self._store = store
+        self._causal_lower_right = causal_lower_right
 
     def __call__(self, plan: AttentionMetadata, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Store `k` and `v` of `layer`, then attend as `plan` says, see `AttentionBackend`."""
@@ -154,7 +157,7 @@ class SdpaAttention:
             rows = slice(chunk.start, chunk.stop)
             new = chunk.stop - chunk.start
             keys, values = self._store.gather_kv(layer, chunk.pages, chunk.before + new)[:, None]
-            causal = causal_lower_right(new, keys.shape[2])
+            causal = self._causal_lower_right(new, keys.shape[2])
             out[rows] = scaled_dot_product_attention(
                 q[rows].transpose(0, 1)[None], keys, values, attn_mask=causal, enable_gqa=True
             )[0].transpose(0, 1)

@@ -185,7 +185,6 @@ FRAGMENTS = st.sampled_from(
 )
 
 
-@settings(deadline=None, max_examples=300)
 @given(
     st.lists(FRAGMENTS, max_size=14).map("".join),
     st.sampled_from([None, "hermes", "llama3", "mistral", "pythonic"]),

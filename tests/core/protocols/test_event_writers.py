@@ -7,7 +7,7 @@ import re
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from radixway.core.protocols import GeneratedAnswer, NormalizedRequest
@@ -50,7 +50,6 @@ def streamed_and_whole(wire, ask, text, cuts, reason):
     return events_of(numbered(stream)), json.loads(numbered(whole_reply(wire, ask, Script([text], reason))))
 
 
-@settings(deadline=None, max_examples=150)
 @given(TEXTS, CUTS, REASONS)
 def test_a_chats_chunks_add_up_to_its_whole_message(text, cuts, reason):
     ask = asked(top_logprobs=0, return_token_ids=True)
@@ -62,7 +61,6 @@ def test_a_chats_chunks_add_up_to_its_whole_message(text, cuts, reason):
     assert ids == [100 + number for number in range(len(pieces(text, cuts)))]
 
 
-@settings(deadline=None, max_examples=100)
 @given(TEXTS, CUTS, REASONS)
 def test_a_completions_chunks_add_up_to_its_whole_text(text, cuts, reason):
     events, whole = streamed_and_whole(
@@ -72,7 +70,6 @@ def test_a_completions_chunks_add_up_to_its_whole_text(text, cuts, reason):
     assert events[-1]["choices"][0]["finish_reason"] == whole["choices"][0]["finish_reason"] == reason
 
 
-@settings(deadline=None, max_examples=150)
 @given(TEXTS, CUTS, REASONS)
 def test_a_responses_events_add_up_to_the_whole_response(text, cuts, reason):
     events, whole = streamed_and_whole(RESPONSES, asked(), text, cuts, reason)
@@ -82,7 +79,6 @@ def test_a_responses_events_add_up_to_the_whole_response(text, cuts, reason):
     assert last | {"usage": None} == whole | {"usage": None}
 
 
-@settings(deadline=None, max_examples=150)
 @given(TEXTS, CUTS, REASONS)
 def test_an_anthropic_messages_events_add_up_to_the_whole_message(text, cuts, reason):
     events, whole = streamed_and_whole(ANTHROPIC, asked(), text, cuts, reason)
@@ -130,7 +126,6 @@ def canonical(message):
 
 
 @pytest.mark.parametrize("wire", [CHAT, RESPONSES, ANTHROPIC], ids=lambda wire: wire.name)
-@settings(deadline=None, max_examples=120)
 @given(text=TEXTS)
 def test_a_reply_that_is_sent_back_is_read_as_the_message_it_was(wire, text):
     answer, ask, script = GeneratedAnswer(), asked(), Script([text])

@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import radixway.bundled
@@ -323,7 +323,6 @@ def places(value, path=()):
 
 
 @pytest.mark.parametrize("wire", BODIES, ids=lambda wire: wire.name)
-@settings(deadline=None, max_examples=200)
 @given(data=st.data())
 def test_whatever_stands_where_in_a_body_it_is_read_or_refused(wire, data):
     body = {"body": copy.deepcopy(BODIES[wire])}

@@ -193,7 +193,7 @@ quiet = {"deadline": None, "suppress_health_check": list(HealthCheck), "database
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_a_tree_does_what_a_dict_of_prefixes_would_do(machine: type[TreeMachine]) -> None:
-    run_state_machine_as_test(machine, settings=settings(max_examples=80, stateful_step_count=50, **quiet))
+    run_state_machine_as_test(machine, settings=settings(stateful_step_count=50, **quiet))
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from radixway.api.request_log import RequestSummary
@@ -287,7 +287,6 @@ def test_the_latest_are_those_of_the_moment_when_they_were_asked_for() -> None:
     assert [each.number for each in latest] == list(range(70, 20, -1))
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     capacity=st.integers(0, 80),
     acts=st.lists(

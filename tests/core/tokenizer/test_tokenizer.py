@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
@@ -45,7 +45,6 @@ def test_encoding_equals_transformers(pairs: Any, family: str, special: bool) ->
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@settings(max_examples=60, deadline=None)
 @given(text=st.text(max_size=60))
 def test_encoding_equals_transformers_on_any_text(pairs: Any, family: str, text: str) -> None:
     ours, theirs = pairs[family]

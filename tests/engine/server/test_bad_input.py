@@ -405,7 +405,7 @@ async def survives(served: Served, path: str, fields: Any) -> None:
 careful = settings(deadline=None, suppress_health_check=list(HealthCheck))
 
 
-@settings(careful, max_examples=60)
+@settings(careful)
 @given(body=bodies)
 async def test_no_body_at_all_makes_the_server_fail(cramped_guide: Served, body: tuple[str, Any]) -> None:
     await survives(cramped_guide, *body)

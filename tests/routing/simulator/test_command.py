@@ -1,12 +1,14 @@
 """`radixway simulate` as a user meets it."""
 
 import json
-import os
 import subprocess
 import sys
+from importlib.abc import MetaPathFinder
 
 import pytest
+from typer.testing import CliRunner
 
+from radixway.cli import app
 from support.simulated_traces import conversations, write
 
 
@@ -15,14 +17,8 @@ def trace(tmp_path):
     return write(tmp_path / "trace.jsonl", conversations(5, 4))
 
 
-def simulate(*args, **env):
-    return subprocess.run(
-        [sys.executable, "-m", "radixway", "simulate", *map(str, args)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, "NO_COLOR": "1", **env},
-    )
+def simulate(*args):
+    return CliRunner(env={"NO_COLOR": "1"}).invoke(app, ["simulate", *map(str, args)])
 
 
 def test_a_comparison_is_printed_and_written(trace, tmp_path):
@@ -41,7 +37,7 @@ def test_a_comparison_is_printed_and_written(trace, tmp_path):
         "--report",
         report,
     )
-    assert told.returncode == 0, told.stderr
+    assert told.exit_code == 0, told.stderr
     for policy in policies:
         assert policy in told.stdout
     found = json.loads(figures.read_bytes())
@@ -58,19 +54,25 @@ def test_a_comparison_is_printed_and_written(trace, tmp_path):
     assert all(policy in page for policy in policies)
 
 
-def test_without_matplotlib_a_sentence_says_so_and_the_rest_is_there(trace, tmp_path):
-    (tmp_path / "matplotlib").mkdir()
-    (tmp_path / "matplotlib" / "__init__.py").write_text("raise ModuleNotFoundError(name='matplotlib')")
-    path = os.pathsep.join([str(tmp_path), *sys.path])
-    told = simulate(trace, "--policy", "random", "--report", tmp_path / "report", PYTHONPATH=path)
-    assert told.returncode == 0
+class NoMatplotlib(MetaPathFinder):
+    def find_spec(self, fullname, path, target=None):
+        if fullname.partition(".")[0] == "matplotlib":
+            raise ModuleNotFoundError(name="matplotlib")
+
+
+def test_without_matplotlib_a_sentence_says_so_and_the_rest_is_there(trace, tmp_path, monkeypatch):
+    for name in [name for name in sys.modules if name.partition(".")[0] == "matplotlib"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "meta_path", [NoMatplotlib(), *sys.meta_path])
+    told = simulate(trace, "--policy", "random", "--report", tmp_path / "report")
+    assert told.exit_code == 0
     assert "radixway[simulate]" in told.stderr
     assert "<td>" in (tmp_path / "report" / "simulation.html").read_text()
 
 
 def test_requests_that_fit_nowhere_are_reported(trace):
     told = simulate(trace, "--kv-tokens", 160, "--policy", "random")
-    assert told.returncode == 0
+    assert told.exit_code == 0
     assert "10 requests were skipped" in told.stderr
 
 
@@ -90,13 +92,14 @@ def test_requests_that_fit_nowhere_are_reported(trace):
 )
 def test_what_cannot_be_simulated_ends_in_one_sentence_and_exit_code_2(trace, options, why):
     told = simulate(trace, *options)
-    assert told.returncode == 2
+    assert told.exit_code == 2
     assert why in told.stderr
     assert len(told.stderr.strip().splitlines()) == 1
     assert not told.stdout
 
 
-def test_a_missing_trace_ends_in_one_sentence_and_exit_code_2():
-    told = simulate("/no/such/trace")
+def test_a_missing_trace_ends_the_process_in_one_sentence_and_exit_code_2():
+    command = [sys.executable, "-m", "radixway", "simulate", "/no/such/trace"]
+    told = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert told.returncode == 2
     assert told.stderr.strip() == "radixway: cannot read /no/such/trace: No such file or directory"

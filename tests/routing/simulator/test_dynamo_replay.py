@@ -1,14 +1,14 @@
 """Our choices on Dynamo's simulated engines, where its runtime is installed, and what is said elsewhere."""
 
-import os
-import subprocess
 import sys
 from dataclasses import replace
 from importlib.util import find_spec
 from statistics import fmean
 
 import pytest
+from typer.testing import CliRunner
 
+from radixway.cli import app
 from radixway.core.config import QueueConfig, parse_policy
 from radixway.routing.simulator import RequestTrace, SimulationSettings
 from radixway.routing.simulator.dynamo_replay import DYNAMO_CONSTANTS, DynamoReplay, compare_with_dynamo
@@ -22,22 +22,15 @@ needs_dynamo = pytest.mark.skipif(
 )
 
 
-def simulate(*args, **env):
-    return subprocess.run(
-        [sys.executable, "-m", "radixway", "simulate", *map(str, args)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, "NO_COLOR": "1", **env},
-    )
+def simulate(*args):
+    return CliRunner(env={"NO_COLOR": "1"}).invoke(app, ["simulate", *map(str, args)])
 
 
-def test_without_dynamos_runtime_a_sentence_says_what_to_install(tmp_path):
-    (tmp_path / "dynamo.py").write_text("raise ImportError('no runtime')")
-    path = os.pathsep.join([str(tmp_path), *sys.path])
+def test_without_dynamos_runtime_a_sentence_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "dynamo", None)
     trace = write(tmp_path / "trace.jsonl", conversations(2, 2))
-    told = simulate(trace, "--against", "dynamo", PYTHONPATH=path)
-    assert told.returncode == 2
+    told = simulate(trace, "--against", "dynamo")
+    assert told.exit_code == 2
     assert "pip install ai-dynamo-runtime" in told.stderr
     assert "Traceback" not in told.stderr
 
@@ -45,7 +38,7 @@ def test_without_dynamos_runtime_a_sentence_says_what_to_install(tmp_path):
 def test_others_than_dynamo_are_refused_in_words(tmp_path):
     trace = write(tmp_path / "trace.jsonl", conversations(2, 2))
     told = simulate(trace, "--against", "nobody")
-    assert told.returncode == 2
+    assert told.exit_code == 2
     assert "'dynamo', not 'nobody'" in told.stderr
 
 

@@ -1,7 +1,7 @@
 """What the verifier tells apart, and what it must not."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluation import cache as evaluation
@@ -115,7 +115,6 @@ words = st.text(
 )
 
 
-@settings(deadline=None, max_examples=100)
 @given(words | st.text(max_size=60), words | st.text(max_size=60))
 def test_any_two_texts_get_a_verdict_and_the_same_one_both_ways(one, other):
     assert verify(one, other, 0.9).same == verify(other, one, 0.9).same

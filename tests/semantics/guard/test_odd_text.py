@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from radixway.core.pipeline import ENDPOINTS, BadRequest, Request
@@ -80,7 +80,6 @@ BODIES = st.dictionaries(
 )
 
 
-@settings(max_examples=300, deadline=None)
 @given(body=BODIES, escaped=st.booleans())
 async def test_whatever_json_says_is_read_or_refused(body, escaped):
     raw = json.dumps(body, ensure_ascii=escaped).encode("utf-8", "surrogatepass")
@@ -97,7 +96,6 @@ async def test_whatever_json_says_is_read_or_refused(body, escaped):
     replace_texts(asked, written)
 
 
-@settings(max_examples=300, deadline=None)
 @given(text=ANY_TEXT)
 def test_recognisers_and_known_wordings_take_any_text(text):
     find_structured(text)

@@ -4,7 +4,7 @@ import json
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from radixway.semantics.tools.tool_definition import called_tools, may_choose_tools, read_client_tools
@@ -64,7 +64,6 @@ ANYTHING = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(tools=ANYTHING, messages=ANYTHING, choice=ANYTHING)
 def test_no_body_is_an_error(tools, messages, choice):
     body = {"tools": tools, "messages": messages, "tool_choice": choice}

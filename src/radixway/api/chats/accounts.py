@@ -19,7 +19,7 @@ from radixway.chat.user_tokens import TokenPair
 from radixway.core.component import CannotErase, Subject
 from radixway.core.config import DEFAULT_TENANT
 from radixway.core.erasure import ErasureService
-from radixway.core.http import HttpError, include_routes
+from radixway.core.http import HttpError, LazyRouter, include_routes
 
 _PUBLISHED = ("discord", "github", "google")
 _PRIVATE = {"cache-control": "no-store", "referrer-policy": "no-referrer"}
@@ -30,7 +30,7 @@ def auth_routes(
     service: ChatService, auth: ChatAuthenticator, access: AdminAccess | None = None
 ) -> APIRouter:
     """Build logins and tokens; `access` is the operator's."""
-    router = APIRouter(prefix="/auth", tags=["auth"])
+    router = LazyRouter(prefix="/auth", tags=["auth"])
 
     @router.get("/check")
     async def check(user: Annotated[str, Depends(auth.require_user)]) -> str:
@@ -142,7 +142,7 @@ _HIDDEN = "********"
 
 def account_routes(service: ChatService, auth: ChatAuthenticator) -> APIRouter:
     """Build the routes that delete accounts and tokens, and that register pull workers."""
-    router = APIRouter(tags=["accounts"])
+    router = LazyRouter(tags=["accounts"])
 
     @router.delete("/account/")
     async def leave(user: Annotated[str, Depends(auth.require_user)]) -> Response:
@@ -156,7 +156,7 @@ def account_routes(service: ChatService, auth: ChatAuthenticator) -> APIRouter:
         """Redirect to the path with its slash, as published."""
         return RedirectResponse("/account/", 307)
 
-    admin = APIRouter(prefix="/admin", dependencies=[Depends(auth.require_admin)])
+    admin = LazyRouter(prefix="/admin", dependencies=[Depends(auth.require_admin)])
 
     @admin.delete("/refresh_tokens/{user_id}")
     async def revoke(user_id: str) -> Response:
@@ -208,7 +208,7 @@ def privacy_routes(
     service: ChatService, auth: ChatAuthenticator, erasure: ErasureService | None
 ) -> APIRouter:
     """Build export and erasure of a user's data; without `erasure` only chats are erased."""
-    router = APIRouter(tags=["privacy"])
+    router = LazyRouter(tags=["privacy"])
     User = Annotated[str, Depends(auth.require_user)]
 
     @router.get("/v1/account/export", responses=NDJSON_RESPONSES, response_class=StreamingResponse)

@@ -3,7 +3,7 @@
 import base64
 import secrets
 import uuid
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from time import time
 from typing import Annotated
@@ -101,10 +101,18 @@ class ChatAuthenticator:
     def authenticate_before_bodies(self, routes: Iterable[BaseRoute]) -> None:
         """Authenticate before FastAPI reads the bodies of `routes`, which it does before dependencies run."""
         for route in routes:
-            if isinstance(route, APIRoute) and route.body_field is not None:
+            if isinstance(route, APIRoute):
+                route.app = self._authenticate_first(route, route.app)
+
+    def _authenticate_first(self, route: APIRoute, app: ASGIApp) -> ASGIApp:
+        async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+            if route.body_field is not None:
                 for dependency in route.dependant.dependencies:
                     if dependency.call in (self.require_user, self.require_admin):
-                        route.app = _authenticate_first(route.app, dependency.call)
+                        await dependency.call(Request(scope))
+            await app(scope, receive, send)
+
+        return answer
 
     async def find_worker(self, key: str | None) -> PullWorkerRecord | None:
         """Return the pull worker whose `key` it is, if there is one."""
@@ -194,14 +202,6 @@ class ChatAuthenticator:
         return await self._service.accounts.enroll_user(
             named.tenant, OF_TENANTS, account, named.user or named.tenant, new_id=str(uuid.uuid4())
         )
-
-
-def _authenticate_first(app: ASGIApp, ask: Callable[[Request], Awaitable[object]]) -> ASGIApp:
-    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        await ask(Request(scope))
-        await app(scope, receive, send)
-
-    return answer
 
 
 def _bearer_token(request: Request, status: int, missing: str) -> str:

@@ -24,6 +24,7 @@ from radixway.chat.messages import AnswerRequest
 from radixway.chat.published_shapes import to_chat_list_read, to_chat_read, to_message_read
 from radixway.chat.records import Message, Role
 from radixway.chat.service import ChatService
+from radixway.core.http import LazyRouter
 
 _MAX_SEED = 2**64 - 2
 _PARAMETERS = {"sampling_parameters", "system_prompt", "user_profile", "user_response_instructions"}
@@ -31,7 +32,7 @@ _PARAMETERS = {"sampling_parameters", "system_prompt", "user_profile", "user_res
 
 def message_routes(service: ChatService, auth: ChatAuthenticator) -> APIRouter:
     """Build the routes of messages in `service`, their streams, and opinions of them."""
-    router = APIRouter(prefix="/chats/{chat_id}", tags=["messages"])
+    router = LazyRouter(prefix="/chats/{chat_id}", tags=["messages"])
     User = Annotated[str, Depends(auth.require_user)]
     Key = Annotated[str | None, Header(alias="idempotency-key", max_length=256)]
 
@@ -166,7 +167,7 @@ def parse_last_event_id(last_event_id: str | None) -> int:
 
 def chat_routes(service: ChatService, auth: ChatAuthenticator) -> APIRouter:
     """Build the routes of chats in `service`, for the users that `auth` authenticates."""
-    router = APIRouter(prefix="/chats", tags=["chats"])
+    router = LazyRouter(prefix="/chats", tags=["chats"])
     User = Annotated[str, Depends(auth.require_user)]
 
     @router.get("")

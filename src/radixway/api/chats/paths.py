@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter
 
-from radixway.core.http import HttpError
+from radixway.core.http import HttpError, LazyRouter
 
 CHATS_OPENAPI = "/openapi/chats.json"
 RESPONSES_OPENAPI = "/openapi/responses.json"
@@ -32,7 +32,7 @@ def is_response_path(path: str) -> bool:
 
 def disabled_routes() -> APIRouter:
     """Build the routes of a gateway whose chats are switched off: each replies 404 and says why."""
-    router = APIRouter()
+    router = LazyRouter()
 
     async def closed() -> None:
         raise chats_disabled_error()

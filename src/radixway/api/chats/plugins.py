@@ -12,11 +12,12 @@ from radixway.chat.model_configs import load_published
 from radixway.chat.plugins.builtin_plugins import BuiltinPlugin, render_icon
 from radixway.chat.plugins.plugin import PluginError, ToolError, strip_unstorable
 from radixway.chat.service import ChatService
+from radixway.core.http import LazyRouter
 
 
 def config_routes(service: ChatService) -> APIRouter:
     """Build the routes of models, presets and plugins of `service`."""
-    router = APIRouter(prefix="/configs", tags=["configs"])
+    router = LazyRouter(prefix="/configs", tags=["configs"])
 
     @router.get("/model_configs")
     async def model_configs() -> list[dict[str, Any]]:
@@ -51,7 +52,7 @@ _MAX_PARAMETER_CHARS = 8192
 
 def plugin_routes(service: ChatService) -> APIRouter:
     """Build manifests, interfaces, icons and calls of plugins. None needs a login: manifests say so."""
-    router = APIRouter(prefix="/plugins/{name}", tags=["plugins"])
+    router = LazyRouter(prefix="/plugins/{name}", tags=["plugins"])
     Name = Annotated[str, Path(max_length=64)]
 
     def found(name: str) -> BuiltinPlugin:

@@ -26,6 +26,7 @@ from radixway.chat.pull import (
 )
 from radixway.chat.records import PullWorkerRecord
 from radixway.chat.service import ChatService
+from radixway.core.http import LazyRouter
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +65,7 @@ class WebSocketLink:
 
 def pull_routes(service: ChatService, auth: ChatAuthenticator) -> APIRouter:
     """Build the WebSockets of pull workers. A refused one is accepted first, to send the reason."""
-    router = APIRouter(tags=["workers"])
+    router = LazyRouter(tags=["workers"])
 
     @router.get("/workers/sessions", dependencies=[Depends(auth.require_admin)])
     async def sessions() -> list[dict[str, Any]]:

@@ -16,6 +16,7 @@ from radixway.api.classification.errors import (
 )
 from radixway.api.classification.lazy_service import LazyClassificationService
 from radixway.api.client_requests import decode_body, run_while_connected
+from radixway.core.http import LazyRouter
 
 if TYPE_CHECKING:
     from radixway.semantics.classification import TextSimilarity
@@ -45,7 +46,7 @@ class _SearchBody(_ModelFields):
 
 def embedding_routes(service: LazyClassificationService) -> APIRouter:
     """Build embeddings, similarities and nearest texts, answered by `service`."""
-    router = APIRouter(tags=["classification"])
+    router = LazyRouter(tags=["classification"])
 
     @router.post("/api/v1/embeddings")
     async def embeddings(request: Request) -> Answer:

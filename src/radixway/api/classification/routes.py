@@ -21,7 +21,7 @@ from radixway.api.classification.errors import (
 )
 from radixway.api.classification.lazy_service import LazyClassificationService
 from radixway.api.client_requests import decode_body, run_while_connected
-from radixway.core.http import BadBodyError
+from radixway.core.http import BadBodyError, LazyRouter
 from radixway.core.telemetry import MetricsRegistry
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class _BatchBody(msgspec.Struct):
 
 def classify_routes(service: LazyClassificationService, counts: BatchClassificationMetrics) -> APIRouter:
     """Build intent, personal data, attacks, combinations and batches of them; `counts` counts batches."""
-    router = APIRouter(tags=["classification"])
+    router = LazyRouter(tags=["classification"])
 
     async def ask(request: Request, task: Task) -> Answer:
         with translate_errors():
@@ -223,7 +223,7 @@ class _SwitchBody(msgspec.Struct, forbid_unknown_fields=True):
 
 def prompt_routes(semantic: SemanticService | None, access: AdminAccess) -> APIRouter:
     """Build them for holders of the admin key; `semantic` None: there are no prompts to switch."""
-    router = APIRouter(tags=["classification"], dependencies=[Depends(access)])
+    router = LazyRouter(tags=["classification"], dependencies=[Depends(access)])
 
     @router.get("/config/system-prompts")
     async def prompts() -> dict[str, Any]:
@@ -279,18 +279,17 @@ def classification_routes(
 
 
 def _overview_routes(routers: Iterable[APIRouter]) -> APIRouter:
-    router = APIRouter(tags=["classification"])
-    endpoints = [
-        {"path": route.path, "method": method, "description": route.description.partition("\n")[0]}
-        for router in routers
-        for route in router.routes
-        if isinstance(route, APIRoute)
-        for method in sorted(route.methods or ())
-    ]
+    router = LazyRouter(tags=["classification"])
+    routes = [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
 
     @router.get("/api/v1")
     async def overview() -> dict[str, Any]:
         """List every path of this API with its method and a sentence."""
+        endpoints = [
+            {"path": route.path, "method": method, "description": route.description.partition("\n")[0]}
+            for route in routes
+            for method in sorted(route.methods or ())
+        ]
         links = {"openapi": "/openapi.json", "docs": "/docs", "models": "/info/models"}
         return {"service": "Radixway", "version": __version__, "endpoints": endpoints, "links": links}
 

@@ -22,7 +22,7 @@ from radixway.api.keys.store import (
     UserChanges,
     UserRecord,
 )
-from radixway.core.http import Scope
+from radixway.core.http import LazyRouter, Scope
 from radixway.core.pipeline import BadRequest
 from radixway.core.tenants import KnownKey
 
@@ -39,8 +39,8 @@ def litellm_routes(
 
     `known_key_of`: the key that a call is made with, which may ask about itself.
     """
-    router = APIRouter(tags=["LiteLLM's"])
-    administered = APIRouter(tags=["LiteLLM's"], dependencies=[Depends(admin)])
+    router = LazyRouter(tags=["LiteLLM's"])
+    administered = LazyRouter(tags=["LiteLLM's"], dependencies=[Depends(admin)])
 
     @router.get("/key/info")
     async def key_info(request: Request, key: str | None = None) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from radixway.api.keys.store import (
 from radixway.api.keys.store.changes import PLAIN_TEXT
 from radixway.api.keys.store.records import AccessRecord
 from radixway.api.openapi import query_parameters, request_body
+from radixway.core.http import LazyRouter
 from radixway.core.http.request_body import decode_query
 from radixway.core.pipeline import BadRequest, GatewayError
 
@@ -90,7 +91,7 @@ SPEND_COLUMNS = {"day": "day", "key": "key_id", "user": "user_id", "team": "team
 
 def keys_off_routes(admin: AdminAccess) -> APIRouter:
     """Build what tells administrators that there is no store, under all paths of keys, LiteLLM's too."""
-    router = APIRouter()
+    router = LazyRouter()
 
     async def refuse(request: Request) -> Response:
         admin(request)
@@ -104,7 +105,7 @@ def keys_off_routes(admin: AdminAccess) -> APIRouter:
 
 def key_routes(access: AccessService, admin: AdminAccess) -> APIRouter:
     """Build the paths for administrators."""
-    router = APIRouter(tags=["keys"], dependencies=[Depends(admin)])
+    router = LazyRouter(tags=["keys"], dependencies=[Depends(admin)])
     _add_key_paths(router, access)
     _add_owner_paths(router, access)
     _add_spend_paths(router, access)

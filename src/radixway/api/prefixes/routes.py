@@ -14,7 +14,7 @@ from radixway.api.admin_access import AdminAccess
 from radixway.api.openapi import query_parameters
 from radixway.api.prefixes.prefix_tree import PromptBlocks, SharedPrefix, build_prefix_tree
 from radixway.api.request_log import RequestSummary
-from radixway.core.http import decode_query
+from radixway.core.http import LazyRouter, decode_query
 from radixway.core.pipeline import WorkerFailedError
 from radixway.core.telemetry import Journal, JournalStore
 from radixway.routing import PairChoice, Selector, Worker, WorkerChoice, WorkerRegistry
@@ -303,7 +303,7 @@ class _PrefixQuery(msgspec.Struct, forbid_unknown_fields=True):
 
 def prefix_routes(sources: PrefixSources, access: AdminAccess) -> APIRouter:
     """Build `/prefixes` for administrators."""
-    router = APIRouter(tags=["gateway"], dependencies=[Depends(access)])
+    router = LazyRouter(tags=["gateway"], dependencies=[Depends(access)])
 
     @router.get("/prefixes", response_model=PrefixTree, openapi_extra=query_parameters(_PrefixQuery))
     async def prefixes(request: Request) -> Response:

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from radixway.api.authorization import PathAuthorization
 from radixway.api.openapi import query_parameters
 from radixway.api.requests.search import FLAGS, PriceOf, RequestFilter, RequestRow, RequestSearch, build_row
-from radixway.core.http import decode_query
+from radixway.core.http import LazyRouter, decode_query
 from radixway.core.pipeline import BadRequest, GatewayError
 from radixway.core.telemetry import Journal, JournalStore
 
@@ -98,7 +98,7 @@ def request_routes(
     book: JournalStore, price_of: PriceOf, gate: PathAuthorization, trace_url: str | None = None
 ) -> APIRouter:
     """Build `/requests` and `/explain`; `trace_url` shows a trace, with `{trace_id}` in it."""
-    router = APIRouter(tags=["gateway"])
+    router = LazyRouter(tags=["gateway"])
     search = RequestSearch(book, price_of)
 
     @router.get("/requests", response_model=RequestPage, openapi_extra=query_parameters(_RequestQuery))

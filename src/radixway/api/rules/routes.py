@@ -19,7 +19,7 @@ from radixway.api.authorization import PathAuthorization
 from radixway.api.client_requests import decode_body
 from radixway.api.openapi import request_body
 from radixway.core.config import ConfigError, radixway_home
-from radixway.core.http import BadBodyError, include_routes
+from radixway.core.http import BadBodyError, LazyRouter, include_routes
 from radixway.core.pipeline import GatewayError
 from radixway.core.telemetry import JournalStore
 
@@ -45,7 +45,7 @@ def semantic_routes(
 
     `service` None: there is no semantic layer. `audit`: records applied rules.
     """
-    router = APIRouter(tags=["semantic"])
+    router = LazyRouter(tags=["semantic"])
     access = gate.access
     if service is None:
 
@@ -145,7 +145,7 @@ def _rules_routes(
     service: SemanticService, book: JournalStore, access: AdminAccess, note: Callable[..., None] | None
 ) -> APIRouter:
     """`note` writes to the audit log."""
-    router = APIRouter(tags=["semantic"], dependencies=[Depends(access)])
+    router = LazyRouter(tags=["semantic"], dependencies=[Depends(access)])
     from radixway.api.rules import shapes
     from radixway.semantics.decisions.rules_file import text_version
 

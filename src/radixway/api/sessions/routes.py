@@ -16,7 +16,7 @@ from radixway.api.error_handlers import error_response
 from radixway.api.sessions.dispatch import begin_turn, requested_continuation
 from radixway.api.sessions.export import ARROW, NDJSON, require_arrow, stream_arrow, stream_json_lines
 from radixway.api.sessions.session_service import SessionService
-from radixway.core.http import HttpError, ReshapedError, decode_query
+from radixway.core.http import HttpError, LazyRouter, ReshapedError, decode_query
 from radixway.core.pipeline import BadRequest
 from radixway.core.pipeline.endpoints import ModelName
 from radixway.core.protocols import AnthropicAdapter
@@ -55,7 +55,7 @@ _MAX_METADATA_DEPTH = 64
 
 def session_routes(service: SessionService, access: AdminAccess) -> APIRouter:
     """Build the routes for operators and trainers, guarded by `access`."""
-    router = APIRouter(tags=["sessions"], dependencies=[Depends(access)])
+    router = LazyRouter(tags=["sessions"], dependencies=[Depends(access)])
     Session = Annotated[AgentSession, Depends(service.find_session)]
 
     @router.post("/sessions", status_code=201)
@@ -142,7 +142,7 @@ def session_routes(service: SessionService, access: AdminAccess) -> APIRouter:
 
 def count_routes(service: SessionService, gate: PathAuthorization) -> APIRouter:
     """Build the paths that agents call beside the protocols themselves."""
-    router = APIRouter(tags=["sessions"])
+    router = LazyRouter(tags=["sessions"])
 
     @router.post("/sessions/{session_id}/v1/messages/count_tokens")
     async def count_tokens(session_id: str, request: Request) -> Response:

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request, Response
 from radixway.api.chats.paths import chats_disabled_error
 from radixway.api.worker_files.forwarding import forward_to_holder
 from radixway.api.worker_files.locations import FileNotFoundAtWorkersError, WorkerFiles
-from radixway.core.http import BadBodyError
+from radixway.core.http import BadBodyError, LazyRouter
 from radixway.core.http.server_sent_events import iterate_data
 from radixway.core.pipeline import Chunks, Endpoint, Next, Reply, SendChunk, TenantPolicy
 from radixway.core.pipeline import Request as PipelineRequest
@@ -140,7 +140,7 @@ def response_routes(files: WorkerFiles, tenancy_of: Callable[[Request], TenantPo
 
     `tenancy_of`: a tenant is shown its own alone.
     """
-    router = APIRouter(tags=["responses"])
+    router = LazyRouter(tags=["responses"])
 
     async def forward(response_id: str, request: Request) -> Response:
         """Have the worker that keeps a response show, cancel or delete it."""

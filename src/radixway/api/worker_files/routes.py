@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from radixway.api.worker_files.forwarding import forward_to_holder
 from radixway.api.worker_files.locations import FileNotFoundAtWorkersError, WorkerFiles
-from radixway.core.http import decode_query
+from radixway.core.http import LazyRouter, decode_query
 from radixway.core.pipeline import GatewayError, TenantPolicy
 from radixway.core.pipeline.endpoints import BATCHES, FILES
 from radixway.routing import Worker
@@ -42,7 +42,7 @@ _page = msgspec.json.Decoder(_Page)
 
 def file_routes(files: WorkerFiles, tenancy_of: Callable[[Request], TenantPolicy | None]) -> APIRouter:
     """Build the routes of what `files` finds. `tenancy_of`: a tenant is shown its own alone."""
-    router = APIRouter(tags=["files"])
+    router = LazyRouter(tags=["files"])
 
     async def forward(request: Request, root: str, file_id: str, param: str) -> Response:
         return await forward_to_holder(files, request, root, file_id, param, tenancy_of(request))

@@ -14,6 +14,7 @@ from radixway.cluster.planner.model_planner import ModelPlan, ModelPlanner, Role
 from radixway.cluster.planner.traffic_window import OTHER, TrafficObserver, TrafficWindow
 from radixway.core.component import Component
 from radixway.core.config import PlannerConfig
+from radixway.core.http import LazyRouter
 from radixway.core.net.task_cancellation import cancel_tasks
 from radixway.core.pipeline import GatewayError, Next
 from radixway.core.telemetry import MetricsRegistry
@@ -208,7 +209,7 @@ def _has_silent_prefills(load: WorkerLoad) -> bool:
 
 def build_plan_routes(planner: PlannerService | None) -> APIRouter:
     """`GET /plan`."""
-    router = APIRouter(tags=["gateway"])
+    router = LazyRouter(tags=["gateway"])
 
     @router.get("/plan")
     async def plan() -> dict[str, Any]:

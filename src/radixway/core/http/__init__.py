@@ -28,6 +28,7 @@ from radixway.core.http.errors import (
 from radixway.core.http.exchange import SENT, AsgiExchange, ClientWatch, HttpExchange, RequestDeadlines
 from radixway.core.http.form_body import FormBody, parse_form
 from radixway.core.http.head_limit import HeadLimit
+from radixway.core.http.lazy_routes import LazyRouter
 from radixway.core.http.request_body import (
     ClientDisconnectedError,
     decode_json,
@@ -65,6 +66,7 @@ __all__ = [
     "HeadLimit",
     "HttpError",
     "HttpExchange",
+    "LazyRouter",
     "LoopDetectedError",
     "LoopGuard",
     "Message",

@@ -73,7 +73,8 @@ _HURRIED_WORDS_S = 0.5
 """The same after a second signal."""
 _CLOSE_TIMEOUT_S = 30.0
 """Time after a signal for all but the drain."""
-
+_POLL_S = 0.01
+"""Between two looks whether connections have ended, for which uvicorn has no event."""
 
 _ACCEPTS_PER_TURN = 16
 """libuv accepts one connection per listening descriptor and turn of the event loop. Under load a turn takes
@@ -256,7 +257,7 @@ class AppServer:
         """Drain and end; called again, end at once."""
         if self._server.should_exit:
             self._server.force_exit = True
-        self._server.should_exit = True
+        self._server.ask_to_exit()
         self._on_stop()
 
 
@@ -280,6 +281,12 @@ class _Server(uvicorn.Server):
         self._listener = listener
         self._drain_s = drain_s
         self._added: dict[socket.socket, asyncio.Server] = {}
+        self._exit_asked = asyncio.Event()
+
+    def ask_to_exit(self) -> None:
+        """End `main_loop`."""
+        self.should_exit = True
+        self._exit_asked.set()
 
     async def add_listener(self, listener: socket.socket) -> None:
         """Accept connections on a duplicate of `listener` too."""
@@ -309,9 +316,15 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         self.on_ready()
 
+    async def main_loop(self) -> None:
+        """Tick each second until asked to exit: uvicorn ticks each tenth, and exits only at a tick."""
+        while not await self.on_tick(0):
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._exit_asked.wait(), 1)
+
     async def on_tick(self, counter: int) -> bool:
         """Implement `uvicorn.Server`. Without files to open, libuv cuts off new clients, and is silent."""
-        if counter % 10 == 0 and self._listener.fileno() >= 0:
+        if self._listener.fileno() >= 0:
             try:
                 os.close(os.dup(self._listener.fileno()))
             except OSError as error:
@@ -320,12 +333,22 @@ class _Server(uvicorn.Server):
                 self._state.warn_of_file_limit()
         return await super().on_tick(counter)
 
-    async def _wait_tasks_to_complete(self) -> None:
-        """Let requests finish for `drain_s`, then end them with a reply."""
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept nothing more, let requests finish for `drain_s`, then end them with a reply."""
+        for server in self.servers:
+            server.close()
+        for listener in sockets or ():
+            listener.close()
+        state = self.server_state
+        for connection in tuple(state.connections):
+            connection.shutdown()
         with suppress(TimeoutError):
             async with asyncio.timeout(self._drain_s):
-                await super()._wait_tasks_to_complete()
-        tasks = set(self.server_state.tasks)
+                while (state.connections or state.tasks) and not self.force_exit:  # noqa: ASYNC110
+                    await asyncio.sleep(_POLL_S)
+                for server in self.servers:
+                    await server.wait_closed()
+        tasks = set(state.tasks)
         if not tasks:
             return
         log.warning("ending %d requests that were not finished after %g s", len(tasks), self._drain_s)
@@ -335,5 +358,5 @@ class _Server(uvicorn.Server):
         with suppress(TimeoutError):
             async with asyncio.timeout(_HURRIED_WORDS_S if self.force_exit else _SHUTDOWN_REPLY_S):
                 await asyncio.wait(tasks)
-                while self.server_state.connections:  # noqa: ASYNC110  # uvicorn has no event for their end
-                    await asyncio.sleep(0.01)
+                while state.connections:  # noqa: ASYNC110
+                    await asyncio.sleep(_POLL_S)

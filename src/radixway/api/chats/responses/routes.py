@@ -31,7 +31,7 @@ from radixway.chat import stored_responses as store
 from radixway.chat.errors import ChatNotFoundError
 from radixway.chat.records import Role
 from radixway.chat.stored_responses import ConversationRecord, ConversationStore, ResponseItems
-from radixway.core.http import decode_query
+from radixway.core.http import LazyRouter, decode_query
 from radixway.core.protocols.request import field_error
 from radixway.core.protocols.responses import ResponsesBody, convert_response_items
 
@@ -72,7 +72,7 @@ class ResponseQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 def response_routes(service: ResponseService, owners: ResponseOwners) -> APIRouter:
     """Build the routes that create, read, stream, cancel and delete responses in `service`."""
-    router = APIRouter(prefix="/v1/responses", tags=["responses"])
+    router = LazyRouter(prefix="/v1/responses", tags=["responses"])
     stored_handler, stateless_handler = StoredResponseHandler(service), StatelessResponseHandler(service)
     Whose = Annotated[ResponseOwner, Depends(owners.owner_of_request)]
 
@@ -144,7 +144,7 @@ def query_fields(request: Request) -> Mapping[str, str]:
 
 def conversation_routes(service: ResponseService, owners: ResponseOwners) -> APIRouter:
     """Build the routes of conversations and their items in `service`."""
-    router = APIRouter(prefix="/v1/conversations", tags=["conversations"])
+    router = LazyRouter(prefix="/v1/conversations", tags=["conversations"])
     conversations = ConversationStore(service.chats.database, service.chats.clock)
     Whose = Annotated[ResponseOwner, Depends(owners.owner_of_request)]
 

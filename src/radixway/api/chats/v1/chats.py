@@ -30,6 +30,7 @@ from radixway.chat import threads
 from radixway.chat.import_export import encode_chat, to_portable_chat
 from radixway.chat.records import Chat
 from radixway.chat.service import ChatService
+from radixway.core.http import LazyRouter
 
 Id = Annotated[str, Path(max_length=64, pattern=r"^[^\x00]*$")]
 QueryId = Annotated[str | None, Query(max_length=64, pattern=r"^[^\x00]*$")]
@@ -37,7 +38,7 @@ QueryId = Annotated[str | None, Query(max_length=64, pattern=r"^[^\x00]*$")]
 
 def chat_routes(service: ChatService, auth: ChatAuthenticator) -> APIRouter:
     """Build lists of chats, and single ones, of `service`."""
-    router = APIRouter(prefix="/v1/chats", tags=["v1 chats"])
+    router = LazyRouter(prefix="/v1/chats", tags=["v1 chats"])
     User = Annotated[str, Depends(auth.require_user)]
 
     async def changed(user: str, chat_id: str, given: dict[str, Any]) -> ChatRead:
@@ -123,7 +124,7 @@ def chat_routes(service: ChatService, auth: ChatAuthenticator) -> APIRouter:
 
 def search_routes(service: ChatService, auth: ChatAuthenticator) -> APIRouter:
     """Build search and tags of `service`."""
-    router = APIRouter(prefix="/v1/chats", tags=["v1 chats"])
+    router = LazyRouter(prefix="/v1/chats", tags=["v1 chats"])
     User = Annotated[str, Depends(auth.require_user)]
 
     @router.get("/search")
@@ -160,7 +161,7 @@ _CHATS_PER_PAGE = 100
 
 def export_import_routes(service: ChatService, auth: ChatAuthenticator) -> APIRouter:
     """Build export to and import from JSON lines for `service`."""
-    router = APIRouter(prefix="/v1/chats", tags=["v1 moving"])
+    router = LazyRouter(prefix="/v1/chats", tags=["v1 moving"])
     User = Annotated[str, Depends(auth.require_user)]
 
     async def lines(user: str, chats: list[Chat]) -> bytes:
@@ -207,7 +208,7 @@ _PRIVATE = {"cache-control": "no-store", "referrer-policy": "no-referrer", "x-ro
 
 def share_routes(service: ChatService, auth: ChatAuthenticator) -> APIRouter:
     """Build share links of `service`, and the threads that they open."""
-    router = APIRouter(prefix="/v1/chats", tags=["v1 shares"])
+    router = LazyRouter(prefix="/v1/chats", tags=["v1 shares"])
     User = Annotated[str, Depends(auth.require_user)]
 
     @router.get("/shared/{token}", response_model=SharedThread)

@@ -15,6 +15,7 @@ from radixway.chat import records
 from radixway.chat.conversation_turns import AnswerSpec
 from radixway.chat.records import Role
 from radixway.chat.service import ChatService
+from radixway.core.http import LazyRouter
 
 _STREAMS: dict[int | str, dict[str, Any]] = {
     200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
@@ -23,7 +24,7 @@ _STREAMS: dict[int | str, dict[str, Any]] = {
 
 def message_routes(service: ChatService, auth: ChatAuthenticator) -> APIRouter:
     """Build messages and their answers for `service`."""
-    router = APIRouter(prefix="/v1/chats/{chat_id}/messages", tags=["v1 messages"])
+    router = LazyRouter(prefix="/v1/chats/{chat_id}/messages", tags=["v1 messages"])
     User = Annotated[str, Depends(auth.require_user)]
     Key = Annotated[str | None, Header(alias="idempotency-key", max_length=250, pattern=r"^[^\x00]*$")]
 

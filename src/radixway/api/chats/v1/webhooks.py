@@ -13,6 +13,7 @@ from radixway.api.chats.v1.shapes import RecordRead
 from radixway.chat import webhooks
 from radixway.chat.service import ChatService
 from radixway.chat.webhooks import WebhookEventType
+from radixway.core.http import LazyRouter
 
 _Url = Annotated[str, Field(min_length=1, max_length=2048, pattern=r"^[^\x00]*$")]
 _Events = Annotated[list[WebhookEventType], Field(max_length=32)]
@@ -87,7 +88,7 @@ class WebhookDeliveryRead(BaseModel):
 
 def webhook_routes(service: ChatService, auth: ChatAuthenticator) -> APIRouter:
     """Build webhooks of `service`, and their failed deliveries."""
-    router = APIRouter(prefix="/v1/webhooks", tags=["v1 webhooks"])
+    router = LazyRouter(prefix="/v1/webhooks", tags=["v1 webhooks"])
     User = Annotated[str, Depends(auth.require_user)]
     hooks = service.webhook_service.webhooks
 
