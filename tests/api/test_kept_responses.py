@@ -312,7 +312,7 @@ async def test_a_store_that_cannot_be_opened_fails_no_answer(
     monkeypatch.setenv("RADIXWAY_HOME", str(tmp_path))
     async with keeping(tenants=TENANTS) as (_, gateway):
         made = await ask_whole(client_of(gateway, "key-of-a"), stream)
-        told = [each.getMessage() for each in caplog.records if "whose a response is" in each.getMessage()]
+        told = [each.getMessage() for each in caplog.records if "owner of a response" in each.getMessage()]
         assert told and made not in "".join(told)
 
 

@@ -12,7 +12,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from radixway.cli import app
+from radixway.cli import app, terminal
 from support.certificates import certificate
 from support.running_gateway import running_gateway
 from support.scripted_worker import Exchange, scripted_worker
@@ -29,8 +29,16 @@ def radixway(*args, env=None):
 
 
 def ended(*args, env=None):
-    """The result of a command that only reads and prints, run in this process."""
-    return CliRunner(env={"NO_COLOR": "1", **(env or {})}).invoke(app, args)
+    """The result of a command that calls, reads and prints, run in this process."""
+    with pytest.MonkeyPatch.context() as patched:
+        for console in (terminal.out, terminal.err):
+            patched.setattr(console, "_width", 200)
+        return CliRunner(env=env).invoke(app, args)
+
+
+async def called(*args, env=None):
+    """As `ended`, while this loop serves what the command calls."""
+    return await asyncio.to_thread(ended, *args, env=env)
 
 
 async def started(*args, stdout=asyncio.subprocess.PIPE):
@@ -102,22 +110,22 @@ def test_a_busy_port_ends_in_one_sentence_and_exit_code_2(command):
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])
 @pytest.mark.parametrize("command", ["up", "serve", "engine"])
 def test_nothing_listens_for_other_machines_without_a_key_unless_that_is_said(command, host, free_port):
-    told = radixway(command, "--host", host, "--port", str(free_port))
-    assert told.returncode == 2
+    told = ended(command, "--host", host, "--port", str(free_port))
+    assert told.exit_code == 2
     assert host in told.stderr and "--insecure" in told.stderr and "key" in told.stderr
     assert "Traceback" not in told.stderr
 
 
 def test_the_engine_takes_its_generation_config_as_an_option():
-    told = radixway("engine", "--generation-config", "sometimes")
-    assert told.returncode == 2 and "engine.generation_config" in told.stderr
+    told = ended("engine", "--generation-config", "sometimes")
+    assert told.exit_code == 2 and "engine.generation_config" in told.stderr
     assert "'auto' or 'none'" in told.stderr and "Traceback" not in told.stderr
 
 
 def test_an_admin_key_alone_does_not_keep_others_from_asking_models(free_port):
     env = {"RADIXWAY__GATEWAY__ADMIN_KEY": "hush"}
-    told = radixway("serve", "--host", "0.0.0.0", "--port", str(free_port), env=env)
-    assert told.returncode == 2
+    told = ended("serve", "--host", "0.0.0.0", "--port", str(free_port), env=env)
+    assert told.exit_code == 2
     assert "administrative calls alone" in told.stderr and "hush" not in told.stderr
 
 
@@ -143,8 +151,8 @@ async def test_what_was_said_or_has_keys_may_listen_for_others(monkeypatch, argu
 
 @pytest.mark.parametrize("command", ["up", pytest.param("engine", marks=pytest.mark.slow)])
 def test_a_missing_model_directory_ends_in_one_sentence_and_exit_code_2(command, free_port):
-    told = radixway(command, "--port", str(free_port), "--model", "/no/such/model")
-    assert told.returncode == 2
+    told = ended(command, "--port", str(free_port), "--model", "/no/such/model")
+    assert told.exit_code == 2
     assert "/no/such/model" in told.stderr
     assert "Traceback" not in told.stderr
 
@@ -153,8 +161,8 @@ def test_a_missing_model_directory_ends_in_one_sentence_and_exit_code_2(command,
 def test_a_broken_config_ends_in_one_sentence_and_exit_code_2(command, tmp_path):
     path = tmp_path / "bad.yaml"
     path.write_text("gateway: [\n")
-    told = radixway(command, "--config", str(path))
-    assert told.returncode == 2
+    told = ended(command, "--config", str(path))
+    assert told.exit_code == 2
     assert "bad.yaml" in told.stderr
     assert "Traceback" not in told.stderr
 
@@ -246,26 +254,23 @@ async def test_ask_streams_an_answer_and_tells_where_it_came_from():
         await exchange.end_stream()
 
     async with scripted_worker(answer) as worker, running_gateway(worker.url) as gateway:
-        process = await started("ask", "--url", gateway.url, "what?")
-        out, _ = await process.communicate()
-    assert process.returncode == 0
-    told = out.decode()
+        ran = await called("ask", "--url", gateway.url, "what?")
+    assert ran.exit_code == 0
+    told = ran.stdout
     assert told.startswith("two words\n")
     assert worker.url.removeprefix("http://") in told
     assert "4 of 9 prompt tokens cached" in told
 
 
 def test_ask_without_a_gateway_ends_in_one_sentence(free_port):
-    told = radixway("ask", "--url", f"http://127.0.0.1:{free_port}", "what?")
-    assert told.returncode == 2
+    told = ended("ask", "--url", f"http://127.0.0.1:{free_port}", "what?")
+    assert told.exit_code == 2
     assert "no gateway answers" in told.stderr
 
 
 async def test_workers_are_added_listed_and_removed():
     async def run(*args):
-        process = await started("workers", *args, "--url", gateway.url)
-        out, err = await process.communicate()
-        return process.returncode, out.decode(), err.decode()
+        return await run_radixway("workers", *args, "--url", gateway.url)
 
     async with scripted_worker() as worker, running_gateway() as gateway:
         assert (await run("add", worker.url))[0] == 0
@@ -287,10 +292,9 @@ async def test_a_server_that_is_no_gateway_ends_each_call_in_one_sentence():
 
     async with scripted_worker(answer) as server:
         for command in (["workers", "list"], ["workers", "add", "http://a"], ["ask", "what?"]):
-            process = await started(*command, "--url", server.url)
-            _, told = await process.communicate()
-            assert process.returncode == 2
-            assert told.decode().startswith(f"radixway: what answers at {server.url} is no gateway")
+            ran = await called(*command, "--url", server.url)
+            assert ran.exit_code == 2
+            assert ran.stderr.startswith(f"radixway: what answers at {server.url} is no gateway")
 
 
 async def test_what_a_gateway_tells_is_shown_as_it_is():
@@ -301,10 +305,9 @@ async def test_what_a_gateway_tells_is_shown_as_it_is():
         await exchange.reply(200, json.dumps(listing).encode())
 
     async with scripted_worker(answer) as server:
-        process = await started("workers", "list", "--url", server.url)
-        told, _ = await process.communicate()
-    assert process.returncode == 0
-    assert "http://[fe80::1]:8  ready  [/x]" in told.decode()
+        ran = await called("workers", "list", "--url", server.url)
+    assert ran.exit_code == 0
+    assert "http://[fe80::1]:8  ready  [/x]" in ran.stdout
 
 
 async def test_the_whole_plan_is_written_as_json(tmp_path):
@@ -315,9 +318,8 @@ async def test_the_whole_plan_is_written_as_json(tmp_path):
         await exchange.reply(200, json.dumps(plan).encode())
 
     async with scripted_worker(answer) as server:
-        process = await started("plan", "--url", server.url, "--json", str(tmp_path / "plan.json"))
-        shown, _ = await process.communicate()
-    assert process.returncode == 0 and b"prefill" in shown
+        ran = await called("plan", "--url", server.url, "--json", str(tmp_path / "plan.json"))
+    assert ran.exit_code == 0 and "prefill" in ran.stdout
     assert json.loads((tmp_path / "plan.json").read_bytes()) == plan
 
 
@@ -328,12 +330,10 @@ async def test_what_keeps_a_worker_from_answering_is_told_to_whoever_lists_or_as
         async with asyncio.timeout(20):
             while known.error_kind is None:  # noqa: ASYNC110 - nothing tells of it
                 await asyncio.sleep(0.01)
-        listing = await started("workers", "list", "--url", gateway.url)
-        told, _ = await listing.communicate()
-        asking = await started("ask", "hello", "--url", gateway.url)
-        _, why = await asking.communicate()
-    assert f"{worker}: /health: it refuses connections: nothing listens there" in told.decode()
-    assert asking.returncode and "out of reach: 1 × connections refused" in " ".join(why.decode().split())
+        listed = await called("workers", "list", "--url", gateway.url)
+        asked = await called("ask", "hello", "--url", gateway.url)
+    assert f"{worker}: /health: it refuses connections: nothing listens there" in listed.stdout
+    assert asked.exit_code and "out of reach: 1 × connections refused" in " ".join(asked.stderr.split())
 
 
 @pytest.mark.parametrize("columns", ["80", "60"])
@@ -370,9 +370,9 @@ async def test_ask_tells_why_no_worker_is_ready(tmp_path):
         async with asyncio.timeout(30):
             while not all(each["last_error"] for each in (await gateway.get("/list_workers"))[1]["workers"]):
                 continue  # each call lets probes go on
-        told = await asyncio.to_thread(radixway, "ask", "hello", "--url", gateway.url)
-        listed = await asyncio.to_thread(radixway, "workers", "list", "--url", gateway.url)
-    assert told.returncode == 2 and listed.returncode == 0
+        told = await called("ask", "hello", "--url", gateway.url)
+        listed = await called("workers", "list", "--url", gateway.url)
+    assert told.exit_code == 2 and listed.exit_code == 0
     first, *causes = told.stderr.splitlines()
     assert "no worker" in first
     assert [cause.split()[0] for cause in causes] == [f"{distrusted}:", f"{wrong}:"]
@@ -411,8 +411,7 @@ async def test_usage_is_shown_as_a_table_and_written_as_json_and_csv(tmp_path):
         await gateway.post("/v1/chat/completions", body, headers={"x-api-key": "hush"})
 
         async def run(*args, key="hush"):
-            env = {"RADIXWAY_KEY": key}
-            return await asyncio.to_thread(radixway, "usage", "--url", gateway.url, *args, env=env)
+            return await called("usage", "--url", gateway.url, *args, env={"RADIXWAY_KEY": key})
 
         shown = await run("--tenant", "acme")
         await run(
@@ -420,22 +419,21 @@ async def test_usage_is_shown_as_a_table_and_written_as_json_and_csv(tmp_path):
         )
         refused = await run(key="wrong")
         nonsense = await run("--from", "yesterday")
-    assert shown.returncode == 0, shown.stderr
+    assert shown.exit_code == 0, shown.stderr
     assert "acme" in shown.stdout and "1,200" in shown.stdout and "USD" in shown.stdout
     assert "tokens_per_day: 1,230 of 9,000" in shown.stdout
     (row,) = json.loads((tmp_path / "usage.json").read_text())["usage"]
     assert (row["model"], row["cost"]) == ("m", 1.2)
     header, line = (tmp_path / "usage.csv").read_text().splitlines()
     assert header.startswith("model,requests,") and line.startswith("m,1,0,0,1200,0,30,0,1.2,USD")
-    assert refused.returncode == nonsense.returncode == 2
+    assert refused.exit_code == nonsense.exit_code == 2
     assert "key" in refused.stderr and "from" in nonsense.stderr
 
 
 async def run_radixway(*arguments):
     """Return exit code, output and errors."""
-    process = await started(*arguments)
-    out, err = await process.communicate()
-    return process.returncode, out.decode(), err.decode()
+    ran = await called(*arguments)
+    return ran.exit_code, ran.stdout, ran.stderr
 
 
 async def test_a_worker_is_drained_and_resumed_and_a_wrong_url_is_told_the_nearest():
@@ -478,7 +476,7 @@ async def test_a_worker_that_never_answered_is_listed_as_down_and_in_red_on_a_te
         async with asyncio.timeout(20):
             while known.error_kind is None:  # noqa: ASYNC110 - nothing tells of it
                 await asyncio.sleep(0.01)
-        plain = await asyncio.to_thread(radixway, "workers", "list", "--url", gateway.url)
+        plain = await called("workers", "list", "--url", gateway.url)
         env = {"FORCE_COLOR": "1", "NO_COLOR": "", "TERM": "xterm"}
         coloured = await asyncio.to_thread(radixway, "workers", "list", "--url", gateway.url, env=env)
         asked = await asyncio.to_thread(radixway, "ask", "hello", "--url", gateway.url, env=env)
