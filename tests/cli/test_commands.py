@@ -10,10 +10,9 @@ import subprocess
 import sys
 
 import pytest
-from typer.testing import CliRunner
 
-from radixway.cli import app, terminal
 from support.certificates import certificate
+from support.command_runs import call_command, run_command
 from support.running_gateway import running_gateway
 from support.scripted_worker import Exchange, scripted_worker
 
@@ -26,19 +25,6 @@ def radixway(*args, env=None):
         timeout=60,
         env={**os.environ, "NO_COLOR": "1", "COLUMNS": "200", **(env or {})},
     )
-
-
-def ended(*args, env=None):
-    """The result of a command that calls, reads and prints, run in this process."""
-    with pytest.MonkeyPatch.context() as patched:
-        for console in (terminal.out, terminal.err):
-            patched.setattr(console, "_width", 200)
-        return CliRunner(env=env).invoke(app, args)
-
-
-async def called(*args, env=None):
-    """As `ended`, while this loop serves what the command calls."""
-    return await asyncio.to_thread(ended, *args, env=env)
 
 
 async def started(*args, stdout=asyncio.subprocess.PIPE):
@@ -67,13 +53,13 @@ def test_version_and_help():
 
 
 def test_a_command_of_an_earlier_release_says_what_to_run_in_its_place():
-    ran = ended("eval", "guard", "pii", "--json", "figures.json", "--help")
+    ran = run_command("eval", "guard", "pii", "--json", "figures.json", "--help")
     assert ran.exit_code == 2 and "run python tools/evaluate.py" in ran.stderr
-    assert "eval" not in ended("--help").stdout.split()
+    assert "eval" not in run_command("--help").stdout.split()
 
 
 def test_config_show_prints_the_effective_tree():
-    told = ended("config", "show", env={"RADIXWAY__GATEWAY__PORT": "1234"})
+    told = run_command("config", "show", env={"RADIXWAY__GATEWAY__PORT": "1234"})
     assert told.exit_code == 0
     assert "port: 1234" in told.stdout
 
@@ -81,18 +67,18 @@ def test_config_show_prints_the_effective_tree():
 def test_config_check_names_every_mistake_by_line(tmp_path):
     path = tmp_path / "bad.yaml"
     path.write_text("gateway:\n  port: -1\n  prot: 1\n")
-    told = ended("config", "check", str(path))
+    told = run_command("config", "check", str(path))
     assert told.exit_code == 2
     assert "bad.yaml:2: gateway.port" in told.stderr
     assert "bad.yaml:3: gateway.prot" in told.stderr
     assert "Traceback" not in told.stderr
     path.write_text("gateway: 5\nengine: []\n")
-    told = ended("config", "check", str(path))
+    told = run_command("config", "check", str(path))
     assert told.exit_code == 2
     assert "bad.yaml:1: gateway: " in told.stderr
     assert "bad.yaml:2: engine: " in told.stderr
     path.write_text("gateway: {port: 1}\n")
-    assert ended("config", "check", str(path)).exit_code == 0
+    assert run_command("config", "check", str(path)).exit_code == 0
 
 
 @pytest.mark.parametrize("command", ["up", "serve", pytest.param("engine", marks=pytest.mark.slow)])
@@ -110,21 +96,21 @@ def test_a_busy_port_ends_in_one_sentence_and_exit_code_2(command):
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])
 @pytest.mark.parametrize("command", ["up", "serve", "engine"])
 def test_nothing_listens_for_other_machines_without_a_key_unless_that_is_said(command, host, free_port):
-    told = ended(command, "--host", host, "--port", str(free_port))
+    told = run_command(command, "--host", host, "--port", str(free_port))
     assert told.exit_code == 2
     assert host in told.stderr and "--insecure" in told.stderr and "key" in told.stderr
     assert "Traceback" not in told.stderr
 
 
 def test_the_engine_takes_its_generation_config_as_an_option():
-    told = ended("engine", "--generation-config", "sometimes")
+    told = run_command("engine", "--generation-config", "sometimes")
     assert told.exit_code == 2 and "engine.generation_config" in told.stderr
     assert "'auto' or 'none'" in told.stderr and "Traceback" not in told.stderr
 
 
 def test_an_admin_key_alone_does_not_keep_others_from_asking_models(free_port):
     env = {"RADIXWAY__GATEWAY__ADMIN_KEY": "hush"}
-    told = ended("serve", "--host", "0.0.0.0", "--port", str(free_port), env=env)
+    told = run_command("serve", "--host", "0.0.0.0", "--port", str(free_port), env=env)
     assert told.exit_code == 2
     assert "administrative calls alone" in told.stderr and "hush" not in told.stderr
 
@@ -151,7 +137,7 @@ async def test_what_was_said_or_has_keys_may_listen_for_others(monkeypatch, argu
 
 @pytest.mark.parametrize("command", ["up", pytest.param("engine", marks=pytest.mark.slow)])
 def test_a_missing_model_directory_ends_in_one_sentence_and_exit_code_2(command, free_port):
-    told = ended(command, "--port", str(free_port), "--model", "/no/such/model")
+    told = run_command(command, "--port", str(free_port), "--model", "/no/such/model")
     assert told.exit_code == 2
     assert "/no/such/model" in told.stderr
     assert "Traceback" not in told.stderr
@@ -161,7 +147,7 @@ def test_a_missing_model_directory_ends_in_one_sentence_and_exit_code_2(command,
 def test_a_broken_config_ends_in_one_sentence_and_exit_code_2(command, tmp_path):
     path = tmp_path / "bad.yaml"
     path.write_text("gateway: [\n")
-    told = ended(command, "--config", str(path))
+    told = run_command(command, "--config", str(path))
     assert told.exit_code == 2
     assert "bad.yaml" in told.stderr
     assert "Traceback" not in told.stderr
@@ -254,7 +240,7 @@ async def test_ask_streams_an_answer_and_tells_where_it_came_from():
         await exchange.end_stream()
 
     async with scripted_worker(answer) as worker, running_gateway(worker.url) as gateway:
-        ran = await called("ask", "--url", gateway.url, "what?")
+        ran = await call_command("ask", "--url", gateway.url, "what?")
     assert ran.exit_code == 0
     told = ran.stdout
     assert told.startswith("two words\n")
@@ -263,7 +249,7 @@ async def test_ask_streams_an_answer_and_tells_where_it_came_from():
 
 
 def test_ask_without_a_gateway_ends_in_one_sentence(free_port):
-    told = ended("ask", "--url", f"http://127.0.0.1:{free_port}", "what?")
+    told = run_command("ask", "--url", f"http://127.0.0.1:{free_port}", "what?")
     assert told.exit_code == 2
     assert "no gateway answers" in told.stderr
 
@@ -292,7 +278,7 @@ async def test_a_server_that_is_no_gateway_ends_each_call_in_one_sentence():
 
     async with scripted_worker(answer) as server:
         for command in (["workers", "list"], ["workers", "add", "http://a"], ["ask", "what?"]):
-            ran = await called(*command, "--url", server.url)
+            ran = await call_command(*command, "--url", server.url)
             assert ran.exit_code == 2
             assert ran.stderr.startswith(f"radixway: what answers at {server.url} is no gateway")
 
@@ -305,7 +291,7 @@ async def test_what_a_gateway_tells_is_shown_as_it_is():
         await exchange.reply(200, json.dumps(listing).encode())
 
     async with scripted_worker(answer) as server:
-        ran = await called("workers", "list", "--url", server.url)
+        ran = await call_command("workers", "list", "--url", server.url)
     assert ran.exit_code == 0
     assert "http://[fe80::1]:8  ready  [/x]" in ran.stdout
 
@@ -318,7 +304,7 @@ async def test_the_whole_plan_is_written_as_json(tmp_path):
         await exchange.reply(200, json.dumps(plan).encode())
 
     async with scripted_worker(answer) as server:
-        ran = await called("plan", "--url", server.url, "--json", str(tmp_path / "plan.json"))
+        ran = await call_command("plan", "--url", server.url, "--json", str(tmp_path / "plan.json"))
     assert ran.exit_code == 0 and "prefill" in ran.stdout
     assert json.loads((tmp_path / "plan.json").read_bytes()) == plan
 
@@ -330,8 +316,8 @@ async def test_what_keeps_a_worker_from_answering_is_told_to_whoever_lists_or_as
         async with asyncio.timeout(20):
             while known.error_kind is None:  # noqa: ASYNC110 - nothing tells of it
                 await asyncio.sleep(0.01)
-        listed = await called("workers", "list", "--url", gateway.url)
-        asked = await called("ask", "hello", "--url", gateway.url)
+        listed = await call_command("workers", "list", "--url", gateway.url)
+        asked = await call_command("ask", "hello", "--url", gateway.url)
     assert f"{worker}: /health: it refuses connections: nothing listens there" in listed.stdout
     assert asked.exit_code and "out of reach: 1 × connections refused" in " ".join(asked.stderr.split())
 
@@ -370,8 +356,8 @@ async def test_ask_tells_why_no_worker_is_ready(tmp_path):
         async with asyncio.timeout(30):
             while not all(each["last_error"] for each in (await gateway.get("/list_workers"))[1]["workers"]):
                 continue  # each call lets probes go on
-        told = await called("ask", "hello", "--url", gateway.url)
-        listed = await called("workers", "list", "--url", gateway.url)
+        told = await call_command("ask", "hello", "--url", gateway.url)
+        listed = await call_command("workers", "list", "--url", gateway.url)
     assert told.exit_code == 2 and listed.exit_code == 0
     first, *causes = told.stderr.splitlines()
     assert "no worker" in first
@@ -411,7 +397,7 @@ async def test_usage_is_shown_as_a_table_and_written_as_json_and_csv(tmp_path):
         await gateway.post("/v1/chat/completions", body, headers={"x-api-key": "hush"})
 
         async def run(*args, key="hush"):
-            return await called("usage", "--url", gateway.url, *args, env={"RADIXWAY_KEY": key})
+            return await call_command("usage", "--url", gateway.url, *args, env={"RADIXWAY_KEY": key})
 
         shown = await run("--tenant", "acme")
         await run(
@@ -432,7 +418,7 @@ async def test_usage_is_shown_as_a_table_and_written_as_json_and_csv(tmp_path):
 
 async def run_radixway(*arguments):
     """Return exit code, output and errors."""
-    ran = await called(*arguments)
+    ran = await call_command(*arguments)
     return ran.exit_code, ran.stdout, ran.stderr
 
 
@@ -476,7 +462,7 @@ async def test_a_worker_that_never_answered_is_listed_as_down_and_in_red_on_a_te
         async with asyncio.timeout(20):
             while known.error_kind is None:  # noqa: ASYNC110 - nothing tells of it
                 await asyncio.sleep(0.01)
-        plain = await called("workers", "list", "--url", gateway.url)
+        plain = await call_command("workers", "list", "--url", gateway.url)
         env = {"FORCE_COLOR": "1", "NO_COLOR": "", "TERM": "xterm"}
         coloured = await asyncio.to_thread(radixway, "workers", "list", "--url", gateway.url, env=env)
         asked = await asyncio.to_thread(radixway, "ask", "hello", "--url", gateway.url, env=env)

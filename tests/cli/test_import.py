@@ -1,8 +1,5 @@
 """`radixway import litellm`: three configurations such as its users have, and the report on each."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,23 +7,18 @@ import yaml
 
 from radixway.core.config import HostedWorkerSettings, load_config
 from radixway.core.config.litellm_config import import_litellm
+from support.command_runs import run_command
 
 FILES = Path(__file__).parents[1] / "data" / "litellm"
-
-
-def radixway(*args):
-    env = {**os.environ, "NO_COLOR": "1", "COLUMNS": "200"}
-    command = [sys.executable, "-m", "radixway", *map(str, args)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, env=env)
 
 
 def imported(name, tmp_path):
     """The configuration that the file comes to, and the lines of the report."""
     out = tmp_path / "radixway.yaml"
-    done = radixway("import", "litellm", FILES / name, "--out", out)
-    assert done.returncode == 0, done.stderr
-    checked = radixway("config", "check", out)
-    assert (checked.returncode, checked.stderr) == (0, "")
+    done = run_command("import", "litellm", FILES / name, "--out", out)
+    assert done.exit_code == 0, done.stderr
+    checked = run_command("config", "check", out)
+    assert (checked.exit_code, checked.stderr) == (0, "")
     return load_config(out), done.stderr.splitlines()
 
 
@@ -114,7 +106,7 @@ def test_numbers_that_yaml_takes_for_texts_are_read_and_nothing_is_lost_in_silen
 
 
 def test_it_is_printed_where_no_file_is_named():
-    done = radixway("import", "litellm", FILES / "own_and_hosted.yaml")
+    done = run_command("import", "litellm", FILES / "own_and_hosted.yaml")
     assert yaml.safe_load(done.stdout)["workers"][0]["url"] == "http://10.0.0.5:8000"
 
 
@@ -122,7 +114,7 @@ def test_it_is_printed_where_no_file_is_named():
 def test_what_is_no_such_file_is_one_clear_sentence(tmp_path, text):
     path = tmp_path / "config.yaml"
     path.write_text(text)
-    done = radixway("import", "litellm", path)
+    done = run_command("import", "litellm", path)
     assert "Traceback" not in done.stderr
-    assert done.returncode == (0 if "model_name" in text else 2)
+    assert done.exit_code == (0 if "model_name" in text else 2)
     assert done.stderr

@@ -1,9 +1,12 @@
 """README.md from its first command on, as who reads it first would type it."""
 
+import pytest
+
 from support.pages import Page
 from support.reader import reader_of
 
 
+@pytest.mark.slow
 def test_the_first_commands_do_what_the_readme_says(tmp_path):
     page = Page("README.md")
     with reader_of(page, tmp_path) as reader:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from support.faults_serving import Eve, Postgres, Server, Valkey, checked, worker
 
 Pair = tuple[Server, Server]
@@ -155,6 +157,7 @@ async def test_two_servers_on_one_database_are_one_service(eve: Eve, two: Pair, 
         assert (whole["state"], whole["content"]) == ("complete", "A radix tree.")
 
 
+@pytest.mark.slow
 async def test_what_one_of_two_servers_had_under_way_when_it_was_killed_the_other_goes_on_with(
     eve: Eve, pair: Pair, times: range
 ) -> None:

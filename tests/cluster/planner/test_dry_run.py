@@ -1,13 +1,11 @@
 """`radixway plan` as a user meets it."""
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 
 from radixway.core.config import ConfigError, load_config
+from support.command_runs import run_command
 from support.planned_traffic import trace
 from support.simulated_traces import write
 
@@ -30,19 +28,13 @@ def config(tmp_path):
 
 
 def plan(*args):
-    return subprocess.run(
-        [sys.executable, "-m", "radixway", "plan", *map(str, args)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, "NO_COLOR": "1"},
-    )
+    return run_command("plan", *args)
 
 
 def test_a_trace_is_planned_for_and_the_report_says_what_became_of_it(busy, config, tmp_path):
     figures = tmp_path / "plan.json"
     told = plan("--trace", busy, "--config", config, "--start", 4, "--window-s", 15, "--json", figures)
-    assert told.returncode == 0, told.stderr
+    assert told.exit_code == 0, told.stderr
     assert "windows of 15 s" in told.stdout
     assert "by forecast" in told.stdout
     found = json.loads(figures.read_bytes())
@@ -64,7 +56,7 @@ def test_a_trace_is_planned_for_and_the_report_says_what_became_of_it(busy, conf
 def test_what_cannot_be_planned_ends_in_one_sentence_and_exit_code_2(busy, config, args, why):
     given = args if "--trace" in args else ["--trace", busy, *args]
     told = plan("--config", config, *given)
-    assert told.returncode == 2
+    assert told.exit_code == 2
     assert why in told.stderr
     assert len(told.stderr.strip().splitlines()) == 1
 
@@ -73,7 +65,7 @@ def test_a_mistake_in_the_configuration_is_told_with_its_line(busy, tmp_path):
     wrong = tmp_path / "wrong.yaml"
     wrong.write_text("scale:\n  planner:\n    min_replicas: 4\n    max_replicas: 2\n")
     told = plan("--config", wrong, "--trace", busy)
-    assert told.returncode == 2
+    assert told.exit_code == 2
     assert "max_replicas must be at least min_replicas" in told.stderr
     assert "wrong.yaml:2" in told.stderr
 
@@ -83,7 +75,7 @@ def test_a_trace_whose_times_are_no_milliseconds_since_its_beginning_is_refused_
     trace = tmp_path / "epoch.jsonl"
     trace.write_text(line % 0 + line % 1_763_769_600_000)
     told = plan("--trace", trace)
-    assert told.returncode == 2
+    assert told.exit_code == 2
     assert "timestamps are milliseconds since the trace began" in " ".join(told.stderr.split())
 
 

@@ -165,6 +165,7 @@ async def test_pull_workers_serve_chats_whichever_process_they_connect_to(gatewa
         await worker.socket.close()
 
 
+@pytest.mark.slow
 async def test_the_consoles_socket_opens_at_each_process(gateway, client):
     by = set()
     async with client.get(f"{gateway.url}/console/favicon.ico") as answer:

@@ -55,6 +55,7 @@ async def test_limits_hold_over_all_processes(tmp_path, client):
                 assert used == {"concurrent": 0, "requests_per_minute": 8}
 
 
+@pytest.mark.slow
 async def test_a_place_reserved_at_one_is_freed_at_another(tmp_path, client):
     async with scripted_worker(models=("m",)) as worker:
         async with many_processes(tmp_path, {"workers": [{"url": worker.url}]}) as gateway:
@@ -74,6 +75,7 @@ async def test_a_place_reserved_at_one_is_freed_at_another(tmp_path, client):
                 assert told["workers"][0]["in_flight"] == 0
 
 
+@pytest.mark.slow
 async def test_a_session_is_the_same_at_each(tmp_path, client):
     names = [f"agent-{number}" for number in range(8)]
     tree = {"trajectories": {"sessions": {"path": str(tmp_path / "sessions.sqlite")}}}

@@ -21,6 +21,7 @@ from typing import Any
 
 import aiohttp
 import grpc
+import pytest
 
 import radixway.bundled
 from radixway.core.pipeline import ENDPOINTS
@@ -422,6 +423,7 @@ async def ask_through_envoy(served: Served, port: int) -> None:
             served.ids.append(heard.header("x-request-id") or "")
 
 
+@pytest.mark.slow
 async def test_nothing_private_is_written(tmp_path: Path, free_port: int) -> None:
     directory = tmp_path / "all"
     door = {"enabled": True, "port": free_port + 1}
