@@ -256,6 +256,8 @@ async def test_attached_files_are_put_into_the_message(open_page, pictures):
     await attach(page, "long.txt", b"x" * 30_000)
     await expect(page.get_by_text("Only the beginning of long.txt")).to_be_visible()
     await expect(attached).to_contain_text("long.txt: the first 19,949 characters")
+    await attach(page, "more.txt", b"too late")
+    await expect(page.get_by_text("more.txt is not attached")).to_be_visible()
     await attached.get_by_role("button").nth(2).click()
     await expect(attached).not_to_contain_text("long.txt")
     await pictures(page, "chat-attachments")
@@ -269,6 +271,29 @@ async def test_attached_files_are_put_into_the_message(open_page, pictures):
     await expect(question).to_contain_text(" UTC")
     await expect(attached).to_be_empty()
     await expect(page.locator("article.answer")).to_have_attribute("data-state", "complete")
+
+
+async def test_files_over_a_slow_line_are_attached_together_and_sent_without_words(open_page):
+    page = await open_page("/chat")
+    line = await page.context.new_cdp_session(page)
+    slow = {"offline": False, "latency": 20, "downloadThroughput": -1, "uploadThroughput": 60_000}
+    await line.send("Network.emulateNetworkConditions", slow)
+    contents = {"first.txt": b"one", "long.txt": b"three " * 20_000, "second.txt": b"two"}
+    files = [{"name": name, "mimeType": "text/plain", "buffer": raw} for name, raw in contents.items()]
+    async with page.expect_file_chooser() as chooser:
+        await page.get_by_role("button", name="Attach text or PDF files").click()
+    await (await chooser.value).set_files(files)
+    attached = page.locator("#rw-attached")
+    for name in contents:
+        await expect(attached).to_contain_text(name)
+    await attached.get_by_role("button", name="Remove this file").last.click()
+    await page.get_by_text("How it is answered").click()
+    await page.get_by_label("Most tokens").fill("8")
+    await page.get_by_role("button", name="Send").click()
+    await expect(page.locator("article.question")).to_contain_text("[/second.txt]")
+    await page.get_by_role("button", name="Send").click()
+    await expect(page.locator("article.answer")).to_have_attribute("data-state", "complete")
+    await expect(page.locator("article.question")).to_have_count(1)
 
 
 async def test_a_chat_is_shared_read_without_signing_in_and_taken_back(open_page, browser, live, pictures):
