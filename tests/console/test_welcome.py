@@ -26,7 +26,7 @@ async def test_a_first_visit_is_led_to_a_question_a_decision_and_a_comparison(li
     await page.get_by_role("link", name="The latest request").click()
     await expect(page.locator(".rw-candidates li.chosen")).to_be_visible()
     page = await open_page("/welcome")
-    await page.get_by_role("link", name="To the simulator").click()
+    await page.get_by_role("link", name="Open the simulator").click()
     await expect(page.get_by_role("heading", level=1)).to_have_text("Simulate")
 
 
