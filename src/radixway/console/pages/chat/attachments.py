@@ -51,9 +51,7 @@ class AttachmentTray:
                 say("chat.attach.too_large", most=MAX_FILE_BYTES // 2**20), type="warning"
             ),
         ).classes("rw-hidden")
-        self._upload.on(
-            "finish", self._upload.reset
-        )  # after all files
+        self._upload.on("finish", self._upload.reset)  # after all files
 
     def draw_button(self) -> None:
         """Draw the button that chooses files."""
