@@ -174,6 +174,8 @@ async def send_traffic(url: str) -> None:
             messages = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": text}]
             body = {"model": "auto", "messages": messages, "max_tokens": 48, "stream": number % 2 == 0}
             named = headers | {"x-request-id": f"shown-{number}"}
+            if number % 3:  # not all of them are to be answered from the cache
+                named["cache-control"] = "no-cache"
             async with session.post(f"{url}/v1/chat/completions", json=body, headers=named) as answer:
                 await answer.read()
             await asyncio.sleep(PAUSE_S)
