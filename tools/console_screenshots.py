@@ -1,9 +1,11 @@
 """Pictures of the console's pages: two engines behind a gateway with all that pages show, and real traffic.
 
-    python tools/console_screenshots.py [--out docs/figures] [--all DIRECTORY]
+    python tools/console_screenshots.py [--out docs/figures] [--all DIRECTORY] [--figures]
 
 `--out` gets the pictures of README and docs, in light colours. `--all` gets every page as it looks in light,
-dark, on a phone and in Chinese, to be looked at. Chromium is /usr/bin/chromium, or RADIXWAY_CHROMIUM.
+dark, on a phone and in Chinese, to be looked at. `--figures` takes no pictures and prints, as JSON, what the
+first page costs a browser, at its first visit and at its next. Chromium is /usr/bin/chromium, or
+RADIXWAY_CHROMIUM.
 """
 
 from __future__ import annotations
@@ -15,10 +17,11 @@ import os
 import socket
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 from playwright.async_api import Browser, BrowserContext, async_playwright
@@ -75,6 +78,29 @@ PAUSE_S = 0.3
 WARM_UP_S = 15.0
 SETTLE_S = 2.5
 """Until charts are drawn and figures have come."""
+
+
+LOADING = """async () => {
+  const seen = (type) => new Promise((done) => {
+    const found = [];
+    new PerformanceObserver((list) => found.push(...list.getEntries())).observe({type, buffered: true});
+    setTimeout(() => done(found), 200);
+  });
+  const [paints, largest, shifts, tasks] = await Promise.all(
+    ["paint", "largest-contentful-paint", "layout-shift", "longtask"].map(seen));
+  const loaded = [...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")];
+  const paint = paints.find((each) => each.name === "first-contentful-paint")?.startTime ?? 0;
+  return {
+    first_contentful_paint_ms: Math.round(paint),
+    largest_contentful_paint_ms: Math.round(largest.at(-1)?.startTime ?? 0),
+    total_blocking_time_ms: Math.round(
+      tasks.filter((each) => each.startTime >= paint).reduce((sum, each) => sum + each.duration - 50, 0)),
+    layout_shift: +shifts.reduce((sum, each) => sum + each.value, 0).toFixed(3),
+    requests: loaded.length,
+    transferred_kb: Math.round(loaded.reduce((sum, each) => sum + each.transferSize, 0) / 1000),
+  };
+}"""
+"""What Lighthouse reads of a page that is loaded: entries of the browser's performance timeline."""
 
 
 def free_port() -> int:
@@ -148,6 +174,8 @@ async def send_traffic(url: str) -> None:
             messages = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": text}]
             body = {"model": "auto", "messages": messages, "max_tokens": 48, "stream": number % 2 == 0}
             named = headers | {"x-request-id": f"shown-{number}"}
+            if number % 3:  # not all of them are to be answered from the cache
+                named["cache-control"] = "no-cache"
             async with session.post(f"{url}/v1/chat/completions", json=body, headers=named) as answer:
                 await answer.read()
             await asyncio.sleep(PAUSE_S)
@@ -195,11 +223,37 @@ async def take_pictures(browser: Browser, url: str, kind: str, names: list[str],
     await context.close()
 
 
-async def main(out: Path, every: Path | None) -> None:
-    """Take the pictures."""
+async def measure_first_page(browser: Browser, url: str) -> None:
+    """Print what the first page costs a browser that has never been here, and then one that has."""
+    context = await browser.new_context(viewport=WIDE)
+    await context.add_cookies(await signed_in_cookies(browser, url))
+    for visit in ("first", "next"):
+        page = await context.new_page()
+        await page.goto(f"{url}/console/")
+        await page.wait_for_function("() => window.did_handshake")
+        await asyncio.sleep(SETTLE_S)
+        print(json.dumps({"visit": visit} | await page.evaluate(LOADING)))
+        await page.close()
+    await context.close()
+
+
+async def signed_in_cookies(browser: Browser, url: str) -> Sequence[Any]:
+    """Return the cookies of a browser that has signed in."""
+    context = await browser.new_context()
+    await sign_in(context, url)
+    cookies = await context.cookies()
+    await context.close()
+    return cookies
+
+
+async def main(out: Path, every: Path | None, *, figures: bool) -> None:
+    """Take the pictures, or the `figures` of the first page."""
     chromium = os.environ.get("RADIXWAY_CHROMIUM", "/usr/bin/chromium")
     async with gateway() as url, async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        if figures:
+            await measure_first_page(browser, url)
+            return
         await create_keys(url)
         traffic = asyncio.create_task(send_traffic(url))
         await asyncio.sleep(WARM_UP_S)
@@ -215,7 +269,8 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("docs/figures"))
     parser.add_argument("--all", type=Path, dest="every", metavar="DIRECTORY")
+    parser.add_argument("--figures", action="store_true")
     given = parser.parse_args()
     if given.every is not None:
         given.every.mkdir(parents=True, exist_ok=True)
-    asyncio.run(main(given.out, given.every))
+    asyncio.run(main(given.out, given.every, figures=given.figures))

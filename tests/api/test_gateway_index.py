@@ -1,5 +1,7 @@
 """What is at `/`: the console for browsers, an index for all others."""
 
+import re
+
 import pytest
 
 from radixway._version import __version__
@@ -37,3 +39,14 @@ async def test_without_a_console_a_browser_gets_the_index_too():
     async with running_gateway(console={"enabled": False}) as gateway:
         async with gateway.client.get(gateway.url, headers=BROWSER, allow_redirects=False) as answer:
             assert answer.status == 200 and "console" not in (await answer.json())["links"]
+
+
+async def test_the_reference_of_the_api_loads_nothing_from_elsewhere():
+    async with running_gateway(tenants=KEYS) as gateway:
+        async with gateway.client.get(f"{gateway.url}/docs") as answer:
+            text = await answer.text()
+            assert (answer.status, answer.content_type) == (200, "text/html")
+            assert "default-src 'self'" in answer.headers["content-security-policy"]
+        assert re.findall(r"https?://|//cdn", text) == []
+        async with gateway.client.get(f"{gateway.url}/redoc") as answer:
+            assert (answer.status, answer.url.path) == (200, "/docs")

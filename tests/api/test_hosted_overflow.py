@@ -23,7 +23,9 @@ async def test_own_workers_come_first_and_a_hosted_one_when_they_are_down():
         for _ in range(3):
             _, _, headers = await gateway.chat()
         assert provider.bodies == []
-        assert not any(each["step"] == "hosted" for each in (await explain(gateway, headers))["steps"])
+        journal = await explain(gateway, headers)
+        assert not any(each["step"] == "hosted" for each in journal["steps"])
+        assert (journal["row"]["provider"], journal["row"]["overflow"]) == (None, None)
         await own.kill()
         status, answer, headers = await gateway.chat()
         assert (status, answer["choices"][0]["message"]["content"]) == (200, "Hello there")
@@ -35,6 +37,8 @@ async def test_own_workers_come_first_and_a_hosted_one_when_they_are_down():
             1000,
         )
         assert told["overflow"] in ("own workers fail", "no own worker can answer")
+        assert (journal["row"]["provider"], journal["row"]["overflow"]) == ("anthropic", told["overflow"])
+        assert "overflow" in journal["row"]["flags"]
         assert journal["row"]["cost"] == pytest.approx((129 * 1000 + 5 * 2000) / 1e6)
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from support.certificates import certificate
 from support.command_runs import call_command, run_command
+from support.hosted_gateway import fronted
 from support.running_gateway import running_gateway
 from support.scripted_worker import Exchange, scripted_worker
 
@@ -270,6 +271,14 @@ async def test_workers_are_added_listed_and_removed():
         code, _, told = await run("add", "ftp://x")
         assert code == 2
         assert "http(s)" in told
+
+
+async def test_workers_of_a_provider_are_listed_with_its_name():
+    async with fronted("anthropic") as (provider, gateway):
+        listing = await call_command("workers", "list", "--url", gateway.url)
+    lines = listing.stdout.splitlines()
+    assert "provider" in lines[0]
+    assert "anthropic" in next(line for line in lines if provider.url in line)
 
 
 async def test_a_server_that_is_no_gateway_ends_each_call_in_one_sentence():

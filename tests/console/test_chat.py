@@ -15,15 +15,15 @@ pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 
 
 async def say(page, text):
-    await page.get_by_label("Say something").fill(text)
-    await page.get_by_label("Say something").press("Enter")
+    await page.get_by_label("Type a message").fill(text)
+    await page.get_by_label("Type a message").press("Enter")
 
 
 async def ramble(page):
     """A model that is drawn from so wildly hardly ever comes to an end by itself."""
-    await page.get_by_text("How it is answered").click()
+    await page.get_by_text("Answer options").click()
     await page.get_by_label("Temperature").fill("5")
-    await page.get_by_label("Most tokens").fill("1500")
+    await page.get_by_label("Max tokens").fill("1500")
 
 
 async def test_a_chat_with_a_stop_a_regenerate_and_branches(open_page, live, pictures):
@@ -54,9 +54,9 @@ async def test_a_chat_with_a_stop_a_regenerate_and_branches(open_page, live, pic
 async def test_what_is_typed_while_a_question_is_sent_is_kept(open_page, live):
     socket = HeldSocket()
     page = await open_page("/chat", before=socket.attach)
-    await page.get_by_text("How it is answered").click()
-    await page.get_by_label("Most tokens").fill("8")
-    text = page.get_by_label("Say something")
+    await page.get_by_text("Answer options").click()
+    await page.get_by_label("Max tokens").fill("8")
+    text = page.get_by_label("Type a message")
     await text.click()
     await page.keyboard.type("What is a radix tree?")
     socket.hold("")
@@ -77,8 +77,8 @@ async def test_what_is_typed_while_a_question_is_sent_is_kept(open_page, live):
 
 async def test_a_question_that_is_not_taken_is_back_in_the_field(open_page, live):
     page, other = await open_page("/chat"), await open_page("/chat")
-    await page.get_by_text("How it is answered").click()
-    await page.get_by_label("Most tokens").fill("8")
+    await page.get_by_text("Answer options").click()
+    await page.get_by_label("Max tokens").fill("8")
     await say(page, "What is a radix tree?")
     await expect(page.locator("article.answer")).to_have_attribute("data-state", "complete")
     await other.goto(page.url)
@@ -87,7 +87,7 @@ async def test_a_question_that_is_not_taken_is_back_in_the_field(open_page, live
     await other.wait_for_url(f"{live.url}/console/chat")
     await say(page, "And what is a KV cache?")
     await expect(page.locator(".q-notification")).to_be_visible()
-    await expect(page.get_by_label("Say something")).to_have_value("And what is a KV cache?")
+    await expect(page.get_by_label("Type a message")).to_have_value("And what is a KV cache?")
 
 
 async def test_an_answer_goes_on_while_the_page_is_loaded_anew(open_page, live):
@@ -124,13 +124,13 @@ async def test_a_question_is_edited_an_answer_judged_and_the_chat_renamed_found_
     await answer.get_by_role("button", name="Comment on this answer").click()
     await page.get_by_role("dialog").get_by_label("Comment on this answer").fill("To the point.")
     await page.get_by_role("dialog").get_by_role("button", name="OK").click()
-    await expect(page.get_by_text("Noted.")).to_be_visible()
+    await expect(page.get_by_text("Saved.")).to_be_visible()
     await page.get_by_role("button", name="Rename").click()
     await page.get_by_role("dialog").get_by_label("Rename").fill("Of attention")
     await page.get_by_role("dialog").get_by_role("button", name="OK").click()
     chats = page.get_by_role("navigation", name="Chats")
     await expect(chats.get_by_text("Of attention")).to_be_visible()
-    await page.get_by_label("Search what was said").fill("paged attention")
+    await page.get_by_label("Search chats").fill("paged attention")
     await expect(chats.get_by_text("Of attention").first).to_be_visible()
     await page.get_by_role("button", name="Delete").click()
     await page.get_by_role("alertdialog").get_by_role("button", name="Delete").click()
@@ -178,7 +178,7 @@ async def test_a_plugin_is_chosen_and_its_steps_are_shown(open_page, live, pictu
     thinks = 'Thought: I calculate\nAction: calculate\nAction Input: {"expression": "6 * 7"}\n'
     async with worker_that_says(live, thinks, "Thought: I know\nOpen Assistant: It is **42**."):
         page = await open_page("/chat", dark=True)
-        await page.get_by_text("How it is answered").click()
+        await page.get_by_text("Answer options").click()
         await choose(page, "Model", "scripted")
         await choose(page, "Plugins", "Calculator")
         await say(page, "<b>How much</b> is 6 times 7?")
@@ -195,7 +195,7 @@ async def test_a_plugin_is_chosen_and_its_steps_are_shown(open_page, live, pictu
 async def test_what_a_model_writes_is_markdown_and_does_nothing(open_page, live):
     async with worker_that_says(live, HOSTILE):
         page = await open_page("/chat")
-        await page.get_by_text("How it is answered").click()
+        await page.get_by_text("Answer options").click()
         await choose(page, "Model", "scripted")
         await say(page, "Do your worst.")
         answer = page.locator("article.answer")
@@ -204,12 +204,12 @@ async def test_what_a_model_writes_is_markdown_and_does_nothing(open_page, live)
         await expect(answer).to_contain_text("<img src=x")  # as it was written
         assert await answer.locator("script, img, form, [onerror], a[href^='javascript']").count() == 0
         assert await page.evaluate("() => window.hacked") is None
-        await page.get_by_label("Say something").click()  # nothing lies over it
+        await page.get_by_label("Type a message").click()  # nothing lies over it
 
 
 async def test_a_phone_shows_the_chat_or_the_list(open_page):
     page = await open_page("/chat", phone=True)
-    await expect(page.get_by_label("Say something")).to_be_visible()
+    await expect(page.get_by_label("Type a message")).to_be_visible()
     await expect(page.get_by_role("navigation", name="Chats")).to_be_hidden()
     await page.locator(".rw-back").click()
     await expect(page.get_by_role("navigation", name="Chats")).to_be_visible()
@@ -256,11 +256,13 @@ async def test_attached_files_are_put_into_the_message(open_page, pictures):
     await attach(page, "long.txt", b"x" * 30_000)
     await expect(page.get_by_text("Only the beginning of long.txt")).to_be_visible()
     await expect(attached).to_contain_text("long.txt: the first 19,949 characters")
+    await attach(page, "more.txt", b"too late")
+    await expect(page.get_by_text("more.txt is not attached")).to_be_visible()
     await attached.get_by_role("button").nth(2).click()
     await expect(attached).not_to_contain_text("long.txt")
     await pictures(page, "chat-attachments")
-    await page.get_by_text("How it is answered").click()
-    await page.get_by_label("Most tokens").fill("8")
+    await page.get_by_text("Answer options").click()
+    await page.get_by_label("Max tokens").fill("8")
     await say(page, "What do these say?")
     question = page.locator("article.question")
     await expect(question).to_contain_text("A radix tree keeps prefixes.")
@@ -271,10 +273,33 @@ async def test_attached_files_are_put_into_the_message(open_page, pictures):
     await expect(page.locator("article.answer")).to_have_attribute("data-state", "complete")
 
 
+async def test_files_over_a_slow_line_are_attached_together_and_sent_without_words(open_page):
+    page = await open_page("/chat")
+    line = await page.context.new_cdp_session(page)
+    slow = {"offline": False, "latency": 20, "downloadThroughput": -1, "uploadThroughput": 60_000}
+    await line.send("Network.emulateNetworkConditions", slow)
+    contents = {"first.txt": b"one", "long.txt": b"three " * 20_000, "second.txt": b"two"}
+    files = [{"name": name, "mimeType": "text/plain", "buffer": raw} for name, raw in contents.items()]
+    async with page.expect_file_chooser() as chooser:
+        await page.get_by_role("button", name="Attach text or PDF files").click()
+    await (await chooser.value).set_files(files)
+    attached = page.locator("#rw-attached")
+    for name in contents:
+        await expect(attached).to_contain_text(name)
+    await attached.get_by_role("button", name="Remove this file").last.click()
+    await page.get_by_text("Answer options").click()
+    await page.get_by_label("Max tokens").fill("8")
+    await page.get_by_role("button", name="Send").click()
+    await expect(page.locator("article.question")).to_contain_text("[/second.txt]")
+    await page.get_by_role("button", name="Send").click()
+    await expect(page.locator("article.answer")).to_have_attribute("data-state", "complete")
+    await expect(page.locator("article.question")).to_have_count(1)
+
+
 async def test_a_chat_is_shared_read_without_signing_in_and_taken_back(open_page, browser, live, pictures):
     page = await open_page("/chat")
-    await page.get_by_text("How it is answered").click()
-    await page.get_by_label("Most tokens").fill("8")
+    await page.get_by_text("Answer options").click()
+    await page.get_by_label("Max tokens").fill("8")
     await say(page, "What is <b>shared</b>?")
     await expect(page.locator("article.answer")).to_have_attribute("data-state", "complete")
     await page.get_by_role("button", name="Share", exact=True).click()

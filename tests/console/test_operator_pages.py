@@ -112,7 +112,7 @@ async def test_kept_answers_are_listed_and_forgotten(open_guarded, guarded, pict
     await expect(rows.filter(has_text="How are prompts tokenized?")).to_be_visible()
     await page.get_by_role("button", name="Forget all").click()
     await question.get_by_role("button", name="Forget all").click()
-    await expect(page.get_by_text("No answer is kept.")).to_be_visible()
+    await expect(page.get_by_text("No answer is cached.")).to_be_visible()
     page = await open_guarded("/cache", phone=True, locale="zh-CN")
     await expect(page.get_by_role("heading", level=1)).to_have_text("语义缓存")
     assert await page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")

@@ -27,7 +27,7 @@ async def test_a_prompt_is_looked_at_and_nobody_is_asked(open_page, live, pictur
 async def at_length(page, tokens):
     """The answer is to go on for so many tokens, whatever is said; drawn wildly, all of them are words."""
     await page.get_by_label("Temperature").fill("5")
-    await page.get_by_label("Most tokens").fill(str(tokens))
+    await page.get_by_label("Max tokens").fill(str(tokens))
     await page.get_by_text("Tools and other fields").click()
     await page.get_by_label("Other fields (JSON object)").fill('{"ignore_eos": true}')
 

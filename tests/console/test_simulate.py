@@ -41,7 +41,7 @@ async def test_a_file_is_simulated_and_one_that_is_none_says_why(open_page):
     page = await open_page("/simulate")
     for name, content, told in (("mine.jsonl", TRACE, "79 requests"), ("none.txt", b"none\n", "trace:1")):
         await page.get_by_label("Trace").click()
-        await page.get_by_role("option", name="A file of my own").click()
+        await page.get_by_role("option", name="Upload a file").click()
         await page.locator("input[type=file]").set_input_files(
             {"name": name, "mimeType": "text/plain", "buffer": content}
         )

@@ -1,6 +1,6 @@
 """Totals of *Usage*, without a browser."""
 
-from radixway.console.pages.usage import _currency, _total_text
+from radixway.console.pages.usage import _currency, _day_options, _total_text
 
 
 def row(cost, currency, requests=1):
@@ -13,3 +13,8 @@ def test_what_cost_nothing_adds_no_currency():
     assert _currency(rows) == "USD / EUR"
     assert _total_text([row(0.0, "")], "cost") == "0"
     assert _total_text(rows, "requests") == "4"
+
+
+def test_a_currency_is_a_name_and_no_script():
+    options = _day_options({"2026-11-23": 1.0}, "o'clock")
+    assert options["yAxis"]["axisLabel"][":formatter"] == """v => +v.toPrecision(3) + " o'clock\""""

@@ -19,8 +19,8 @@ def bare(live, tmp_path_factory):
 
 async def test_chats_are_the_operators_and_rules_are_not_there(open_page, bare):
     page = await open_page("/chat", url=bare)
-    await page.get_by_label("Say something").fill("What is a radix tree?")
-    await page.get_by_label("Say something").press("Enter")
+    await page.get_by_label("Type a message").fill("What is a radix tree?")
+    await page.get_by_label("Type a message").press("Enter")
     answer = page.locator("article.answer")
     await expect(answer).to_have_attribute("data-state", "complete")
     await expect(answer).to_contain_text("tree")

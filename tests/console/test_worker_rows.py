@@ -1,4 +1,4 @@
-"""What a row says of a worker, without a browser."""
+"""What a row says of a worker or a request, without a browser."""
 
 import pytest
 
@@ -28,3 +28,10 @@ def test_only_an_error_of_now_is_told(state: str, error_kind: ErrorKind | None, 
     assert worker_cells(TextCatalog("en"), described, None)["trouble"] == expected
     known = {name: described[name] for name in ListedWorker.__struct_fields__}
     assert ListedWorker(**known).trouble == expected
+
+
+def test_a_hosted_worker_is_shown_with_its_provider_and_found_by_it() -> None:
+    own = Worker(WorkerSettings(url="http://a:8000")).describe()
+    cells = worker_cells(TextCatalog("en"), own | {"provider": "anthropic"}, None)
+    assert cells["provider"] == "anthropic" and "anthropic" in cells["found_by"]
+    assert worker_cells(TextCatalog("en"), own, None)["provider"] == ""

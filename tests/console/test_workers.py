@@ -53,6 +53,17 @@ async def test_a_worker_is_added_drained_resumed_and_removed(live, open_page, pi
         assert worker.url not in await listed(live)
 
 
+async def test_a_worker_of_the_configuration_is_resumed_and_stays_the_configurations(live, open_page):
+    url = live.engines[1]
+    page = await open_page("/workers")
+    await row_of(page, url).get_by_role("button").click()
+    await page.get_by_role("button", name="Drain").click()
+    await page.get_by_role("alertdialog").get_by_role("button", name="Drain").click()
+    await page.get_by_role("button", name="Resume").click()
+    await expect(row_of(page, url)).to_contain_text("Ready")
+    assert (await listed(live))[url]["sources"] == ["config"]
+
+
 async def test_who_cancels_changes_nothing(live, open_page):
     page = await open_page("/workers")
     await row_of(page, live.engines[0]).get_by_role("button").click()

@@ -3,7 +3,7 @@
 Clients of Anthropic's API get the same models in its form.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -13,15 +13,12 @@ from radixway.core.http import LazyRouter, decode_query
 from radixway.core.pipeline import ModelNotServedError, TenantPolicy
 from radixway.routing import DefaultModelResolver, Worker, WorkerRegistry
 
-ModelOwners = Mapping[str, str]
-"""By model, who answers for it (`owned_by`)."""
-
 
 class ModelListing:
     """Describes every name that a request may ask for, as far as its tenant may."""
 
     def __init__(
-        self, registry: WorkerRegistry, models: DefaultModelResolver, others: Callable[[], ModelOwners]
+        self, registry: WorkerRegistry, models: DefaultModelResolver, others: Callable[[], Collection[str]]
     ) -> None:
         """`others`: names beside those that workers serve, such as the one that leaves the choice to the
         gateway."""
@@ -39,9 +36,7 @@ class ModelListing:
             if model in cards
         }
         served = self._registry.known_models()
-        cards |= {
-            name: _empty_card(name, owner) for name, owner in self._others().items() if name not in served
-        }
+        cards |= {name: _empty_card(name) for name in self._others() if name not in served}
         return [cards[name] for name in sorted(cards)]
 
     def describe_model(self, name: str, tenancy: TenantPolicy | None) -> dict[str, Any]:
@@ -90,8 +85,8 @@ def model_routes(listing: ModelListing, tenancy_of: Callable[[Request], TenantPo
     return router
 
 
-def _empty_card(name: str, owner: str) -> dict[str, Any]:
-    return {"id": name, "object": "model", "created": 0, "owned_by": owner}
+def _empty_card(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": 0, "owned_by": "radixway"}
 
 
 def _model_card(name: str, workers: Iterable[Worker]) -> dict[str, Any]:
@@ -100,7 +95,7 @@ def _model_card(name: str, workers: Iterable[Worker]) -> dict[str, Any]:
     given = next((card.fields for card in cards), {})
     contexts = [card.max_model_len for card in cards if card.max_model_len is not None]
     return (
-        _empty_card(name, "radixway")
+        _empty_card(name)
         | {"root": name, "parent": None, "max_model_len": None}
         | {field: value for field, value in given.items() if value is not None and field != "id"}
         | ({"max_model_len": min(contexts)} if contexts else {})

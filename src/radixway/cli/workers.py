@@ -64,9 +64,11 @@ def workers_list(url: GatewayUrl = GATEWAY, key: AdminKey = None) -> None:
     from radixway.core.telemetry.terminal import FittedTable, TableColumn, printable
 
     workers = run_call(call_gateway(url, "GET", "/list_workers", WorkerListing, key=key)).workers
+    is_any_hosted = any(worker.provider for worker in workers)
     table = FittedTable(
         *(
             TableColumn("worker", is_id=True),
+            *((TableColumn("provider"),) if is_any_hosted else ()),
             TableColumn("state"),
             TableColumn("models"),
             TableColumn("in flight", is_number=True),
@@ -80,6 +82,7 @@ def workers_list(url: GatewayUrl = GATEWAY, key: AdminKey = None) -> None:
         is_down = worker.state == "joining" and worker.trouble
         table.add_row(
             worker.url,
+            *((worker.provider or "",) if is_any_hosted else ()),
             "down" if is_down else worker.state,
             ", ".join(worker.models),
             str(worker.in_flight),

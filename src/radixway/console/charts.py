@@ -66,13 +66,13 @@ class MovingChart:
     def add_points(self, points: Sequence[Points], since: float) -> None:
         """Add the new `points` of each line; those before `since` go."""
         data = [_in_milliseconds(line) for line in points]
-        ui.run_javascript(f"radixway.chart({self._chart.id}, {_to_json(data)}, {round(since * 1000)})")
+        ui.run_javascript(f"radixway.chart({self._chart.id}, {to_json(data)}, {round(since * 1000)})")
 
 
 def _moving_options(
     names: Sequence[str], points: Sequence[Points], percent: bool, unit: str
 ) -> dict[str, Any]:
-    suffix = _to_json(f" {unit}".rstrip())
+    suffix = to_json(f" {unit}".rstrip())
     value_axis: dict[str, Any] = {
         "axisLabel": {":formatter": f"v => (v >= 1000 ? +(v / 1000).toPrecision(3) + 'k' : v) + {suffix}"}
     }
@@ -116,5 +116,6 @@ def _merge_options(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[s
     return merged
 
 
-def _to_json(value: Any) -> str:
+def to_json(value: Any) -> str:
+    """Return `value` as JSON, which is JavaScript too."""
     return msgspec.json.encode(value).decode()

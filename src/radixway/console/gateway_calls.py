@@ -51,6 +51,8 @@ class GatewayConnection:
         path = url.removeprefix("unix:")
         self._unix = path if path != url else None
         self._base = "http://gateway" if self._unix else url.rstrip("/")
+        self.public_url = None if self._unix else self._base
+        """Where browsers find the gateway; None: where they find the console."""
         self._session: aiohttp.ClientSession | None = None
 
     @asynccontextmanager

@@ -102,6 +102,8 @@ class Gateway(GatewayParts):
         self._fastapi = FastAPI(
             title="Radixway",
             version=__version__,
+            docs_url=None,
+            redoc_url=None,
             redirect_slashes=False,
             dependencies=[Depends(self._authenticate_request)],  # of routes that a middleware adds
         )

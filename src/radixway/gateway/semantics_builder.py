@@ -39,10 +39,6 @@ if TYPE_CHECKING:
     from radixway.semantics.signals.question import RequestQuestion
 
 
-VSR = "vllm-semantic-router"
-"""`owned_by`, as published."""
-
-
 def _effective_sections(config: Config) -> tuple[SemanticConfig | None, SemanticCacheConfig]:
     """Return the semantic section, if enabled, with its file, and the cache's effective section."""
     given = config.semantic
@@ -162,15 +158,13 @@ class SemanticsBuilder(Component):
         if self.encoders is not None:
             await self.encoders.aclose()
 
-    def model_names(self) -> dict[str, str]:
-        """Return the model names that the semantic layer serves beside those of workers, with their owner."""
+    def model_names(self) -> set[str]:
+        """Return the model names that the semantic layer serves beside those of workers."""
         if self.semantic is None:
-            return {}
+            return set()
         section = self.semantic.snapshots.current.section
-        names = {"auto": VSR, section.auto_model_name: VSR}
-        if section.include_config_models_in_list:
-            names |= dict.fromkeys(section.model_names(), VSR)
-        return names
+        named = section.model_names() if section.include_config_models_in_list else ()
+        return {"auto", section.auto_model_name, *named}
 
     def build_guards(self, encoders: EncoderService) -> tuple[PersonalDataFinder, DefaultAttackJudge]:
         """Return the finder of personal data and the judge of attacks: the guard's, or new on `encoders`."""

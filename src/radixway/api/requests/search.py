@@ -20,6 +20,7 @@ Flag = Literal[
     "retried",
     "hedged",
     "fallback",
+    "overflow",
     "resumed",
     "split",
     "cache_hit",
@@ -30,7 +31,8 @@ Flag = Literal[
     "error",
 ]
 """What was out of the ordinary. `split`: one worker prefilled and another decoded. `guard`: the guard found
-something. `broken`: a stream was cut after its first byte."""
+something. `overflow`: a hosted model answered in place of own workers. `broken`: a stream was cut after its
+first byte."""
 
 FLAGS: tuple[str, ...] = get_args(Flag)
 
@@ -58,6 +60,10 @@ class RequestRow(BaseModel):
     model: str | None
     """The one that its worker was asked for."""
     worker: str | None
+    provider: str | None
+    """Who hosts that worker's models; null for own workers."""
+    overflow: str | None
+    """Why it left the own workers for the provider."""
     policy: str | None
     """By which its worker was chosen."""
     status: int | None
@@ -122,9 +128,10 @@ def read_row_fields(journal: Journal, price_of: PriceOf) -> dict[str, Any]:
     pricing: ModelPricing | None = None
     for step, at_s, detail in journal.entries:
         if step == "select":
-            pricing = None
+            pricing = row["provider"] = row["overflow"] = None
         elif step == "hosted" and isinstance(detail, dict):
             pricing = _read_pricing(detail)
+            row["provider"], row["overflow"] = detail.get("provider"), detail.get("overflow")
         flag = _STEPS.get(step)
         if flag is not None:
             flags.add(flag)
@@ -150,6 +157,8 @@ def read_row_fields(journal: Journal, price_of: PriceOf) -> dict[str, Any]:
         _read_tokens(used, row, price_of, pricing)
     if charged is not None:
         _read_charge(charged, row)
+    if row["overflow"] is not None:
+        flags.add("overflow")
     row["flags"] = [name for name in FLAGS if name in flags]
     return row
 

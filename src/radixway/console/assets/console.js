@@ -82,11 +82,21 @@
       if (!kept.size) addEventListener("beforeunload", ask_about_edits);
       kept.set(id, saved);
     },
-    /** Empty the text field of that number. Returns what stood there; null, and nothing is changed, if that was blank. */
+    /** Show the playground, which has `text` answered: no address holds it, and it is answered once. */
+    ask(text) {
+      sessionStorage.setItem("radixway.prompt", text);
+      location.href = "/console/playground";
+    },
+    /** Tell the server what `ask` was given on the page before, if anything. */
+    tell_prompt() {
+      const text = sessionStorage.getItem("radixway.prompt");
+      sessionStorage.removeItem("radixway.prompt");
+      if (text) emitEvent("rw-prompt", text);
+    },
+    /** Empty the text field of that number. Returns what stood there. */
     take_text(id) {
       const field = getElement(id);
       const text = field.inputValue ?? "";
-      if (!text.trim()) return null;
       field.inputValue = "";
       return text;
     },

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from nicegui import ui
 
-from radixway.console.charts import axis_options, chart_options, draw_chart
+from radixway.console.charts import axis_options, chart_options, draw_chart, to_json
 from radixway.console.components import draw_card, draw_empty, draw_page_title, draw_table
 from radixway.console.gateway_calls import CallRefusedError
 from radixway.console.page import ConsolePage, PageVisit
@@ -154,6 +154,11 @@ def _currency(rows: Sequence[Row]) -> str:
     return " / ".join(dict.fromkeys(str(row["currency"]) for row in rows if row["cost"]))
 
 
+def _cost_formatter(currency: str) -> str:
+    """Return the formatter of an axis, as JavaScript, in which a name is a name whatever stands in it."""
+    return f"v => +v.toPrecision(3) + {to_json(f' {currency}')}"
+
+
 def _day_options(costs: Mapping[str, float], currency: str) -> dict[str, Any]:
     """Return a chart with a bar for each day of `costs`."""
     return chart_options(
@@ -165,7 +170,7 @@ def _day_options(costs: Mapping[str, float], currency: str) -> dict[str, Any]:
                 "data": list(costs),
                 "axisLabel": {":formatter": "v => v.slice(5)"},
             },
-            "yAxis": {"axisLabel": {":formatter": f"v => +v.toPrecision(3) + ' {currency}'"}},
+            "yAxis": {"axisLabel": {":formatter": _cost_formatter(currency)}},
             "series": [{"type": "bar", "barMaxWidth": 22, "data": list(costs.values())}],
         },
     )
@@ -177,7 +182,7 @@ def _cost_options(costs: Mapping[str, float], currency: str) -> dict[str, Any]:
     return chart_options(
         "bars",
         {
-            "xAxis": axis_options("value", f"v => +v.toPrecision(3) + ' {currency}'", splitNumber=2),
+            "xAxis": axis_options("value", _cost_formatter(currency), splitNumber=2),
             "yAxis": {"data": [name for name, _ in top]},
             "series": {
                 "data": [cost for _, cost in top],

@@ -2,6 +2,7 @@
 
 from urllib.parse import quote
 
+import msgspec
 from nicegui import ui
 
 from radixway.console.components import draw_page_title, draw_text
@@ -22,8 +23,8 @@ async def build_welcome_page(visit: PageVisit) -> None:
             question.props(f'aria-label="{say("welcome.ask.question")}"')
 
             def ask(text: str | None = None) -> None:
-                wanted = (text or question.value or "").strip()
-                ui.navigate.to(f"/playground?run=1&prompt={quote(wanted, safe='')}")
+                if wanted := (text or question.value or "").strip():
+                    ui.run_javascript(f"radixway.ask({msgspec.json.encode(wanted).decode()})")
 
             ui.button(say("welcome.ask.go"), icon="play_arrow", on_click=lambda: ask()).props("unelevated")
             for number in range(2, _EXAMPLES + 1):

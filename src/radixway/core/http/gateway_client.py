@@ -62,6 +62,7 @@ class ListedWorker(msgspec.Struct):
     total: int
     kv_tokens: int | None
     sources: list[str] = []
+    provider: str | None = None
     last_error: str | None = None
     error_kind: str | None = None
 

@@ -51,6 +51,7 @@ class AttachmentTray:
                 say("chat.attach.too_large", most=MAX_FILE_BYTES // 2**20), type="warning"
             ),
         ).classes("rw-hidden")
+        self._upload.on("finish", self._upload.reset)  # after all files
 
     def draw_button(self) -> None:
         """Draw the button that chooses files."""
@@ -58,6 +59,11 @@ class AttachmentTray:
         button = draw_icon_button("attach_file", label, props="flat round dense")
         button.props(remove="color").tooltip(label)
         button.on_click(lambda: self._upload.run_method("pickFiles"))
+
+    @property
+    def is_empty(self) -> bool:
+        """Tell if nothing is attached."""
+        return not self._files
 
     def take_texts(self) -> list[AttachedText]:
         """Return what is attached, and attach nothing any more."""
@@ -72,22 +78,23 @@ class AttachmentTray:
 
     async def _attach_upload(self, event: events.UploadEventArguments) -> None:
         say, name = self._visit.say, event.file.name
-        self._upload.reset()
         if len(self._files) >= _MAX_FILES:
             ui.notify(say("chat.attach.too_many", most=_MAX_FILES), type="warning")
             return
-        left = MAX_CHARS - sum(len(file.text) for file in self._files)
         try:
-            text = await read_file_text(await event.file.read(), max(left, 0) + 1)
+            text = await read_file_text(await event.file.read(), MAX_CHARS + 1)
         except UnreadableFileError as error:
             ui.notify(say(str(error), name=name), type="warning", multi_line=True)
+            return
+        left = MAX_CHARS - sum(len(file.text) for file in self._files)
+        if left <= 0:
+            ui.notify(say("chat.attach.full", name=name, characters=f"{MAX_CHARS:,}"), type="warning")
             return
         is_cut = len(text) > left
         if is_cut:
             ui.notify(say("chat.attach.cut", name=name, characters=f"{MAX_CHARS:,}"), type="warning")
-        if left > 0:
-            self._files.append(AttachedText(name, text[:left], is_cut))
-            self._draw_chips()
+        self._files.append(AttachedText(name, text[:left], is_cut))
+        self._draw_chips()
 
     def _draw_chips(self) -> None:
         say = self._visit.say
@@ -107,7 +114,7 @@ class AttachmentTray:
 def join_attachments(files: list[AttachedText], text: str) -> str:
     """Return the message of `text` with the texts of `files` before it, each between lines that name it."""
     parts = [f"[{file.name}]\n{file.text.strip()}\n[/{file.name}]" for file in files]
-    return "\n\n".join([*parts, text])
+    return "\n\n".join([*parts, text]).strip()
 
 
 async def read_file_text(raw: bytes, max_chars: int) -> str:

@@ -113,7 +113,9 @@ class ConversationView:
             self._following = None
 
     async def send_text(self, text: str) -> None:
-        """Send `text`, or put it back into the composer."""
+        """Send `text` with the attached files, or put it back into the composer."""
+        if not text.strip() and self._composer.attachments.is_empty:
+            return
         if self._is_sending or self._under_way is not None:
             self._composer.put_back(text)
             return

@@ -13,7 +13,10 @@ _LASTS_DAYS = (1, 7, 30)
 async def open_share_dialog(visit: PageVisit, account: OperatorAccount, chat_id: str) -> None:
     """Open the dialog for `chat_id`. Raises ConsoleCallError."""
     say, path = visit.say, f"/v1/chats/{chat_id}/shares"
-    options = {str(days): say("chat.share.days", days=days) for days in _LASTS_DAYS}
+    options = {
+        str(days): say("chat.share.day" if days == 1 else "chat.share.days", days=days)
+        for days in _LASTS_DAYS
+    }
     with visit.around, ui.dialog() as dialog, ui.card().classes("rw-ask rw-key-form"):
         draw_text(say("chat.share"), "h2")
         ui.label(say("chat.share.note")).classes("rw-muted")
@@ -44,7 +47,8 @@ async def open_share_dialog(visit: PageVisit, account: OperatorAccount, chat_id:
         async with visit.catch_call_errors():
             body = {"expires_in_s": int(lasts.value) * _DAY_S} if lasts.value else {}
             link = await account.post_json(path, body)
-            address = f"{visit.request.base_url.scheme}://{visit.request.headers['host']}{link['path']}"
+            origin = account.line.public_url or await ui.run_javascript("return location.origin")
+            address = f"{origin}{link['path']}"
             made.clear()
             with made:
                 field = ui.input(say("chat.share.link"), value=address).props("outlined dense readonly")

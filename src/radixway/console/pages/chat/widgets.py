@@ -14,7 +14,7 @@ from radixway.console.pages.chat.chat_service import OperatorAccount
 
 _CHATS_PER_PAGE = 30
 _AUTO = "auto"
-_TAKE = "const text = radixway.take_text({id}); if (text !== null) emit(text);"
+_TAKE = "emit(radixway.take_text({id}));"
 _ENTER = (
     "(e) => {{ if (e.key === 'Enter' && !e.shiftKey && !e.isComposing) {{ e.preventDefault(); {take} }} }}"
 )

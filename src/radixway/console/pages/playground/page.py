@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
-from urllib.parse import quote, urlsplit
 
 import msgspec
-from nicegui import background_tasks, ui
+from nicegui import background_tasks, events, ui
 
 from radixway.console.components import draw_card, draw_chip, draw_empty, draw_page_title
 from radixway.console.gateway_calls import CallRefusedError, ConsoleCallError, GatewayCalls, SignedOutError
@@ -49,18 +48,14 @@ async def build_playground_page(visit: PageVisit) -> None:
     form.prompt.on("keydown.ctrl.enter", actions.run_prompt)
     form.prompt.on("keydown.meta.enter", actions.run_prompt)
     ui.context.client.on_delete(actions.leave)
-    wanted = visit.request.query_params.get("prompt", "")[:_MAX_LINKED_CHARS]
-    if wanted:
-        form.prompt.set_value(wanted)
-        if visit.request.query_params.get("run") and _is_linked_from_console(visit):
-            ui.navigate.history.replace(f"{visit.link('/playground')}?prompt={quote(wanted, safe='')}")
-            ui.timer(0, actions.run_prompt, once=True)
+    form.prompt.set_value(visit.request.query_params.get("prompt", "")[:_MAX_LINKED_CHARS])
 
+    async def run_given(event: events.GenericEventArguments) -> None:
+        form.prompt.set_value(str(event.args))
+        await actions.run_prompt()
 
-def _is_linked_from_console(visit: PageVisit) -> bool:
-    """Return whether a page of the console led to this one: a link elsewhere has nothing answered."""
-    referer = urlsplit(visit.request.headers.get("referer", ""))
-    return referer.netloc == visit.request.headers.get("host") and referer.path.startswith(visit.link("/"))
+    ui.on("rw-prompt", run_given)
+    ui.timer(0, lambda: ui.run_javascript("radixway.tell_prompt()"), once=True)
 
 
 class _PlaygroundActions:

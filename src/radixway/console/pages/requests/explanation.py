@@ -89,10 +89,11 @@ def _draw_figures(say: TextCatalog, row: Mapping[str, Any]) -> None:
 
 def _draw_facts(visit: PageVisit, row: Mapping[str, Any]) -> None:
     say, expected = visit.say, row["expected_cached_tokens"]
+    ways = ("worker", "provider", "overflow", "model", "asked", "surface", "policy")
     fields = ("tenant", "user", "session", "category", "decision", "error", "blocked_by")
     facts = {
         "began": format_time(row["began_at"]),
-        **{name: row[name] for name in ("worker", "model", "asked", "surface", "policy")},
+        **{name: row[name] for name in ways},
         "expected": None if expected is None else format_count(expected),
         **{name: row[name] for name in fields},
         "trace": row["trace_id"],

@@ -22,7 +22,7 @@ from radixway.console.pages.requests.explanation import (
 from radixway.console.texts import TextCatalog
 
 _FLAGS = (
-    *("error", "blocked", "guard", "cache_hit", "retried", "fallback", "hedged", "queued"),
+    *("error", "blocked", "guard", "cache_hit", "retried", "fallback", "overflow", "hedged", "queued"),
     *("split", "resumed", "stream", "broken", "client_left"),
 )
 _FLAG_MOODS = {
@@ -244,6 +244,7 @@ def _request_cells(say: TextCatalog, url_of: Callable[[str], str], row: Mapping[
         "tenant": row["tenant"] or "–",
         "model": row["model"] or row["asked"] or "–",
         "worker": row["worker"] or "–",
+        "provider": row["provider"] or "",
         "ttft": format_milliseconds(row["ttft_ms"]),
         "total": format_milliseconds(row["total_ms"]),
         "prompt": format_count(row["prompt_tokens"]),

@@ -45,7 +45,7 @@ class WorkerActions:
         notify_done(self._visit, say("workers.drained", name=name), undo)
 
     async def _resume_worker(self, worker: Worker) -> None:
-        await self._visit.gateway.post_json("/add_worker", {"url": worker["url"]})
+        await self._visit.gateway.post_json("/resume_worker", {"url": worker["url"]})
         self._visit.watch.refresh_now()
         notify_done(self._visit, self._say("workers.resumed", name=worker["name"]))
 

@@ -86,6 +86,7 @@ def worker_cells(say: TextCatalog, worker: Mapping[str, Any], figures: WorkerSta
     return {
         "url": worker["url"],
         "name": worker["name"],
+        "provider": worker["provider"] or "",
         "state": worker["state"],
         "trouble": describe_trouble(worker["state"], worker["last_error"], worker.get("error_kind")),
         "state_said": say(f"workers.state.{worker['state']}"),
@@ -103,7 +104,7 @@ def worker_cells(say: TextCatalog, worker: Mapping[str, Any], figures: WorkerSta
         "breaker": worker["breaker"],
         "breaker_said": say(f"workers.breaker.{worker['breaker']}"),
         "breaker_looks": _BREAKER_MOODS[worker["breaker"]],
-        "found_by": " ".join((worker["url"], models, *worker["pools"])).lower(),
+        "found_by": " ".join((worker["url"], worker["provider"] or "", models, *worker["pools"])).lower(),
     }
 
 
@@ -180,6 +181,8 @@ def _worker_facts(visit: PageVisit, worker: Mapping[str, Any]) -> Iterator[tuple
 
     yield fact("address", worker["url"])
     yield fact("state", say(f"workers.state.{worker['state']}"))
+    if worker["provider"]:
+        yield fact("provider", worker["provider"])
     yield fact("models", ", ".join(worker["models"]) or "–")
     if worker["last_error"]:
         yield fact("error", worker["last_error"])
