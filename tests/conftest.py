@@ -20,7 +20,7 @@ settings.load_profile("quick")
 os.environ.setdefault("RADIXWAY__CONSOLE__PRELOAD", "false")
 
 # The collector would look at all that thousands of tests import and leave behind, again and again.
-gc.set_threshold(20_000, 20, 20)
+gc.set_threshold(100_000, 20, 20)
 
 
 def pytest_collection_finish(session):
