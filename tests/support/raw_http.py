@@ -214,6 +214,10 @@ class ThreadedGateway:
         """The number of open connections."""
         return len(self.server._server.server_state.connections)
 
+    def unread_answers(self) -> int:
+        """The number of connections whose client does not read what is written."""
+        return sum(each.flow.write_paused for each in self.server._server.server_state.connections)
+
     def wait_until_idle(self) -> None:
         """Wait until no client is connected, no request is under way and none is held for a worker."""
         self.close_clients()

@@ -195,5 +195,14 @@ def test_a_new_connection_takes_the_place_of_an_idle_one(crowded):
     assert [client.answer().said() for client in busy] == ["wait"] * 3
 
 
+def test_a_client_that_reads_and_sends_no_more_ends_its_stream(crowded):
+    client = small_reader(crowded)
+    client.send(chat_request(HOT, "flood", stream=True))
+    assert b" 200 " in client.read_until(b"\r\n\r\n")
+    crowded.wait_until(crowded.unread_answers)
+    leave(client, "half")
+    crowded.wait_until(lambda: not crowded.connections())
+
+
 def leave(client: RawClient, how: str) -> None:
     getattr(client, {"close": "close", "reset": "reset", "half": "end_sending"}[how])()

@@ -91,6 +91,11 @@ class HttpProtocol(ClosableHttpProtocol):
         super().connection_lost(exc)
         self.cycle = self._running = None  # type: ignore[assignment]  # each refers to this connection
 
+    def eof_received(self) -> None:
+        """End an answer under way, as who sends no more has left: what is written waits for no reader."""
+        if self._running is not None and not self._running.response_complete:
+            self.transport.abort()
+
     def data_received(self, data: bytes) -> None:
         if self._discards_input:
             self._discard_bytes(len(data))
