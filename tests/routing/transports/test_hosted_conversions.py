@@ -9,13 +9,18 @@ import pytest
 from google.genai.types import FinishReason
 
 from radixway.core.http import BadBodyError
-from radixway.core.pipeline import CHAT_COMPLETIONS, BadRequest, Request
+from radixway.core.http.server_sent_events import iterate_data, write_event
+from radixway.core.pipeline import CHAT_COMPLETIONS, BadRequest, Request, StreamBrokenError
 from radixway.core.telemetry import Journal
 from radixway.routing.transports.hosted.anthropic_api import AnthropicReader, build_messages_body
 from radixway.routing.transports.hosted.base import StreamRefusedError
 from radixway.routing.transports.hosted.bedrock_api import BedrockReader, build_converse_body
 from radixway.routing.transports.hosted.chat_body import ChatBody
-from radixway.routing.transports.hosted.chat_events import CompletionForm, UnreadableReplyError
+from radixway.routing.transports.hosted.chat_events import (
+    CompletionForm,
+    ConvertedEvents,
+    UnreadableReplyError,
+)
 from radixway.routing.transports.hosted.gemini_api import GeminiReader, build_generate_body
 from radixway.routing.transports.hosted.openai_api import OpenAIApi
 from support.hosted_providers import PNG
@@ -217,3 +222,28 @@ def test_an_answer_that_is_wrong_anywhere_is_read_or_cannot_be_read(kind):
                 json.dumps(list(reader.read_event(event)))
         except (KeyError, TypeError, ValueError, AttributeError, StreamRefusedError):
             pass
+
+
+@pytest.mark.parametrize("together", [1, 2])
+async def test_words_that_come_with_an_error_are_sent_before_it(together):
+    """`together`: how many of the last events, words and the error, come in one chunk."""
+    error = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+    said = [write_event(json.dumps(event).encode()) for event in anthropic_events(Scene(breaks_with=error))]
+    first = next(at for at, event in enumerate(said) if b"content_block_delta" in event) + 1
+    rest = [event for event in said[first:] if b"content_block_stop" not in event]
+    assert len(rest) == 2, "the other half of the words, and the error"
+
+    async def chunks():
+        yield b"".join(said[:first])
+        for at in range(0, len(rest), together):
+            yield b"".join(rest[at : at + together])
+
+    reader = AnthropicReader()
+    events = ConvertedEvents(chunks(), "w", reader, CompletionForm(ask(stream=True), reader, "m"))
+    await events.read_beginning()
+    sent = b""
+    with pytest.raises(StreamBrokenError, match="Overloaded"):
+        async for chunk in events:
+            sent += chunk
+    words = [json.loads(data)["choices"][0]["delta"].get("content") or "" for data in iterate_data(sent)]
+    assert "".join(words) == Scene().text

@@ -92,11 +92,15 @@ class ConvertedEvents(ReportingChunks):
         self._form = form
         self._ready = form.encode_delta({"role": "assistant", "content": ""})
         self._is_over = False
+        self._failure: StreamRefusedError | StreamBrokenError | None = None
+        """Why it ended, until the words that came with that are sent."""
 
     async def read_beginning(self) -> None:
         """Read up to the first words. Raises StreamRefusedError, StreamBrokenError: nothing was sent yet."""
         while not self._is_over:
             events = await self._read_more()
+            if self._failure is not None:  # another worker may still answer
+                raise self._failure
             self._ready += events
             if events:
                 return
@@ -120,6 +124,8 @@ class ConvertedEvents(ReportingChunks):
 
     async def _read_more(self) -> bytes:
         """Return what the next chunk of the provider comes to, perhaps nothing."""
+        if self._failure is not None:
+            raise self._failure
         try:
             chunk = await anext(self._chunks)
         except StopAsyncIteration:
@@ -131,7 +137,15 @@ class ConvertedEvents(ReportingChunks):
             if self._reader.completion_tokens:  # else the provider has not said it
                 self.reported = token_usage(self._reader)
             return self._form.encode_end()
-        return b"".join(map(self._form.encode_delta, self._read_deltas(chunk)))
+        events = b""
+        try:
+            for delta in self._read_deltas(chunk):
+                events += self._form.encode_delta(delta)
+        except (StreamRefusedError, StreamBrokenError) as error:
+            if not events:
+                raise
+            self._failure = error
+        return events
 
     def _read_deltas(self, chunk: bytes) -> Iterator[Delta]:
         for data in iterate_data(chunk):
