@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import subprocess
 import sys
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,7 +13,6 @@ import pytest
 
 import radixway.bundled
 from radixway.cli.options import repeat_options
-from support.command_runs import run_command
 from support.engine_process import engine_process
 from support.generate_worker import ABORT, reply
 from support.scripted_worker import Exchange, scripted_worker
@@ -245,9 +246,15 @@ async def test_serve_takes_middleware_paths_too(tmp_path):
             assert response.headers.getall("x-order") == ["inner", "outer"]
 
 
-def refused(*args):
-    told = run_command("slime-router", "--sglang-router-port", "0", *args)
-    assert told.exit_code == 2
+def refused(*args, env=None):
+    told = subprocess.run(
+        [sys.executable, "-m", "radixway", "slime-router", "--sglang-router-port", "0", *args],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, **(env or {})},
+    )
+    assert told.returncode == 2
     assert "Traceback" not in told.stderr
     return told.stderr
 
