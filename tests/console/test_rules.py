@@ -81,7 +81,7 @@ async def test_rules_are_tried_applied_take_effect_and_are_taken_back(open_page,
     assert await asyncio.to_thread(rules.read_text) == RULES + BLOCKING
     await page.get_by_role("button", name="Roll back").first.click()
     question = page.get_by_role("alertdialog")
-    await expect(question).to_contain_text("into force again")
+    await expect(question).to_contain_text("replaces the rules in force")
     assert await asyncio.to_thread(rules.read_text) == RULES + BLOCKING
     await question.get_by_role("button", name="Roll back").click()
     await expect(page.locator(".cm-content")).not_to_contain_text("project-zeus")
@@ -150,7 +150,7 @@ async def test_a_rollback_asks_before_it_drops_edits(open_page, rules):
     await write(page, RULES + "# mine\n")
     await page.get_by_role("button", name="Roll back").first.click()
     question = page.get_by_role("alertdialog")
-    await expect(question).to_contain_text("drop your edits")
+    await expect(question).to_contain_text("discard your edits")
     await question.get_by_role("button", name="Cancel").click()
     await expect(question).to_be_hidden()
     assert await written(page) == RULES + "# mine\n"

@@ -144,7 +144,8 @@ async def ask_confirmation(
             colour = "negative" if dangerous else "primary"
             ui.button(yes, on_click=lambda: dialog.submit(True), color=colour).props("unelevated")
     answer = await dialog
-    dialog.delete()
+    if not dialog.is_deleted:  # with its page, which was left
+        dialog.delete()
     return bool(answer)
 
 
