@@ -13,6 +13,7 @@ with importing_benchmarks():
     import peer_suites
     from peer_suites import PeerCase, read_report, read_suite
 
+pytestmark = pytest.mark.slow
 SUITE = """
 name = "somebody's suite"
 against = "the engine"

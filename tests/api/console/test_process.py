@@ -29,6 +29,7 @@ def test_it_ends_when_its_gateway_is_killed(tmp_path):
         assert not console.is_running()
 
 
+@pytest.mark.slow
 def test_a_page_that_is_open_does_not_hold_a_gateway_that_is_asked_to_stop(tmp_path):
     with gateway_process(tmp_path, KEYLESS) as (url, process):
         console = visited(url, process)

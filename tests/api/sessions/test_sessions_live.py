@@ -332,6 +332,7 @@ async def test_rewards_are_told_with_the_samples(gateway: RunningGateway) -> Non
     assert status == 400
 
 
+@pytest.mark.slow
 async def test_finished_sessions_are_exported_and_let_go_of_once_collected(gateway: RunningGateway) -> None:
     import pyarrow
 

@@ -261,6 +261,7 @@ async def test_when_all_die_at_once_requests_wait_until_workers_are_known(gatewa
     assert set(statuses) == {200}
 
 
+@pytest.mark.slow
 async def test_a_worker_that_is_changed_is_changed_in_every_process(gateway, client):
     headers = CLOSE | gateway.headers
 
