@@ -11,7 +11,7 @@ import msgspec
 
 from radixway.chat.active_answers import ActiveAnswers
 from radixway.chat.answer_attempt import AnswerAttempt
-from radixway.chat.messages import asking_key
+from radixway.chat.asking_key import asking_key
 from radixway.chat.model_configs import build_system_prompt
 from radixway.chat.plugins import PluginAnswers, StreamChat, find_chosen_plugin
 from radixway.chat.records import Message, Role

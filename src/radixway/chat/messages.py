@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -11,6 +10,7 @@ from sqlalchemy import Row, Select, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from radixway.chat import statements
+from radixway.chat.asking_key import asking_key
 from radixway.chat.completion_hooks import CompletionHooks
 from radixway.chat.database import ChatDatabase
 from radixway.chat.errors import (
@@ -28,11 +28,8 @@ from radixway.chat.statements import BLOCKED, LEASED, READY, UNDER_WAY
 from radixway.chat.threads import ThreadCache, read_thread
 
 WhileBusy = Literal["reject", "interrupt", "enqueue"]
-"""Of a further question in a chat that is being answered: it is refused, it ends the answers under way to
-other messages, or it waits its turn."""
+"""Of a question in a chat that is being answered: it is refused, ends other answers, or waits its turn."""
 _MAX_TITLE_CHARACTERS = 100
-asking_key: ContextVar[str | None] = ContextVar("asking_key", default=None)
-"""Id of the key, made at run time, that a call came with, or that the answer under way was asked for by."""
 
 
 @dataclass(frozen=True, slots=True)

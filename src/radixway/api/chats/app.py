@@ -18,9 +18,9 @@ from radixway.api.chats.responses.routes import conversation_routes, response_ro
 from radixway.api.chats.responses.service import ResponseOwners, ResponseService
 from radixway.api.chats.v1 import v1_routes
 from radixway.chat.accounts import UserAccounts
+from radixway.chat.asking_key import asking_key
 from radixway.chat.errors import ChatNotFoundError
 from radixway.chat.local_completions import PipelineCall
-from radixway.chat.messages import asking_key
 from radixway.chat.service import ChatService
 from radixway.core.erasure import ErasureService
 from radixway.core.http import App, Receive, Scope, Send, include_routes

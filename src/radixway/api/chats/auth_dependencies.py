@@ -18,8 +18,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from radixway.api.admin_access import BY, NOBODY
 from radixway.chat.accounts import HOUSE
 from radixway.chat.api_keys import PREFIX, ApiKey, KeyScope
+from radixway.chat.asking_key import asking_key
 from radixway.chat.errors import ChatNotFoundError
-from radixway.chat.messages import asking_key
 from radixway.chat.records import OF_TENANTS, PullWorkerRecord, User, UserRole
 from radixway.chat.service import ChatService
 from radixway.chat.user_tokens import InvalidTokenError

@@ -4,42 +4,14 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from itertools import pairwise
+from math import inf, isfinite
 from typing import Any, NamedTuple
 
-from yarl import URL
-
+from radixway.core.config.litellm_models import ENVIRONMENT, locate_model
 from radixway.core.config.litellm_reasons import REASONS
 from radixway.core.config.routing import check_fallbacks
 from radixway.core.config.yaml_file import Place
 
-_ENVIRONMENT = "os.environ/"
-_OWN = frozenset(
-    {"hosted_vllm", "vllm", "ollama", "ollama_chat", "llamafile", "lm_studio", "infinity", "xinference"}
-)
-"""Prefixes of models on own machines."""
-_COMPATIBLE: Mapping[str, tuple[str, str]] = {
-    "cerebras": ("https://api.cerebras.ai/v1", "CEREBRAS_API_KEY"),
-    "deepinfra": ("https://api.deepinfra.com/v1/openai", "DEEPINFRA_API_KEY"),
-    "deepseek": ("https://api.deepseek.com/v1", "DEEPSEEK_API_KEY"),
-    "fireworks_ai": ("https://api.fireworks.ai/inference/v1", "FIREWORKS_AI_API_KEY"),
-    "groq": ("https://api.groq.com/openai/v1", "GROQ_API_KEY"),
-    "mistral": ("https://api.mistral.ai/v1", "MISTRAL_API_KEY"),
-    "nvidia_nim": ("https://integrate.api.nvidia.com/v1", "NVIDIA_NIM_API_KEY"),
-    "openrouter": ("https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
-    "perplexity": ("https://api.perplexity.ai", "PERPLEXITYAI_API_KEY"),
-    "together_ai": ("https://api.together.xyz/v1", "TOGETHERAI_API_KEY"),
-    "xai": ("https://api.x.ai/v1", "XAI_API_KEY"),
-}
-"""Providers of OpenAI's API: address and usual variable."""
-_PROVIDERS: Mapping[str, str] = {
-    "openai": "openai",
-    "text-completion-openai": "openai",
-    "azure": "azure",
-    "anthropic": "anthropic",
-    "gemini": "gemini",
-    "bedrock": "bedrock",
-}
-_OPENAI_NAMES = ("gpt-", "o1", "o3", "o4", "chatgpt", "text-embedding-", "dall-e", "tts-", "whisper")
 _POLICIES = {
     "simple-shuffle": "random",
     "least-busy": "least_loaded",
@@ -179,7 +151,7 @@ class _Importer:
         if info.get("mode") == "batch":
             self.leave_out(place, "batches of hosted models are not served")
             return None
-        located = self._locate_model(params, inside)
+        located = locate_model(params, inside, self.leave_out)
         if located is None:
             return None
         worker, model = located
@@ -206,73 +178,6 @@ class _Importer:
             order if isinstance(order, int) else None,
             prices,
         )
-
-    def _locate_model(self, params: Mapping[str, Any], place: Place) -> tuple[dict[str, Any], str] | None:
-        """Return the worker of the model in `params`, and the model's name there."""
-        prefix, slash, rest = params["model"].partition("/")
-        prefix, model = (prefix, rest) if slash else ("", prefix)
-        prefix = str(params.get("custom_llm_provider") or prefix)
-        base_url = params.get("api_base") or params.get("base_url")
-        if isinstance(base_url, str) and base_url.startswith(_ENVIRONMENT):
-            self.leave_out((*place, "api_base"), "addresses are not read from the environment: write it out")
-            return None
-        if prefix in _OWN:
-            return self._locate_own(params, model, base_url, place)
-        if not slash and not params.get("custom_llm_provider"):
-            prefix = "anthropic" if model.startswith("claude") else ""
-            if not prefix and (model.startswith(_OPENAI_NAMES) or base_url):
-                prefix = "openai"
-        if prefix not in _PROVIDERS and prefix not in _COMPATIBLE:
-            self.leave_out((*place, "model"), f"the provider of {params['model']!r} is not served")
-            return None
-        worker: dict[str, Any] = {"provider": _PROVIDERS.get(prefix, "openai-compatible")}
-        if prefix in _COMPATIBLE:
-            worker["base_url"], worker["api_key_env"] = _COMPATIBLE[prefix]
-        if base_url:
-            worker["base_url"] = str(base_url).rstrip("/")
-            if prefix == "openai" and URL(worker["base_url"]).host != "api.openai.com":
-                worker["provider"] = "openai-compatible"
-        if prefix == "azure":
-            if not base_url:
-                self.leave_out(place, "azure needs its api_base")
-                return None
-            if isinstance(version := params.get("api_version"), str) and not version.startswith(_ENVIRONMENT):
-                worker["api_version"] = version
-        if prefix == "bedrock":
-            model = model.removeprefix("converse/").removeprefix("invoke/")
-            region = params.get("aws_region_name", params.get("region_name"))
-            if isinstance(region, str) and not region.startswith(_ENVIRONMENT):
-                worker["region"] = region
-            if isinstance(profile := params.get("aws_profile_name"), str):
-                worker["profile"] = profile
-        self._add_key(worker, params.get("api_key"))
-        return worker, model
-
-    def _locate_own(
-        self, params: Mapping[str, Any], model: str, base_url: Any, place: Place
-    ) -> tuple[dict[str, Any], str] | None:
-        if not isinstance(base_url, str):
-            self.leave_out(place, "a worker of one's own needs its api_base")
-            return None
-        worker: dict[str, Any] = {"url": base_url.rstrip("/").removesuffix("/v1")}
-        key = params.get("api_key")
-        if isinstance(key, str) and key.startswith(_ENVIRONMENT):
-            reason = (
-                "the key of a worker of one's own is not read from the environment: write it at its api_key"
-            )
-            self.leave_out((*place, "api_key"), reason)
-        elif isinstance(key, str) and key.lower() not in ("", "none", "empty", "fake-key", "no-key"):
-            worker["api_key"] = key
-        return worker, model
-
-    def _add_key(self, worker: dict[str, Any], key: Any) -> None:
-        if not isinstance(key, str) or not key:
-            return
-        worker.pop("api_key_env", None)
-        if key.startswith(_ENVIRONMENT):
-            worker["api_key_env"] = key.removeprefix(_ENVIRONMENT)
-        else:
-            worker["api_key"] = key
 
     def _name_deployments(self, alias: str, given: list[_Deployment]) -> Iterator[tuple[str, _Deployment]]:
         """Yield each deployment with its model's name here.
@@ -343,8 +248,8 @@ class _Importer:
                     breaker |= {"open_s": value, "open_max_s": max(60, value)}
                 case "master_key" if isinstance(value, str):
                     key = {"key": value}
-                    if value.startswith(_ENVIRONMENT):
-                        key = {"key_env": value.removeprefix(_ENVIRONMENT)}
+                    if value.startswith(ENVIRONMENT):
+                        key = {"key_env": value.removeprefix(ENVIRONMENT)}
                     self._default_tenant["keys"] = [{**key, "scopes": ["admin"]}]
                 case "max_budget" if isinstance(value, int | float) and value > 0:
                     self._add_budget(place, value, fields.get("budget_duration"))
@@ -396,9 +301,10 @@ class _Importer:
 def _read_number(value: Any) -> float | None:
     """Return the number that `value` is, or writes: YAML takes `1e-6` for a text. None where it is none."""
     try:
-        return float(value) if isinstance(value, int | float | str) else None
+        number = float(value) if isinstance(value, int | float | str) else inf
     except ValueError:
         return None
+    return number if isfinite(number) else None
 
 
 def _address(worker: Mapping[str, Any]) -> tuple[Any, ...]:
