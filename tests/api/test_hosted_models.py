@@ -480,11 +480,79 @@ async def test_openai_counts_the_tokens_of_a_response():
         counted = await client(gateway).responses.input_tokens.count(model="m", input="hello")
         assert counted.input_tokens == 129
         assert provider.bodies == [{"model": "openai-model", "input": "hello"}]
-    async with fronted("gemini") as (provider, gateway):
+    async with fronted("azure") as (provider, gateway):
         with pytest.raises(openai.APIStatusError) as refused:
             await client(gateway).responses.input_tokens.count(model="m", input="hello")
         assert (refused.value.status_code, refused.value.code) == (501, "tokenizer_missing")
         assert provider.bodies == []
+
+
+@pytest.mark.parametrize("kind", CONVERTED)
+async def test_providers_count_the_tokens_of_their_models(kind):
+    """`forbid` also has the guard read them, which keeps Anthropic's own surface from passing as it is."""
+    guard = {"pii": {"hosted": "forbid"}, "audit": {"enabled": False}}
+    async with fronted(kind, guard=guard) as (provider, gateway):
+        counted = await client(gateway).responses.input_tokens.count(
+            model="m", input="hello", instructions="Be brief"
+        )
+        assert counted.input_tokens == 129
+        messages = anthropic.AsyncAnthropic(base_url=gateway.url, api_key="none", max_retries=0).messages
+        tool = {"name": "weather", "input_schema": {"type": "object", "properties": {}}}
+        asked = {"model": "m", "system": "Be brief", "tools": [tool]}
+        assert (await messages.count_tokens(messages=ASK["messages"], **asked)).input_tokens == 129
+        assert len(provider.bodies) == 2
+        mail = [{"role": "user", "content": "Write to anna.lind@example.org please"}]
+        with pytest.raises(anthropic.PermissionDeniedError):
+            await messages.count_tokens(messages=mail, **asked)
+        assert len(provider.bodies) == 2
+        provider.scene.refusals = [(200, {"total": 5}, {}), (200, PAGE, {})] * 5
+        with pytest.raises(anthropic.InternalServerError):
+            await messages.count_tokens(messages=ASK["messages"], **asked)
+
+
+EMBEDDING_MODELS = {
+    "gemini-embedding-001": "gemini",
+    "amazon.titan-embed-text-v2:0": "bedrock",
+    "eu.cohere.embed-v4:0": "bedrock",
+}
+
+
+@pytest.mark.parametrize("model", EMBEDDING_MODELS)
+async def test_embeddings_of_every_provider_are_openais(model):
+    async with fronted(EMBEDDING_MODELS[model], worker={"models": {"m": model}}) as (provider, gateway):
+        texts = ["hello there"] if "titan" in model else ["hello", "there"]
+        for given in (texts, texts[0]):
+            told = await client(gateway).embeddings.create(model="m", input=given, dimensions=256)
+            expected = [[0.5, at] for at in range(len(texts) if given is texts else 1)]
+            assert [each.embedding for each in told.data] == expected, "the client asks for base64"
+            assert told.usage.prompt_tokens == (7 if "gemini" not in model else -(-len("".join(given)) // 4))
+        plain = {"model": "m", "input": texts, "encoding_format": "float"}
+        assert (await gateway.post("/v1/embeddings", plain))[1]["data"][0]["embedding"] == [0.5, 0]
+        assert "256" in json.dumps(provider.bodies[0])
+        sent = len(provider.bodies)
+        for given in ([1, 2], [[1, 2]], [{"text": "x"}], *([["a", "b"]] if "titan" in model else [])):
+            status, answer, _ = await gateway.post("/v1/embeddings", {"model": "m", "input": given})
+            assert (status, answer["error"]["param"]) == (400, "input"), given
+        assert len(provider.bodies) == sent
+        asked = {"model": "m", "input": texts, "encoding_format": "base64"}
+        odd = [
+            {"embeddings": [{"values": vector}] * len(texts), "embedding": vector}
+            for vector in ([1e300], "x", None, [], [[1]])
+        ]
+        short = {"embeddings": [], "error": {"message": "x", "code": 500}}
+        for told in (PAGE, b"[]", b"5", b"null", b'{"embeddings": {"float": 5}}', *odd, short):
+            provider.scene.refusals = [(200, told, {})] * 5
+            status, answer, _ = await gateway.post("/v1/embeddings", asked)
+            assert (status, "error" in answer) == (502, True), told
+
+
+async def test_models_of_bedrock_without_embeddings_are_refused_by_name():
+    async with fronted("bedrock") as (provider, gateway):
+        status, answer, _ = await gateway.post("/v1/embeddings", {"model": "m", "input": "x"})
+        assert (status, answer["error"]["param"], provider.bodies) == (400, "model", [])
+    async with fronted("anthropic") as (provider, gateway):
+        status, answer, _ = await gateway.post("/v1/embeddings", {"model": "m", "input": "x"})
+        assert (status, answer["error"]["param"], provider.bodies) == (400, "model", [])
 
 
 async def test_embeddings_pass_and_other_paths_are_refused_by_name():

@@ -17,9 +17,9 @@ from radixway.routing.transports.hosted.base import StreamRefusedError
 from radixway.routing.transports.hosted.bedrock_api import BedrockReader, build_converse_body
 from radixway.routing.transports.hosted.chat_body import ChatBody
 from radixway.routing.transports.hosted.chat_events import (
+    UNREADABLE,
     CompletionForm,
     ConvertedEvents,
-    UnreadableReplyError,
 )
 from radixway.routing.transports.hosted.gemini_api import GeminiReader, build_generate_body
 from radixway.routing.transports.hosted.openai_api import OpenAIApi
@@ -213,7 +213,7 @@ READ = {
 def test_an_answer_that_is_wrong_anywhere_is_read_or_cannot_be_read(kind):
     create_reader, reply, events = READ[kind]
     for body in [*altered(reply), *ODD]:
-        with contextlib.suppress(UnreadableReplyError, StreamRefusedError):
+        with contextlib.suppress(StreamRefusedError, *UNREADABLE):
             json.loads(CompletionForm(ask(), create_reader(), "m").encode_reply(body))
     for told in altered(events):
         reader = create_reader()

@@ -16,13 +16,12 @@ from radixway.core.http.server_sent_events import (
 from radixway.core.pipeline import Chunks, ReportingChunks, Request, StreamBrokenError, TokenUsage
 from radixway.routing.transports.hosted.base import Delta, ReplyReader, StreamRefusedError, decode_answer
 
-_UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, RecursionError, msgspec.DecodeError)
+UNREADABLE = (
+    *(KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError, msgspec.DecodeError),
+)
+"""Errors of reading an answer that is not what the provider's API says."""
 _encode = msgspec.json.encode
 _decode_event = msgspec.json.Decoder(dict[str, Any]).decode
-
-
-class UnreadableReplyError(Exception):
-    """A provider's answer is not what its API says."""
 
 
 class CompletionForm:
@@ -37,13 +36,10 @@ class CompletionForm:
         self._tells_usage = wants_usage(request)
 
     def encode_reply(self, reply: Any) -> bytes:
-        """Return the chat completion that a whole `reply` comes to. Raises UnreadableReplyError."""
+        """Return the chat completion that a whole `reply` is. Raises `UNREADABLE`, StreamRefusedError."""
         message: dict[str, Any] = {"role": "assistant", "content": None}
-        try:
-            for delta in self._reader.read_reply(reply):
-                _add_delta(message, delta)
-        except _UNREADABLE as error:
-            raise UnreadableReplyError(type(error).__name__) from None
+        for delta in self._reader.read_reply(reply):
+            _add_delta(message, delta)
         for call in message.get("tool_calls", ()):
             del call["index"]
         if message["content"] is None and "tool_calls" not in message:
@@ -151,7 +147,7 @@ class ConvertedEvents(ReportingChunks):
         for data in iterate_data(chunk):
             try:
                 yield from (delta for delta in self._reader.read_event(_decode_event(data)) if delta)
-            except _UNREADABLE as error:
+            except UNREADABLE as error:
                 raise StreamBrokenError(
                     self._worker, f"an event cannot be read ({type(error).__name__})"
                 ) from None

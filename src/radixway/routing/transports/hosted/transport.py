@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import ceil
+from typing import Any
 
 import msgspec
 
@@ -32,10 +33,10 @@ from radixway.routing.transports.hosted.base import (
 )
 from radixway.routing.transports.hosted.bedrock_api import BedrockApi
 from radixway.routing.transports.hosted.chat_events import (
+    UNREADABLE,
     CompletionForm,
     ConvertedEvents,
     PassedEvents,
-    UnreadableReplyError,
     token_usage,
     wants_usage,
 )
@@ -99,8 +100,8 @@ class HostedTransport:
             raise HostedForbiddenError  # whoever chose the worker
         api = PROVIDER_APIS[settings.provider]
         endpoint = request.endpoint
-        passes = endpoint.path in api.paths
-        if not passes and endpoint is not CHAT_COMPLETIONS:
+        passes = endpoint.path in api.passed_paths
+        if not passes and endpoint.path not in api.converted_paths:
             raise BadRequest(f"{settings.provider} has no {endpoint.path}", param="model", code="unsupported")
         tells_usage = wants_usage(request)
         named = request.routing.resolved_model or request.model or ""
@@ -124,20 +125,31 @@ class HostedTransport:
                 raise
             reply = failure.reply
         if reply.status != 200:
-            refusal = api.explain_error(reply.status, reply.body, reply.headers)
-            if key is not None and key in refusal.message:
-                refusal = replace(refusal, message=refusal.message.replace(key, "(the key)"))
-            elif passes and isinstance(decode_answer(reply.body), dict):
-                refusal = replace(refusal, body=reply.body)
+            body = reply.body if key is None else reply.body.replace(key.encode(), b"(the key)")
+            refusal = api.explain_error(reply.status, body, reply.headers)
+            if passes and isinstance(decode_answer(body), dict):
+                refusal = replace(refusal, body=body)
             return self._tell_refusal(worker, reply.status, refusal)
-        reply.headers = [header for header in reply.headers if header[0] in _KEPT]
+        if call.read_answer is not None:
+            return self._convert_answer(worker, call.read_answer, reply)
         if passes:
+            reply.headers = [header for header in reply.headers if header[0] in _KEPT]
             if reply.chunks is not None and endpoint in (CHAT_COMPLETIONS, COMPLETIONS):
                 reply.chunks = PassedEvents(reply.chunks, api.create_reader(), tells_usage=tells_usage)
             return reply
-        return await self._convert_reply(request, worker, api, reply, model)
+        return await self._convert_chat_reply(request, worker, api, reply, model)
 
-    async def _convert_reply(
+    def _convert_answer(
+        self, worker: Worker, read_answer: Callable[[Any, Headers], dict[str, Any]], reply: Reply
+    ) -> Reply:
+        """Return the client's answer that `reply` comes to. Raises WorkerFailedError."""
+        try:
+            body = msgspec.json.encode(read_answer(msgspec.json.decode(reply.body), reply.headers))
+        except UNREADABLE as error:
+            raise _unreadable_error(worker, error) from None
+        return Reply(200, [_JSON], reply.worker, body)
+
+    async def _convert_chat_reply(
         self, request: Request, worker: Worker, api: ProviderApi, reply: Reply, model: str
     ) -> Reply:
         """Make `reply` a chat completion. Raises WorkerFailedError."""
@@ -156,12 +168,11 @@ class HostedTransport:
             headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache")]
             return Reply(200, headers, reply.worker, chunks=events)
         try:
-            answer = msgspec.json.decode(reply.body)
-            body = form.encode_reply(answer)
+            body = form.encode_reply(msgspec.json.decode(reply.body))
         except StreamRefusedError as error:
             return self._tell_refusal(worker, error.status, error.refusal)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, UnreadableReplyError) as error:
-            raise WorkerFailedError(worker.name, "truncated", f"its answer cannot be read: {error}") from None
+        except UNREADABLE as error:
+            raise _unreadable_error(worker, error) from None
         return Reply(200, [_JSON], reply.worker, body, used=token_usage(reader))
 
     def _tell_refusal(self, worker: Worker, status: int, refusal: ProviderRefusal) -> Reply:
@@ -204,6 +215,11 @@ class HostedTransport:
             self._registry.set_state(worker, WorkerState.DOWN)
 
 
+def _unreadable_error(worker: Worker, error: Exception) -> WorkerFailedError:
+    """Build the failure for an answer that is not what the provider's API says."""
+    return WorkerFailedError(worker.name, "truncated", f"its answer cannot be read ({type(error).__name__})")
+
+
 def may_serve(worker: Worker, endpoint: Endpoint) -> bool:
     """Return whether the hosted `worker` can answer requests to `endpoint`."""
     return worker.hosted is None or endpoint.path in list_hosted_paths(worker.hosted)
@@ -211,4 +227,5 @@ def may_serve(worker: Worker, endpoint: Endpoint) -> bool:
 
 def list_hosted_paths(settings: HostedWorkerSettings) -> frozenset[str]:
     """Return the paths of endpoints that a hosted worker can answer."""
-    return PROVIDER_APIS[settings.provider].paths | {CHAT_COMPLETIONS.path}
+    api = PROVIDER_APIS[settings.provider]
+    return api.passed_paths | api.converted_paths
