@@ -6,7 +6,15 @@ from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeAlias, get_args
 
-from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    SerializeAsAny,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 
 from radixway.core.config.tenants import ModelPricing
 from radixway.core.config.workers import PoolName, WorkerSettings, check_worker_url
@@ -177,3 +185,13 @@ WorkerEntries: TypeAlias = Annotated[
     AfterValidator(_check_distinct),
 ]
 """The section `workers`."""
+_entries: TypeAdapter[tuple[WorkerSettings, ...]] = TypeAdapter(WorkerEntries)
+
+
+def find_mistake(worker: Mapping[str, Any]) -> str | None:
+    """Return what is wrong with an entry of `workers`; None if nothing is."""
+    try:
+        _entries.validate_python([worker])
+    except ValidationError as error:
+        return error.errors()[0]["msg"].removeprefix("Value error, ")
+    return None
