@@ -10,7 +10,7 @@ import pytest
 
 from radixway.routing import WorkerState
 from support.hosted_gateway import ASK, explain, fronted, step
-from support.hosted_providers import PNG
+from support.hosted_providers import PNG, error_body
 from support.running_gateway import FAST_HEALTH
 from support.scripted_worker import Exchange, scripted_worker
 
@@ -86,6 +86,31 @@ async def test_a_long_queue_overflows_and_says_so():
         assert (status, answer["choices"][0]["message"]["content"]) == (200, "Hello there")
         told = step(await explain(gateway, headers), "hosted")
         assert "0.05 s" in told["overflow"] or "queues take" in told["overflow"]
+        go.set()
+        assert (await first)[0] == 200
+
+
+async def test_who_waits_is_hosted_once_the_provider_takes_more():
+    asked, go = asyncio.Event(), asyncio.Event()
+
+    async def hold(exchange: Exchange) -> None:
+        asked.set()
+        await go.wait()
+        await exchange.reply(200, b"{}")
+
+    routing = {"max_in_flight_per_worker": 1, "overflow": {"queue_s": 0.05}}
+    async with (
+        scripted_worker(hold) as own,
+        fronted("openai", own.url, routing=routing) as (provider, gateway),
+    ):
+        told = error_body("openai", 429, "Rate limit reached", "rate_limit_exceeded")
+        provider.scene.refusals = [(429, told, {"retry-after-ms": "300"})]
+        first = asyncio.create_task(gateway.chat())
+        await asked.wait()
+        async with asyncio.timeout(10):
+            status, answer, _ = await gateway.chat()
+        assert (status, answer["choices"][0]["message"]["content"]) == (200, "Hello there")
+        assert (len(provider.bodies), first.done()) == (2, False)
         go.set()
         assert (await first)[0] == 200
 
