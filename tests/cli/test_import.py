@@ -173,6 +173,8 @@ def test_own_workers_of_one_name_share_it_and_hosted_ones_have_their_part():
             "q": [own("a", weight=1), own("b", weight=2)],
             "mixed": [own("a"), own("b"), {"model": "gpt-4o"}],
             "two": [own("c", "x"), own("d", "y", input_cost_per_token=1e-6)],
+            "same": [own("e", "same"), {"model": "gpt-4o"}],
+            "one": {"model": "gpt-4o", "weight": 3},
             "o": {"model": "ollama/llama3"},
         },
         router_settings={"model_group_alias": {"z": "z", "q": "two", "o2": "o"}},
@@ -184,7 +186,8 @@ def test_own_workers_of_one_name_share_it_and_hosted_ones_have_their_part():
     assert aliases["two"].split == {"x": 1, "y": 1}
     assert config.tenants.pricing["y"].prompt_per_1m == 1
     assert config.tenants.named["default"].keys[0].scopes == ("user", "admin")
-    assert left.keys() == {"weight", "z"}
+    assert left.keys() == {"weight", "z", "7"}
+    assert [worker.models for worker in config.workers if worker.models] == [("mixed-3", "same", "one")]
     assert (aliases["q"].split, aliases["o2"]) == ({"x": 1, "y": 1}, "llama3")
 
 

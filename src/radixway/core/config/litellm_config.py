@@ -228,7 +228,8 @@ class _Importer:
     def _name_deployments(self, alias: str, given: list[_Deployment]) -> Iterator[tuple[str, _Deployment]]:
         """Yield each deployment with its model's name here: own workers' have their own.
 
-        Several of one name share its requests, unless they have weights or an order.
+        Several of one name share its requests, unless they have weights or an order, or only some are own
+        workers'.
         """
         orders = sorted({each.order for each in given if each.order is not None})
         if len(orders) > 1:
@@ -241,7 +242,16 @@ class _Importer:
                     self._name_deployment(names[orders[0] if each.order is None else each.order], each),
                     each,
                 )
-        elif any(each.weight is not None for each in given) or len({each.is_own for each in given}) > 1:
+            return
+        is_mixed = len({each.is_own for each in given}) > 1
+        has_own_name = any(each.is_own and each.model == alias for each in given)
+        if has_own_name and is_mixed:
+            why = (
+                "own workers of one model come first, hosted ones where these cannot answer: routing.overflow"
+            )
+            self.leave_out(given[0].place, why)
+        is_weighed = len(given) > 1 and any(each.weight is not None for each in given)
+        if not has_own_name and (is_weighed or is_mixed):
             weights = self._aliases.setdefault(alias, {})
             for number, each in enumerate(given, 1):
                 name = each.model if each.is_own else self._number_name(alias, number)
