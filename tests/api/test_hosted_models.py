@@ -266,6 +266,29 @@ async def test_what_is_no_answer_of_an_api_is_an_error_in_openais_shape(kind):
         assert gateway.in_flight() == 0
 
 
+@PROVIDERS
+async def test_an_error_in_place_of_an_answer_is_an_error(kind):
+    async with fronted(kind) as (provider, gateway):
+        for told in (
+            {"error": {"code": 503, "message": f"Overloaded {KEY}", "metadata": KEY}, "user_id": "u"},
+            {"type": "error", "error": {"type": "overloaded_error", "message": f"Overloaded {KEY}"}},
+        ):
+            provider.scene.refusals = [(200, told, {})] * 5
+            status, answer, headers = await gateway.chat()
+            assert (status >= 500, KEY in json.dumps(answer)) == (True, False), answer
+            assert kind in ("anthropic", "bedrock") or "Overloaded" in answer["error"]["message"]
+            assert KEY not in json.dumps(await explain(gateway, headers))
+            as_json = {"content-type": "application/json"}
+            provider.scene.refusals = [(200, json.dumps(told).encode(), as_json)] * 5
+            assert (await gateway.chat(stream=True))[0] >= 500
+        provider.scene.refusals = [(204, b"", {})] * 5
+        assert (await gateway.chat())[0] == 502
+        told = error_body(kind, 529, "Overloaded", "overloaded_error")
+        provider.scene.refusals = [(529, told, {"retry-after": "7"})]
+        status, _, headers = await gateway.chat()
+        assert (status, headers["retry-after"]) == (529, "7")
+
+
 @pytest.mark.parametrize("kind", CONVERTED)
 async def test_a_stream_that_is_cut_ends_with_an_error(kind):
     async with fronted(kind) as (provider, gateway):
@@ -366,16 +389,18 @@ async def test_a_failing_provider_opens_the_breaker():
 async def test_an_error_in_the_middle_of_a_stream_is_told_there(kind):
     async with fronted(kind) as (provider, gateway):
         name = "overloaded_error" if kind == "anthropic" else "throttlingException"
-        provider.scene.breaks_with = error_body(kind, 503, "Overloaded", name) | {"type": "error"}
+        told = f"Overloaded {KEY}"
+        provider.scene.breaks_with = error_body(kind, 503, told, name) | {"type": "error"}
         if kind == "bedrock":
-            provider.scene.breaks_with = {"type": "throttlingException", "message": "Overloaded"}
+            provider.scene.breaks_with = {"type": "throttlingException", "message": told}
         body = {**ASK, "stream": True}
-        with pytest.raises(openai.APIError, match="Overloaded"):
+        with pytest.raises(openai.APIError, match=r"Overloaded \(the key\)"):
             async for _ in await client(gateway).chat.completions.create(**body):
                 pass
         provider.scene.breaks_with, provider.scene.text = provider.scene.breaks_with, ""
         async with gateway.client.post(gateway.url + "/v1/chat/completions", json=body) as response:
             assert response.status >= 429, "nothing was said yet, so it is an error of its own"
+            assert KEY not in await response.text()
 
 
 @pytest.mark.parametrize(
@@ -582,6 +607,25 @@ async def test_a_stream_of_bedrock_says_what_to_install(monkeypatch):
         status, answer, _ = await gateway.chat(stream=True)
         assert (status, provider.bodies, gateway.in_flight()) == (501, [], 0)
         assert "radixway[hosted]" in answer["error"]["message"]
+
+
+async def test_a_role_that_aws_does_not_give_takes_the_worker_out(monkeypatch, tmp_path):
+    path = tmp_path / "config"
+    path.write_text(
+        "[profile base]\naws_access_key_id = AKIDEXAMPLE\naws_secret_access_key = of-a-secret\n"
+        "[profile gateway]\nrole_arn = arn:aws:iam::123456789012:role/x\nsource_profile = base\n"
+    )
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(path))
+    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", "http://127.0.0.1:1")
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    monkeypatch.delenv("AWS_BEARER_TOKEN_BEDROCK", raising=False)
+    more = {"api_key": None, "profile": "gateway"}
+    async with fronted("bedrock", worker=more) as (provider, gateway):
+        status, answer, _ = await gateway.chat()
+        assert (status, answer["error"]["code"]) == (503, "provider_misconfigured")
+        listed = (await gateway.get("/workers"))[1]["workers"][0]
+        assert "AWS's credentials" in listed["last_error"]
+        assert (provider.bodies, gateway.in_flight()) == ([], 0)
 
 
 async def test_bedrock_is_signed_where_it_has_no_key(monkeypatch):

@@ -127,6 +127,14 @@ class HostedWorkerSettings(WorkerSettings):
             return None
         raise CredentialMissingError(f"its key is missing: the environment variable {variable} is not set")
 
+    def hide_key(self, text: str) -> str:
+        """Return `text` without the key, should it stand there."""
+        try:
+            key = self.read_key()
+        except CredentialMissingError:
+            key = None
+        return text if key is None else text.replace(key, "(the key)")
+
     def pricing_of(self, model: str) -> ModelPricing | None:
         """Return the prices of `model`, named as here; None where they are not configured."""
         return self.pricing.get(model) if isinstance(self.pricing, dict) else self.pricing

@@ -14,7 +14,11 @@ from radixway.core.pipeline import CHAT_COMPLETIONS, Request
 Headers = list[tuple[bytes, bytes]]
 Delta = dict[str, Any]
 """What is new in a message: `content`, `reasoning_content`, `tool_calls`, `thinking_blocks`."""
+AnswerReader = Callable[[Any, Headers], dict[str, Any]]
+"""Makes the client's answer of a provider's whole one and its headers. Raises as `ReplyReader.read_reply`."""
 _MAX_COUNT = 10**12
+_ERROR_FIELDS = frozenset({"error", "type", "request_id", "user_id"})
+"""Fields of an answer that is an error alone."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -26,8 +30,8 @@ class ProviderCall:
     body: bytes
     headers: Headers = field(default_factory=list)
     content_type: bytes = b"application/json"
-    read_answer: Callable[[Any, Headers], dict[str, Any]] | None = None
-    """Makes the client's answer of the provider's, where that is no message. Raises as `read_reply`."""
+    read_answer: AnswerReader | None = None
+    """For an answer that is no message."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -142,6 +146,20 @@ def decode_answer(body: bytes) -> Any:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
+
+
+def find_error_status(body: bytes) -> int | None:
+    """Return the status of the error that `body` tells in place of an answer; None where it tells none."""
+    answer = decode_answer(body) if b'"error"' in body else None
+    return read_error_status(answer) if isinstance(answer, dict) and answer.keys() <= _ERROR_FIELDS else None
+
+
+def read_error_status(answer: Any) -> int:
+    """Return the HTTP status that the error in `answer` names; 500 where it names none."""
+    match answer:
+        case {"error": {"code": int(code)}} if 400 <= code < 600:
+            return code
+    return 500
 
 
 def read_count(value: Any, otherwise: int = 0) -> int:

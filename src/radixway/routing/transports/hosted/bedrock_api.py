@@ -19,6 +19,7 @@ from radixway.core.pipeline.endpoints import COUNT_CHAT_TOKENS
 from radixway.core.pipeline.endpoints.pooling import EMBEDDINGS
 from radixway.core.protocols.request import field_error
 from radixway.routing.transports.hosted.base import (
+    AnswerReader,
     Delta,
     Headers,
     ProviderApi,
@@ -42,7 +43,7 @@ from radixway.routing.transports.hosted.chat_body import (
     write_arguments,
 )
 from radixway.routing.transports.hosted.claude import STOP_REASONS, convert_thinking, takes_sampling
-from radixway.routing.transports.hosted.embeddings import build_embeddings, read_dimensions, read_texts
+from radixway.routing.transports.hosted.embeddings import EmbeddingCall
 
 if TYPE_CHECKING:
     from botocore.credentials import Credentials
@@ -73,10 +74,11 @@ class BedrockApi(ProviderApi):
         self, request: Request, settings: HostedWorkerSettings, model: str, key: str | None
     ) -> ProviderCall:
         """Return the call for `request`, with `key` or signed. Raises BadRequest, CredentialMissingError."""
-        read_answer = None
+        read_answer: AnswerReader | None = None
         if request.endpoint is EMBEDDINGS:
-            action, fields = "invoke", _build_embed_body(request, model)
-            read_answer = partial(_read_embeddings, request, model)
+            asked = EmbeddingCall.from_request(request, model)
+            action, fields = "invoke", _build_embed_body(asked)
+            read_answer = partial(_read_embeddings, asked)
         else:
             action = "converse-stream" if request.stream else "converse"
             fields = build_converse_body(ChatBody(request), model)
@@ -130,9 +132,14 @@ def sign_call(url: str, body: bytes, settings: HostedWorkerSettings) -> Headers:
     credentials = _find_credentials(settings.profile)
     from botocore.auth import SigV4Auth
     from botocore.awsrequest import AWSRequest
+    from botocore.exceptions import BotoCoreError, ClientError
 
+    try:
+        frozen = credentials.get_frozen_credentials()  # which may ask for new ones
+    except (BotoCoreError, ClientError) as error:
+        raise CredentialMissingError(f"AWS's credentials: {error}") from None
     signed = AWSRequest("POST", url, {"content-type": "application/json"}, data=body)
-    SigV4Auth(credentials.get_frozen_credentials(), "bedrock", settings.region).add_auth(signed)
+    SigV4Auth(frozen, "bedrock", settings.region).add_auth(signed)
     own = {"content-type", "host"}
     return [
         (name.lower().encode(), str(value).encode())
@@ -230,27 +237,27 @@ def _convert_file(part: FileContent) -> dict[str, Any]:
     raise field_error(part.place, f"{part.media_type} is not supported", code="unsupported_content")
 
 
-def _build_embed_body(request: Request, model: str) -> dict[str, Any]:
+def _build_embed_body(asked: EmbeddingCall) -> dict[str, Any]:
     """Return the body of InvokeModel for embeddings, which is the model's own. Raises BadBodyError."""
-    texts, dimensions = read_texts(request), read_dimensions(request)
-    if "titan-embed-text" in model:
+    texts, dimensions = asked.texts, asked.dimensions
+    if "titan-embed-text" in asked.model:
         if len(texts) != 1:
             raise field_error("input", "must be one text: Titan takes one in a call", code="unsupported")
         return {"inputText": texts[0]} | ({"dimensions": dimensions} if dimensions is not None else {})
-    if "cohere.embed" in model:
-        kind = request.body.get("input_type") or "search_document"
+    if "cohere.embed" in asked.model:
+        kind = asked.input_type or "search_document"
         body = {"texts": texts, "input_type": kind, "embedding_types": ["float"]}
         return body | ({"output_dimension": dimensions} if dimensions is not None else {})
-    raise field_error("model", "must be Titan or Cohere Embed for embeddings of Bedrock", code="unsupported")
+    raise field_error("model", "must be Titan Text or Cohere Embed for embeddings", code="unsupported")
 
 
-def _read_embeddings(request: Request, model: str, answer: Any, headers: Headers) -> dict[str, Any]:
+def _read_embeddings(asked: EmbeddingCall, answer: Any, headers: Headers) -> dict[str, Any]:
     if "embedding" in answer:
-        return build_embeddings(request, model, [answer["embedding"]], answer.get("inputTextTokenCount"))
+        return asked.build_answer([answer["embedding"]], answer.get("inputTextTokenCount"))
     found = answer["embeddings"]
     vectors = found["float"] if isinstance(found, dict) else found
     counted = find_header(headers, b"x-amzn-bedrock-input-token-count") or b""
-    return build_embeddings(request, model, vectors, int(counted) if counted.isdigit() else None)
+    return asked.build_answer(vectors, int(counted) if counted.isdigit() else None)
 
 
 def _read_tokens(answer: Any, headers: Headers) -> dict[str, Any]:
@@ -288,7 +295,8 @@ class FrameBuffer(EventBuffer):
                     msgspec.json.encode({**fields, "type": kind} | ({} if is_event else {"is_error": True}))
                 )
         except ParserError as error:
-            failure = {"type": "modelStreamErrorException", "is_error": True, "message": str(error)}
+            message = f"a frame cannot be read: {error}"
+            failure = {"type": "internalServerException", "is_error": True, "message": message}
             events += write_event(msgspec.json.encode(failure))
         return events
 

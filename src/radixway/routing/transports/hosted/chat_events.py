@@ -1,7 +1,7 @@
 """Chat completions of what a provider's answer says: whole, and as a stream of chunks."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 import msgspec
@@ -81,7 +81,16 @@ def _add_delta(message: dict[str, Any], delta: Delta) -> None:
 class ConvertedEvents(ReportingChunks):
     """The chunks of a chat completion that a provider's stream comes to."""
 
-    def __init__(self, chunks: Chunks, worker: str, reader: ReplyReader, form: CompletionForm) -> None:
+    def __init__(
+        self,
+        chunks: Chunks,
+        worker: str,
+        reader: ReplyReader,
+        form: CompletionForm,
+        hide_key: Callable[[str], str] = str,
+    ) -> None:
+        """`hide_key`: takes the provider's key out of its errors."""
+        self._hide_key = hide_key
         self._chunks = chunks
         self._worker = worker
         self._reader = reader
@@ -111,7 +120,7 @@ class ConvertedEvents(ReportingChunks):
             try:
                 self._ready = await self._read_more()
             except StreamRefusedError as error:
-                raise StreamBrokenError(self._worker, str(error)) from None
+                raise StreamBrokenError(self._worker, self._hide_key(str(error))) from None
         ready, self._ready = self._ready, b""
         return ready
 

@@ -2,7 +2,8 @@
 
 import base64
 import struct
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated, Any, Self
 
 import msgspec
 
@@ -15,41 +16,49 @@ _TEXT_BYTES_PER_TOKEN = 4
 """English text with most tokenizers; for what a provider does not count."""
 
 
-def read_texts(request: Request) -> list[str]:
-    """Return the texts of `input`. Raises BadBodyError where it has anything else."""
-    given = request.body.get("input")
-    texts = [given] if isinstance(given, str) else given
-    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise field_error(
-            "input", "must be a text or a list of texts for this hosted model", code="unsupported"
-        )
-    return texts
+@dataclass(slots=True, frozen=True)
+class EmbeddingCall:
+    """What a client asks for at `/v1/embeddings`."""
 
+    model: str
+    texts: list[str]
+    dimensions: int | None
+    """How long the vectors are to be; None: as the model makes them."""
+    input_type: Any
+    """Cohere's own field."""
+    as_base64: bool
 
-def read_dimensions(request: Request) -> int | None:
-    """Return how long the vectors are to be; None where the model's own length is wanted."""
-    dimensions: int | None = request.body.get("dimensions")
-    return dimensions
+    @classmethod
+    def from_request(cls, request: Request, model: str) -> Self:
+        """Read `request`. Raises BadBodyError where its input is no text."""
+        body = request.body
+        given = body.get("input")
+        texts = [given] if isinstance(given, str) else given
+        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+            why = "must be a text or a list of texts for this hosted model"
+            raise field_error("input", why, code="unsupported")
+        as_base64 = body.get("encoding_format") == "base64"
+        return cls(model, texts, body.get("dimensions"), body.get("input_type"), as_base64)
 
+    def build_answer(self, vectors: list[Any], tokens: Any) -> dict[str, Any]:
+        """Return the answer with `vectors`, one for each text.
 
-def build_embeddings(request: Request, model: str, vectors: list[Any], tokens: Any) -> dict[str, Any]:
-    """Return the answer to `request` with `vectors`, one for each of its texts.
+        `tokens`: those of the texts; None where the provider does not count them. Raises ValueError and
+        OverflowError for what are no vectors.
+        """
+        if len(vectors) != len(self.texts):
+            raise ValueError(f"{len(vectors)} vectors for {len(self.texts)} texts")
+        data = [
+            {"object": "embedding", "index": index, "embedding": self._write_vector(vector)}
+            for index, vector in enumerate(vectors)
+        ]
+        size = sum(len(text.encode("utf-8", "replace")) for text in self.texts)
+        count = read_count(tokens, -(-size // _TEXT_BYTES_PER_TOKEN))
+        usage = {"prompt_tokens": count, "total_tokens": count}
+        return {"object": "list", "data": data, "model": self.model, "usage": usage}
 
-    `tokens`: those of the texts; None where the provider does not count them. Raises ValueError and
-    OverflowError for what are no vectors.
-    """
-    texts = read_texts(request)
-    if len(vectors) != len(texts):
-        raise ValueError(f"{len(vectors)} vectors for {len(texts)} texts")
-    as_base64 = request.body.get("encoding_format") == "base64"
-    data = []
-    for index, vector in enumerate(vectors):
+    def _write_vector(self, vector: Any) -> list[float] | str:
         numbers = msgspec.convert(vector, _Vector)
-        packed = (
-            base64.b64encode(struct.pack(f"<{len(numbers)}f", *numbers)).decode() if as_base64 else numbers
-        )
-        data.append({"object": "embedding", "index": index, "embedding": packed})
-    size = sum(len(text.encode("utf-8", "replace")) for text in texts)
-    count = read_count(tokens, -(-size // _TEXT_BYTES_PER_TOKEN))
-    usage = {"prompt_tokens": count, "total_tokens": count}
-    return {"object": "list", "data": data, "model": model, "usage": usage}
+        if not self.as_base64:
+            return numbers
+        return base64.b64encode(struct.pack(f"<{len(numbers)}f", *numbers)).decode()

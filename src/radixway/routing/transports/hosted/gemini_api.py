@@ -14,6 +14,7 @@ from radixway.core.pipeline import CHAT_COMPLETIONS, Request
 from radixway.core.pipeline.endpoints import COUNT_CHAT_TOKENS
 from radixway.core.pipeline.endpoints.pooling import EMBEDDINGS
 from radixway.routing.transports.hosted.base import (
+    AnswerReader,
     Delta,
     Headers,
     ProviderApi,
@@ -23,6 +24,7 @@ from radixway.routing.transports.hosted.base import (
     StreamRefusedError,
     decode_answer,
     read_count,
+    read_error_status,
     read_retry_after,
 )
 from radixway.routing.transports.hosted.chat_body import (
@@ -36,7 +38,7 @@ from radixway.routing.transports.hosted.chat_body import (
     read_tool_calls,
     write_arguments,
 )
-from radixway.routing.transports.hosted.embeddings import build_embeddings, read_dimensions, read_texts
+from radixway.routing.transports.hosted.embeddings import EmbeddingCall
 
 _LENGTH = "MAX_TOKENS"
 _FILTERED = frozenset(
@@ -66,10 +68,11 @@ class GeminiApi(ProviderApi):
     ) -> ProviderCall:
         headers: Headers = [(b"x-goog-api-key", (key or "").encode())]
         model = model.removeprefix("models/")
-        read_answer = None
+        read_answer: AnswerReader | None = None
         if request.endpoint is EMBEDDINGS:
-            method, body = "batchEmbedContents", _build_embed_body(request, model)
-            read_answer = partial(_read_embeddings, request, model)
+            asked = EmbeddingCall.from_request(request, model)
+            method, body = "batchEmbedContents", _build_embed_body(asked)
+            read_answer = partial(_read_embeddings, asked)
         else:
             body = build_generate_body(ChatBody(request))
             method = "streamGenerateContent?alt=sse" if request.stream else "generateContent"
@@ -173,18 +176,16 @@ def _convert_choice(chat: ChatBody) -> dict[str, Any] | None:
             return {"mode": str(other).upper()}
 
 
-def _build_embed_body(request: Request, model: str) -> dict[str, Any]:
-    fields: dict[str, Any] = {"model": f"models/{model}"}
-    if (dimensions := read_dimensions(request)) is not None:
-        fields["outputDimensionality"] = dimensions
-    texts = read_texts(request)
-    return {"requests": [{**fields, "content": {"parts": [{"text": text}]}} for text in texts]}
+def _build_embed_body(asked: EmbeddingCall) -> dict[str, Any]:
+    fields: dict[str, Any] = {"model": f"models/{asked.model}"}
+    if asked.dimensions is not None:
+        fields["outputDimensionality"] = asked.dimensions
+    return {"requests": [{**fields, "content": {"parts": [{"text": text}]}} for text in asked.texts]}
 
 
-def _read_embeddings(request: Request, model: str, answer: Any, headers: Headers) -> dict[str, Any]:
+def _read_embeddings(asked: EmbeddingCall, answer: Any, headers: Headers) -> dict[str, Any]:
     vectors = [each["values"] for each in answer["embeddings"]]
-    tokens = (answer.get("usageMetadata") or {}).get("promptTokenCount")
-    return build_embeddings(request, model, vectors, tokens)
+    return asked.build_answer(vectors, (answer.get("usageMetadata") or {}).get("promptTokenCount"))
 
 
 def _read_tokens(answer: Any, headers: Headers) -> dict[str, Any]:
@@ -202,7 +203,7 @@ class GeminiReader(ReplyReader):
     def read_event(self, event: Mapping[str, Any]) -> Iterator[Delta]:
         """Yield what `event` adds."""
         if "error" in event:
-            raise StreamRefusedError(_status_of(event), _read_error(event, 500, None))
+            raise StreamRefusedError(read_error_status(event), _read_error(event, 500, None))
         self.model = str(event.get("modelVersion") or self.model)
         for candidate in (event.get("candidates") or ())[:1]:
             for part in (candidate.get("content") or {}).get("parts") or ():
@@ -234,13 +235,6 @@ class GeminiReader(ReplyReader):
 
     def _finish(self, reason: str) -> None:
         self.finish_reason = "tool_calls" if reason == "stop" and self._call_count else reason
-
-
-def _status_of(answer: Any) -> int:
-    match answer:
-        case {"error": {"code": int(code)}} if 400 <= code < 600:
-            return code
-    return 500
 
 
 def _read_error(answer: Any, status: int, retry_after_s: float | None) -> ProviderRefusal:
