@@ -224,6 +224,26 @@ def test_an_answer_that_is_wrong_anywhere_is_read_or_cannot_be_read(kind):
             pass
 
 
+@pytest.mark.parametrize("left_out", [0, 1, 2])
+async def test_a_connection_that_is_lost_after_the_answer_costs_nothing(left_out):
+    """`left_out`: how many of the last events are lost: `message_stop`, and the reason why it stops."""
+    said = [write_event(json.dumps(event).encode()) for event in anthropic_events(Scene())]
+
+    async def chunks():
+        yield b"".join(said[: len(said) - left_out])
+        raise StreamBrokenError("w", "the connection was reset")
+
+    reader = AnthropicReader()
+    events = ConvertedEvents(chunks(), "w", reader, CompletionForm(ask(stream=True), reader, "m"))
+    if left_out < 2:
+        assert b"".join([chunk async for chunk in events]).endswith(b"data: [DONE]\n\n")
+        assert events.reported.completion_tokens == 5
+    else:
+        with pytest.raises(StreamBrokenError, match="reset"):
+            async for _ in events:
+                pass
+
+
 @pytest.mark.parametrize("together", [1, 2])
 async def test_words_that_come_with_an_error_are_sent_before_it(together):
     """`together`: how many of the last events, words and the error, come in one chunk."""

@@ -133,9 +133,11 @@ class ConvertedEvents(ReportingChunks):
             raise self._failure
         try:
             chunk = await anext(self._chunks)
-        except StopAsyncIteration:
+        except (StopAsyncIteration, StreamBrokenError) as end:
             self._is_over = True
             if self._reader.finish_reason is None:
+                if isinstance(end, StreamBrokenError):
+                    raise
                 raise StreamBrokenError(
                     self._worker, "it ended without a finish reason", truncated=True
                 ) from None
