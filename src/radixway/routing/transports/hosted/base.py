@@ -151,7 +151,8 @@ def decode_answer(body: bytes) -> Any:
 def find_error_status(body: bytes) -> int | None:
     """Return the status of the error that `body` tells in place of an answer; None where it tells none."""
     answer = decode_answer(body) if b'"error"' in body else None
-    return read_error_status(answer) if isinstance(answer, dict) and answer.keys() <= _ERROR_FIELDS else None
+    is_error = isinstance(answer, dict) and answer.get("error") and answer.keys() <= _ERROR_FIELDS
+    return read_error_status(answer) if is_error else None
 
 
 def read_error_status(answer: Any) -> int:
