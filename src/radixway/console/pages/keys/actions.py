@@ -6,8 +6,14 @@ from urllib.parse import quote
 
 from nicegui import ui
 
-from radixway.console.components import ask_confirmation, draw_text, notify_done
-from radixway.console.gateway_calls import CallRefusedError
+from radixway.console.components import (
+    FormField,
+    ask_confirmation,
+    draw_text,
+    notify_done,
+    open_form,
+    split_names,
+)
 from radixway.console.page import PageVisit
 from radixway.console.pages.keys.kinds import (
     COUNTS,
@@ -31,13 +37,9 @@ class RecordActions:
         self._kind = kind
         self._refresh = refresh
         self._say = visit.say
-        self._busy = False
 
     async def run_action(self, name: str, record: Record) -> None:
-        """Run `edit`, `rotate`, `block`, `unblock` or `delete` on `record`; ask first where it ends requests.
-
-        One at a time: a double click asks one question.
-        """
+        """Run `edit`, `rotate`, `block`, `unblock` or `delete` on `record`; ask first where requests end."""
         does = {
             "edit": self._edit_record,
             "rotate": self._rotate_key,
@@ -45,26 +47,21 @@ class RecordActions:
             "unblock": self._unblock_record,
             "delete": self._delete_record,
         }
-        if self._busy or (action := does.get(name)) is None:
-            return
-        self._busy = True
-        try:
+        if (action := does.get(name)) is not None:
             async with self._visit.catch_call_errors():
                 await action(record)
                 await self._refresh()
-        finally:
-            self._busy = False
 
     def open_create_dialog(self) -> None:
         """Open the dialog that creates a record."""
-        self._open_dialog({}, self._create_record)
+        self._open_form({}, self._create_record)
 
     async def _edit_record(self, record: Record) -> None:
         async def send(fields: dict[str, Any]) -> None:
             await self._change_record(record, fields)
             notify_done(self._visit, self._say("keys.changed", name=record_name(record)))
 
-        self._open_dialog(record, send)
+        self._open_form(record, send)
 
     async def _create_record(self, fields: dict[str, Any]) -> None:
         created = await self._visit.gateway.post_json(self._kind.path, fields)
@@ -128,64 +125,38 @@ class RecordActions:
         dialog.on("hide", dialog.delete)
         dialog.open()
 
-    def _open_dialog(self, record: Record, send: Callable[[dict[str, Any]], Awaitable[None]]) -> None:
-        """Open a dialog with the fields of `record`, empty for a new one; `send` gets what was filled in.
-
-        Mistakes are shown at their fields.
-        """
-        say, visit, kind = self._say, self._visit, self._kind
+    def _open_form(self, record: Record, send: Callable[[dict[str, Any]], Awaitable[None]]) -> None:
+        """Open a form for `record`, empty for a new one; `send` gets what was filled in."""
+        say, kind = self._say, self._kind
         title = say("keys.edit.title", name=record_name(record)) if record else say(f"{kind.name}.create")
-        with visit.around, ui.dialog() as dialog, ui.card().classes("rw-ask rw-key-form"):
-            draw_text(title, "h2")
-            fields: dict[str, ui.input | ui.number] = {}
+
+        def draw_fields() -> dict[str, FormField]:
+            fields: dict[str, FormField] = {}
             with ui.element("div").classes("rw-pairs"):
                 for name in kind.texts:
                     if not (record and name == kind.fixed):
                         fields[name] = ui.input(say(f"keys.field.{name}"), value=field_text(record, name))
                 for name in NUMBERS:
                     fields[name] = ui.number(say(f"keys.field.{name}"), value=record.get(name), min=0)
+            return fields
 
-            async def submit() -> None:
-                if not save.enabled:  # by the first of two clicks, or by Enter
-                    return
-                save.disable()
-                for field in fields.values():
-                    field.error = None
-                async with visit.catch_call_errors():
-                    try:
-                        await send(_filled_fields(fields, record))
-                    except CallRefusedError as error:
-                        at_fault = fields.get((error.field or "").partition(".")[0])
-                        if at_fault is None:
-                            raise
-                        at_fault.error = str(error)
-                    else:
-                        dialog.close()
-                        await self._refresh()
-                        return
-                save.enable()
+        async def submit(fields: Mapping[str, FormField]) -> None:
+            await send(_filled_fields(fields, record))
+            await self._refresh()
 
-            for field in fields.values():
-                field.props("outlined dense").on("keydown.enter", submit)
-            with ui.element("div").classes("rw-row rw-end"):
-                ui.button(say("frame.cancel"), on_click=dialog.close).props("flat")
-                save = ui.button(say("keys.save"), on_click=submit).props("unelevated")
-        dialog.on("hide", dialog.delete)
-        dialog.open()
+        open_form(self._visit, title, say("keys.save"), draw_fields, submit)
 
 
-def _filled_fields(fields: Mapping[str, ui.input | ui.number], record: Record) -> dict[str, Any]:
+def _filled_fields(fields: Mapping[str, FormField], record: Record) -> dict[str, Any]:
     """Return what stands in `fields`; what is empty takes a limit away, but for the time of expiry."""
     filled: dict[str, Any] = {}
     for name, field in fields.items():
         value = field.value
         if name in NUMBERS:
-            filled[name] = None if value is None else int(value) if name in COUNTS else float(value)
-            continue
-        text = str(value or "").strip()
-        if name in LISTS:
-            parts = [part.strip() for part in text.split(",") if part.strip()]
-            filled[name] = members_from_names(parts, record) if name == "members" else parts
-        elif text or name != "duration":
+            filled[name] = int(value) if value is not None and name in COUNTS else value
+        elif name in LISTS:
+            names = split_names(value)
+            filled[name] = members_from_names(names, record) if name == "members" else names
+        elif (text := (value or "").strip()) or name != "duration":
             filled[name] = text or None
     return {name: value for name, value in filled.items() if record or value not in (None, [])}

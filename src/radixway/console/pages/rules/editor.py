@@ -108,7 +108,7 @@ class RulesEditor:
                     self.mistakes = [{"line": None, "path": "", "message": message}]
                 self.is_checked = True
                 self.show_mistakes(self.mistakes)
-        self._on_change()
+            self._on_change()
 
     def show_mistakes(self, mistakes: Sequence[Mapping[str, Any]]) -> None:
         """Show `mistakes`, and mark the lines in which they are."""

@@ -11,6 +11,7 @@ from radixway.console.components import (
     draw_chip,
     draw_empty,
     draw_page_title,
+    on_single_click,
 )
 from radixway.console.gateway_calls import CallRefusedError
 from radixway.console.page import ConsolePage, PageVisit
@@ -55,8 +56,8 @@ class _RulesActions:
                     visit, self._saved_text, self._text_changed, editable=rules["editable"]
                 )
                 with ui.element("div").classes("rw-row"):
-                    self._apply = ui.button(say("rules.apply"), icon="check", on_click=self.apply_rules)
-                    self._apply.props("unelevated")
+                    self._apply = ui.button(say("rules.apply"), icon="check").props("unelevated")
+                    on_single_click(self._apply, self.apply_rules)
                     self._discard = ui.button(say("rules.discard"), on_click=self.discard_changes)
                     self._discard.props("flat")
             with ui.element("div").classes("rw-stack"):
