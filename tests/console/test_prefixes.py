@@ -31,6 +31,10 @@ async def test_what_is_shared_is_drawn_and_stands_in_a_table(live, open_page, pi
     await expect(page.locator(".rw-tree svg")).to_contain_text("tokens")
     await page.wait_for_url("**/prefixes?*view=tree*")
     await pictures(page, "prefixes-tree")
+    page = await open_page("/prefixes", phone=True)
+    begins = page.locator("tbody td:visible").filter(has_text="From token")
+    await expect(begins.filter(has_text=re.compile(r"token\s*0")).first).to_be_visible()
+    await expect(begins.filter(has_not_text=re.compile(r"\d"))).to_have_count(0)
 
 
 async def test_engines_tell_what_they_cache(live, open_page):
