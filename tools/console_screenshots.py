@@ -5,7 +5,8 @@
 `--out` gets the pictures of README and docs, in light colours. `--all` gets every page as it looks in light,
 dark, on a phone and in Chinese, to be looked at. `--figures` takes no pictures and prints, as JSON, what the
 first page costs a browser, at its first visit and at its next. Chromium is /usr/bin/chromium, or
-RADIXWAY_CHROMIUM. Where no font has Chinese letters, install the wheel cvttf-notosanscjk-regular (27 MB) first.
+RADIXWAY_CHROMIUM. Without a Chinese font, install the wheel
+cvttf-notosanscjk-regular (27 MB) first.
 """
 
 from __future__ import annotations

@@ -123,6 +123,11 @@ def table_columns(say: TextCatalog, page: str, names: Iterable[str], right: Sequ
     ]
 
 
+def to_json(value: Any) -> str:
+    """Return `value` as JSON, which is JavaScript too."""
+    return msgspec.json.encode(value).decode()
+
+
 def format_json(value: Any) -> str:
     """Return `value` as indented JSON."""
     return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()

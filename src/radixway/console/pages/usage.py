@@ -7,8 +7,8 @@ from urllib.parse import urlencode
 
 from nicegui import ui
 
-from radixway.console.charts import axis_options, chart_options, draw_chart, to_json
-from radixway.console.components import draw_card, draw_empty, draw_page_title, draw_table
+from radixway.console.charts import axis_options, chart_options, draw_chart
+from radixway.console.components import draw_card, draw_empty, draw_page_title, draw_table, to_json
 from radixway.console.gateway_calls import CallRefusedError
 from radixway.console.page import ConsolePage, PageVisit
 from radixway.console.texts import TextCatalog

@@ -4,10 +4,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-import msgspec
 from nicegui import ui
 
-from radixway.console.components import draw_icon_button, format_date
+from radixway.console.components import draw_icon_button, format_date, to_json
 from radixway.console.page import PageVisit
 from radixway.console.pages.chat.attachments import AttachmentTray
 from radixway.console.pages.chat.chat_service import OperatorAccount
@@ -142,7 +141,7 @@ class MessageComposer:
 
     def put_back(self, text: str) -> None:
         """Put `text` back, as it could not be sent."""
-        put = f"radixway.put_back_text({self._text.id}, {msgspec.json.encode(text).decode()})"
+        put = f"radixway.put_back_text({self._text.id}, {to_json(text)})"
         self._text.client.run_javascript(put)
 
     def select_model(self, model: str | None) -> None:
