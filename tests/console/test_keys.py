@@ -137,6 +137,7 @@ async def test_a_team_and_a_user_are_made_changed_blocked_and_deleted(open_keyed
     await page.get_by_role("button", name="Save").dblclick()
     await expect(row).to_contain_text("of 0 USD")
     await expect(row).to_contain_text("anna, ben")
+    await expect(row).to_contain_text("alert beyond 300")
     key = await make_key(keyed, team="research", user="anna", alias="of-a-team")
     assert await ask(keyed, key) == 429, "nothing may be spent"
 

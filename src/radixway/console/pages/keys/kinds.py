@@ -77,11 +77,12 @@ def record_name(record: Record) -> str:
 def record_cells(say: TextCatalog, kind: RecordKind, record: Record) -> dict[str, Any]:
     """Return `record` as the cells of `key_row.html`."""
     budget, duration, currency = record["max_budget"], record["budget_duration"], record["currency"]
-    spent = f"{format_cost(record['spend'])} {currency}"
+    spent = format_cost(record["spend"])
     if budget is not None:
-        spent = say(
-            "keys.spent_of", spent=format_cost(record["spend"]), budget=f"{budget:g}", currency=currency
-        )
+        spent = say("keys.spent_of", spent=spent, budget=format_cost(budget))
+    soft_budget = record["soft_budget"]
+    period = [say("keys.alert", budget=format_cost(soft_budget))] if soft_budget is not None else []
+    period += [say("keys.every", duration=duration)] if duration else []
     scope = [", ".join(record["models"]) or say("keys.all_models"), ", ".join(record.get("endpoints", ()))]
     if (scopes := record.get("scopes", ["user"])) != ["user"]:
         scope.append(", ".join(scopes))
@@ -100,12 +101,10 @@ def record_cells(say: TextCatalog, kind: RecordKind, record: Record) -> dict[str
         "looks": _STATE_MOODS[state],
         "owner": _owner_text(kind, record) or "–",
         "scope": " · ".join(part for part in scope if part),
-        "spent": f"{spent} {currency}"
-        if budget is None
-        else say("keys.spent_of", spent=spent, budget=f"{budget:g}", currency=currency),
+        "spent": f"{spent} {currency}",
         "share": min(record["spend"] / budget, 1.0) if budget else None,
         "meter": _BUDGET_MOODS[record["budget_state"]],
-        "period": say("keys.every", duration=duration) if duration else "",
+        "period": " · ".join(period),
         "rates": " · ".join(rates) or "–",
         "last": _expiry_text(say, record) if kind.last == "expires" else f"{record['keys']:,}",
         "does": [(name, say(f"keys.{name}")) for name in actions],
