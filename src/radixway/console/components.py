@@ -52,6 +52,13 @@ def draw_empty(text: str) -> None:
     ui.label(text).classes("rw-empty")
 
 
+def draw_how_to_enable(say: TextCatalog, page: str) -> None:
+    """Draw that the feature of `page` is off, and the lines of radixway.yaml that turn it on."""
+    with ui.element("div").classes("rw-card"):
+        draw_empty(say(f"{page}.off"))
+        ui.label(say(f"{page}.off.how")).classes("rw-text rw-mono rw-code")
+
+
 def draw_icon_button(
     icon: str, label: str, does: Callable[..., Any] | None = None, *, props: str = "flat round dense"
 ) -> ui.button:

@@ -10,13 +10,13 @@ from radixway.console.components import (
     draw_card,
     draw_empty,
     draw_facts,
+    draw_how_to_enable,
     draw_page_title,
     draw_row_table,
     format_time,
     notify_done,
     table_columns,
 )
-from radixway.console.gateway_calls import CallRefusedError
 from radixway.console.page import ConsolePage, PageVisit
 from radixway.console.texts import TEXTS, TextCatalog
 
@@ -32,15 +32,10 @@ async def build_cache_page(visit: PageVisit) -> None:
     with draw_page_title(say("cache.title")):
         forget_all = ui.button(say("cache.forget_all"), icon="delete_sweep").props("outline")
     ui.label(say("cache.hint")).classes("rw-muted")
-    try:
-        stats = await visit.gateway.get_json("/cache/stats")
-    except CallRefusedError as error:
-        if error.status != 404:
-            raise
+    stats = await visit.gateway.find_json("/cache/stats")
+    if stats is None:
         forget_all.delete()
-        with ui.element("div").classes("rw-card"):
-            draw_empty(say("cache.off"))
-            ui.label(say("cache.off.how")).classes("rw-text rw-mono rw-code")
+        draw_how_to_enable(say, "cache")
         return
     tiles: dict[str, ui.label] = {}
     with ui.element("div").classes("rw-tiles"):

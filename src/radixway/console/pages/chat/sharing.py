@@ -52,7 +52,7 @@ async def open_share_dialog(visit: PageVisit, account: OperatorAccount, chat_id:
             made.clear()
             with made:
                 field = ui.input(say("chat.share.link"), value=address).props("outlined dense readonly")
-                field.classes("rw-share-link")
+                field.classes("rw-full")
                 ui.button(say("chat.copy"), icon="content_copy").props("outline").on_click(
                     lambda: ui.clipboard.write(address)
                 )

@@ -73,7 +73,7 @@ def _draw_tabs(visit: PageVisit, current: RecordKind) -> None:
     """Draw links to the page's tables."""
     with ui.element("nav").classes("rw-nav rw-tabs").props(f'aria-label="{visit.say("keys.kinds")}"'):
         for kind in KINDS:
-            marked = ' aria-current="page"' if kind is current else ""
+            marked = " aria-current=true" if kind is current else ""
             draw_text(visit.say(f"{kind.name}.title"), "a", props=f'href="{visit.link(kind.path)}"{marked}')
 
 

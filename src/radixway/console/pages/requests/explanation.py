@@ -16,7 +16,6 @@ from radixway.console.components import (
     draw_text,
     format_time,
 )
-from radixway.console.gateway_calls import CallRefusedError
 from radixway.console.page import PageVisit
 from radixway.console.texts import TEXTS, TextCatalog
 from radixway.core.config.tenants import format_cost
@@ -37,11 +36,8 @@ async def build_explanation(visit: PageVisit) -> None:
         ui.label(say("requests.all"))
     with ui.element("div").classes("rw-page-title") as title:
         draw_text(request_id, "h1", "rw-mono rw-cut")
-    try:
-        data = await visit.gateway.get_json(f"/explain/{quote(request_id, safe='')}")
-    except CallRefusedError as error:
-        if error.status != 404:
-            raise
+    data = await visit.gateway.find_json(f"/explain/{quote(request_id, safe='')}")
+    if data is None:
         ui.label(say("requests.unknown")).classes("rw-card rw-empty")
         return
     row = data["row"]

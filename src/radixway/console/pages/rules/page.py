@@ -9,7 +9,7 @@ from radixway.console.components import (
     ask_confirmation,
     draw_card,
     draw_chip,
-    draw_empty,
+    draw_how_to_enable,
     draw_page_title,
     on_single_click,
 )
@@ -27,16 +27,11 @@ async def build_rules_page(visit: PageVisit) -> None:
     say = visit.say
     with draw_page_title(say("rules.title")):
         state = ui.element("div").classes("rw-row")
-    try:
-        rules = await visit.gateway.get_json(_PATH)
-    except CallRefusedError as error:
-        if error.status != 404:
-            raise
-        with ui.element("div").classes("rw-card"):
-            draw_empty(say("rules.off"))
-            ui.label(say("rules.off.how")).classes("rw-text rw-mono rw-code")
-        return
-    _RulesActions(visit, rules, state)
+    rules = await visit.gateway.find_json(_PATH)
+    if rules is None:
+        draw_how_to_enable(say, "rules")
+    else:
+        _RulesActions(visit, rules, state)
 
 
 class _RulesActions:

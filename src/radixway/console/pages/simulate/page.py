@@ -7,7 +7,6 @@ from urllib.parse import urlencode
 from nicegui import events, ui
 
 from radixway.console.components import draw_card, draw_icon_button, draw_page_title, on_single_click
-from radixway.console.gateway_calls import CallRefusedError
 from radixway.console.page import ConsolePage, PageVisit
 from radixway.console.pages.simulate.outcome import draw_outcome
 
@@ -68,11 +67,8 @@ class _SimulationList:
             self._clear_finished()
             return
         if (job["id"], job["state"]) != self._shown:
-            try:
-                details = await self._visit.gateway.get_json(f"/simulate/{job['id']}")
-            except CallRefusedError as error:
-                if error.status != 404:
-                    raise
+            details = await self._visit.gateway.find_json(f"/simulate/{job['id']}")
+            if details is None:
                 self._clear_finished()
                 return
             self._shown = (details["id"], details["state"])
