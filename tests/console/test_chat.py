@@ -39,7 +39,7 @@ async def test_a_chat_with_a_stop_a_regenerate_and_branches(open_page, live, pic
     said = await answer.locator(".rw-markdown").inner_text()
     assert said.strip()
     await page.get_by_label("Temperature").fill("0")
-    await answer.get_by_role("button", name="Regenerate").click()
+    await answer.get_by_role("button", name="Regenerate").dblclick()
     await expect(answer).to_have_attribute("data-state", "complete")
     await expect(answer.get_by_text("2/2")).to_be_visible()
     await expect(answer.locator(".rw-markdown")).to_contain_text("tree")

@@ -59,16 +59,19 @@ def draw_how_to_enable(say: TextCatalog, page: str) -> None:
         ui.label(say(f"{page}.off.how")).classes("rw-text rw-mono rw-code")
 
 
+def on_single_click(button: ui.button, does: Callable[..., Any]) -> None:
+    """Call `does` when `button` is clicked; a double click counts once."""
+    button.on("click", does, throttle=_DOUBLE_CLICK_S, trailing_events=False)
+
+
 def draw_icon_button(
     icon: str, label: str, does: Callable[..., Any] | None = None, *, props: str = "flat round dense"
 ) -> ui.button:
     """Draw a button that is an `icon` and calls `does`; `label` is for who does not see it."""
-    return ui.button(icon=icon, on_click=does).props(f'{props} aria-label="{label}"')
-
-
-def on_single_click(button: ui.button, does: Callable[..., Any]) -> None:
-    """Call `does` when `button` is clicked; a double click counts once."""
-    button.on("click", does, throttle=_DOUBLE_CLICK_S, trailing_events=False)
+    button = ui.button(icon=icon).props(f'{props} aria-label="{label}"')
+    if does is not None:
+        on_single_click(button, does)
+    return button
 
 
 def draw_facts(rows: Iterable[tuple[str, str]]) -> None:

@@ -51,7 +51,7 @@ async def build_cache_page(visit: PageVisit) -> None:
     columns = table_columns(say, "cache", _COLUMNS)
     table = draw_row_table(columns, "cache_row.html", pagination={"rowsPerPage": 50})
     table.classes("rw-single").props(
-        f'flat dense aria-label="{say("cache.kept")}" no-data-label="{say("cache.none")}"'
+        f'flat dense aria-label="{say("cache.entries")}" no-data-label="{say("cache.none")}"'
     )
     ui.label(say("cache.kept.note", backend=stats["backend"])).classes("rw-muted rw-small")
 
