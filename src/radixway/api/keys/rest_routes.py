@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta
 from time import time
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from fastapi import APIRouter, Depends, Request, Response
@@ -23,6 +22,7 @@ from radixway.api.keys.descriptions import (
     describe_users,
     key_state,
 )
+from radixway.api.keys.record_lists import KeyQuery, ListQuery, select_page
 from radixway.api.keys.store import (
     KeyChanges,
     KeyRecord,
@@ -41,14 +41,13 @@ from radixway.core.http.request_body import decode_query
 from radixway.core.pipeline import BadRequest, GatewayError
 
 if TYPE_CHECKING:
-    from radixway.api.keys.store.access_service import AccessService, RecordT
+    from radixway.api.keys.store.access_service import AccessService
 
 _Day = Annotated[str, Meta(pattern=r"^\d{4}-\d{2}-\d{2}$", description="A day, UTC: 2026-11-30.")]
 _ROOTS = ("/keys", "/teams", "/users", "/budgets", "/spend", "/key", "/team", "/user", "/global/spend")
 _METHODS = ["GET", "POST", "PATCH", "DELETE"]
 _USUAL_DAYS = 30
 _FIRST_DAY = date(1970, 1, 1)
-_MAX_LISTED = 1000
 
 
 class KeysOffError(GatewayError):
@@ -65,21 +64,6 @@ class KeysOffError(GatewayError):
 
 
 _Name = Annotated[str, Meta(pattern=PLAIN_TEXT)]
-
-
-class _ListQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    q: Annotated[str, Meta(description="What names, owners or models contain.")] | None = None
-    order: Literal["oldest", "newest"] | None = None
-    limit: Annotated[int, Meta(ge=1, le=_MAX_LISTED)] | None = None
-    offset: Annotated[int, Meta(ge=0)] = 0
-
-
-class _KeyQuery(_ListQuery, kw_only=True, forbid_unknown_fields=True):
-    team: _Name | None = None
-    user: _Name | None = None
-    state: Annotated[str, Meta(description="active, blocked, expired.")] | None = None
-    order: Literal["oldest", "newest"] | None = "oldest"
-    limit: Annotated[int, Meta(ge=1, le=_MAX_LISTED)] | None = 100
 
 
 class _SpendQuery(msgspec.Struct, forbid_unknown_fields=True, rename={"first": "from", "last": "to"}):
@@ -129,11 +113,11 @@ def key_routes(access: AccessService, admin: AdminAccess) -> APIRouter:
 
 
 def _add_key_paths(router: APIRouter, access: AccessService) -> None:
-    @router.get("/keys", openapi_extra=query_parameters(_KeyQuery))
+    @router.get("/keys", openapi_extra=query_parameters(KeyQuery))
     async def list_keys(request: Request) -> dict[str, Any]:
         """List keys, the oldest first, of a `team` or `user`, in a `state`: active, blocked, expired."""
         now = time()
-        query = decode_query(dict(request.query_params), _KeyQuery)
+        query = decode_query(dict(request.query_params), KeyQuery)
         wanted = {name: value for name in ("team", "user") if (value := getattr(query, name)) is not None}
         keys = [
             key
@@ -141,7 +125,7 @@ def _add_key_paths(router: APIRouter, access: AccessService) -> None:
             if all(getattr(key, name) == value for name, value in wanted.items())
             and (query.state is None or query.state == key_state(key, now))
         ]
-        found, total = _select_page(query, keys)
+        found, total = select_page(query, keys)
         return {"keys": [describe_key(access, key, now) for key in found], "total": total}
 
     @router.post("/keys", status_code=201, openapi_extra=request_body(KeyChanges))
@@ -189,11 +173,11 @@ def _add_key_paths(router: APIRouter, access: AccessService) -> None:
 
 
 def _add_owner_paths(router: APIRouter, access: AccessService) -> None:
-    @router.get("/teams", openapi_extra=query_parameters(_ListQuery))
+    @router.get("/teams", openapi_extra=query_parameters(ListQuery))
     async def list_teams(request: Request) -> dict[str, Any]:
         """List the teams, by id. Tenants of the configuration are not among them."""
-        query = decode_query(dict(request.query_params), _ListQuery)
-        found, total = _select_page(query, access.directory.teams.values())
+        query = decode_query(dict(request.query_params), ListQuery)
+        found, total = select_page(query, access.directory.teams.values())
         return {"teams": describe_teams(access, found), "total": total}
 
     @router.post("/teams", status_code=201, openapi_extra=request_body(TeamChanges))
@@ -225,11 +209,11 @@ def _add_owner_paths(router: APIRouter, access: AccessService) -> None:
         gone = await access.delete_records("team", [team])
         return {"deleted": team, "deleted_keys": [key.id for key in gone]}
 
-    @router.get("/users", openapi_extra=query_parameters(_ListQuery))
+    @router.get("/users", openapi_extra=query_parameters(ListQuery))
     async def list_users(request: Request) -> dict[str, Any]:
         """List the users, by id."""
-        query = decode_query(dict(request.query_params), _ListQuery)
-        found, total = _select_page(query, access.directory.users.values())
+        query = decode_query(dict(request.query_params), ListQuery)
+        found, total = select_page(query, access.directory.users.values())
         return {"users": describe_users(access, found), "total": total}
 
     @router.post("/users", status_code=201, openapi_extra=request_body(UserChanges))
@@ -286,24 +270,6 @@ def _add_spend_paths(router: APIRouter, access: AccessService) -> None:
         names = {column: name for name, column in SPEND_COLUMNS.items()}
         shown = [{names.get(column, column): value for column, value in row.items()} for row in rows]
         return {"from": first, "to": last, "by": by, "spend": shown}
-
-
-def _select_page(query: _ListQuery, records: Iterable[RecordT]) -> tuple[list[RecordT], int]:
-    """Return what `query` is to show of `records`, by id where no order is given, and how many there are."""
-    wanted = (query.q or "").casefold()
-    found = sorted(
-        (record for record in records if wanted in _searched_text(record)),
-        key=lambda record: (record.created_at if query.order else 0.0, record.id),
-        reverse=query.order == "newest",
-    )
-    end = None if query.limit is None else query.offset + query.limit
-    return found[query.offset : end], len(found)
-
-
-def _searched_text(record: AccessRecord) -> str:
-    own = (getattr(record, name, None) for name in ("alias", "shown", "team", "user", "email"))
-    members = (member.user_id for member in getattr(record, "members", ()))
-    return "\n".join((record.id, *filter(None, own), *members, *record.models)).casefold()
 
 
 def find_owner(records: dict[str, Any], kind: str, id: str) -> Any:
