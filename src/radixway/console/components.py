@@ -42,6 +42,16 @@ def draw_card(title: str, hint: str = "") -> ui.element:
     return card
 
 
+def draw_tile(name: str, value: str = "–", detail: str = "") -> ui.label:
+    """Draw a figure called `name`, with `detail` below it; return the label of its `value`."""
+    with ui.element("div").classes("rw-card rw-tile"):
+        ui.label(name).classes("rw-label")
+        figure = ui.label(value).classes("rw-figure")
+        if detail:
+            ui.label(detail).classes("rw-muted rw-small")
+    return figure
+
+
 def draw_chip(text: str, mood: Mood = "") -> ui.label:
     """Draw a short `text` that stands out, coloured by `mood`."""
     return draw_text(text, "span", f"rw-chip {mood or 'plain'}")

@@ -13,6 +13,7 @@ from radixway.console.components import (
     draw_how_to_enable,
     draw_page_title,
     draw_row_table,
+    draw_tile,
     format_time,
     notify_done,
     table_columns,
@@ -37,12 +38,8 @@ async def build_cache_page(visit: PageVisit) -> None:
         forget_all.delete()
         draw_how_to_enable(say, "cache")
         return
-    tiles: dict[str, ui.label] = {}
     with ui.element("div").classes("rw-tiles"):
-        for name in _TILES:
-            with ui.element("div").classes("rw-card rw-tile"):
-                ui.label(say(f"cache.{name}")).classes("rw-label")
-                tiles[name] = ui.label("–").classes("rw-figure")
+        tiles = {name: draw_tile(say(f"cache.{name}")) for name in _TILES}
     with ui.element("div").classes("rw-grid wide"):
         with draw_card(say("cache.thresholds"), say("cache.thresholds.hint")):
             draw_facts(_threshold_rows(say, stats))

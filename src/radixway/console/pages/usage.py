@@ -14,6 +14,7 @@ from radixway.console.components import (
     draw_how_to_enable,
     draw_page_title,
     draw_table,
+    draw_tile,
     to_json,
 )
 from radixway.console.page import ConsolePage, PageVisit
@@ -109,9 +110,7 @@ def _draw_report(say: TextCatalog, by: Sequence[str], rows: Sequence[Row], days:
         return
     with ui.element("div").classes("rw-tiles"):
         for name in _TILES:
-            with ui.element("div").classes("rw-card rw-tile"):
-                ui.label(say(f"usage.{name}")).classes("rw-label")
-                ui.label(_total_text(rows, name)).classes("rw-figure")
+            draw_tile(say(f"usage.{name}"), _total_text(rows, name))
     with ui.element("div").classes("rw-grid wide"):
         with draw_card(say("usage.cost_by_day")):
             costs = _sum_costs(days, ["day"])

@@ -14,6 +14,7 @@ from radixway.console.components import (
     draw_json,
     draw_losing_rules,
     draw_text,
+    draw_tile,
     format_time,
 )
 from radixway.console.page import PageVisit
@@ -77,10 +78,7 @@ def _draw_figures(say: TextCatalog, row: Mapping[str, Any]) -> None:
             ("answer", format_count(row["completion_tokens"]), estimated),
             ("cost", request_cost(row), ""),
         ):
-            with ui.element("div").classes("rw-card rw-tile"):
-                ui.label(say(f"requests.{name}")).classes("rw-label")
-                ui.label(value).classes("rw-figure")
-                ui.label(detail).classes("rw-muted rw-small")
+            draw_tile(say(f"requests.{name}"), value, detail)
 
 
 def _draw_facts(visit: PageVisit, row: Mapping[str, Any]) -> None:
