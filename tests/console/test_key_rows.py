@@ -1,8 +1,8 @@
-"""What the rows of *Keys* show of a key, a team and a user, and what a form makes of a team's members."""
+"""What the rows of *Keys* show of a key, a team and a user, and what a form sends."""
 
 import pytest
 
-from radixway.console.pages.keys.kinds import KINDS, members_from_names, record_cells
+from radixway.console.pages.keys.kinds import KINDS, changed_fields, record_cells
 from radixway.console.texts import TextCatalog
 
 KEYS, TEAMS, USERS = KINDS
@@ -50,6 +50,30 @@ def test_a_row_shows(kind, record, shown):
     assert {name: cells[name] for name in shown} == shown
 
 
-def test_members_keep_their_roles():
-    members = members_from_names(["carl", "anna"], {"members": MEMBERS})
-    assert members == [{"user_id": "carl", "role": "user"}, {"user_id": "anna", "role": "admin"}]
+@pytest.mark.parametrize(
+    ("values", "record", "changed"),
+    [
+        ({"alias": "", "models": "", "duration": "", "max_budget": None}, {}, {}),
+        (
+            {"alias": " a ", "models": "m, n*", "max_budget": 0},
+            {},
+            {"alias": "a", "models": ["m", "n*"], "max_budget": 0},
+        ),
+        ({"duration": " ", "max_budget": 4, "rpm_limit": 7}, {"max_budget": 4.0, "rpm_limit": 7}, {}),
+        (
+            {"models": "", "max_budget": None},
+            {"models": ["m"], "max_budget": 4.0},
+            {"models": None, "max_budget": None},
+        ),
+        ({"rpm_limit": 8.0}, {"rpm_limit": 7}, {"rpm_limit": 8}),
+        ({"members": "Smith, Anna"}, {"members": [{"user_id": "Smith, Anna", "role": "admin"}]}, {}),
+        (
+            {"members": "carl, anna"},
+            {"members": MEMBERS},
+            {"members": [{"user_id": "carl", "role": "user"}, {"user_id": "anna", "role": "admin"}]},
+        ),
+        ({"members": ""}, {"members": MEMBERS}, {"members": []}),
+    ],
+)
+def test_a_form_sends_what_was_changed(values, record, changed):
+    assert changed_fields(values, record) == changed

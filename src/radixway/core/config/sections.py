@@ -79,7 +79,7 @@ class ConsoleConfig(ConfigSection):
     attempts_per_minute: int = Field(default=10, ge=1)
     """Wrong keys in a minute before the next gets a 429: from one address; ten times as many from all."""
     show_prompts: bool = False
-    """Show administrators how recorded conversations and cached questions begin."""
+    """Show administrators how recorded conversations begin, and cached questions."""
     trace_url: TraceUrl | None = None
     """URL of a trace, with `{trace_id}` in it: `https://jaeger.example.com/trace/{trace_id}`."""
 

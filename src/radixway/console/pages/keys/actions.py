@@ -12,17 +12,14 @@ from radixway.console.components import (
     draw_text,
     notify_done,
     open_form,
-    split_names,
 )
 from radixway.console.page import PageVisit
 from radixway.console.pages.keys.kinds import (
-    COUNTS,
-    LISTS,
     NUMBERS,
     Record,
     RecordKind,
+    changed_fields,
     field_text,
-    members_from_names,
     record_name,
 )
 
@@ -126,7 +123,7 @@ class RecordActions:
         dialog.open()
 
     def _open_form(self, record: Record, send: Callable[[dict[str, Any]], Awaitable[None]]) -> None:
-        """Open a form for `record`, empty for a new one; `send` gets what was filled in."""
+        """Open a form for `record`, empty for a new one; `send` gets what was changed."""
         say, kind = self._say, self._kind
         title = say("keys.edit.title", name=record_name(record)) if record else say(f"{kind.name}.create")
 
@@ -141,22 +138,7 @@ class RecordActions:
             return fields
 
         async def submit(fields: Mapping[str, FormField]) -> None:
-            await send(_filled_fields(fields, record))
+            await send(changed_fields({name: field.value for name, field in fields.items()}, record))
             await self._refresh()
 
         open_form(self._visit, title, say("keys.save"), draw_fields, submit)
-
-
-def _filled_fields(fields: Mapping[str, FormField], record: Record) -> dict[str, Any]:
-    """Return what stands in `fields`; what is empty takes a limit away, but for the time of expiry."""
-    filled: dict[str, Any] = {}
-    for name, field in fields.items():
-        value = field.value
-        if name in NUMBERS:
-            filled[name] = int(value) if value is not None and name in COUNTS else value
-        elif name in LISTS:
-            names = split_names(value)
-            filled[name] = members_from_names(names, record) if name == "members" else names
-        elif (text := (value or "").strip()) or name != "duration":
-            filled[name] = text or None
-    return {name: value for name, value in filled.items() if record or value not in (None, [])}

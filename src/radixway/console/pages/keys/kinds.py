@@ -4,15 +4,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from radixway.console.components import split_names
 from radixway.console.texts import TextCatalog
 from radixway.core.config.tenants import format_cost
 
 Record = Mapping[str, Any]
 """A key, a team or a user, as the gateway describes it."""
 
-LISTS = ("models", "endpoints", "members")
-COUNTS = ("rpm_limit", "tpm_limit")
-NUMBERS = ("max_budget", "soft_budget", *COUNTS)
+_LISTS = ("models", "endpoints")
+_COUNTS = ("rpm_limit", "tpm_limit")
+NUMBERS = ("max_budget", "soft_budget", *_COUNTS)
 _STATE_MOODS = {"active": "good", "blocked": "bad", "expired": "warn"}
 _BUDGET_MOODS = {"ok": "", "soft_limit_reached": "warn", "exceeded": "bad"}
 
@@ -26,6 +27,7 @@ class RecordKind:
     owner: str
     """Column of those it belongs to, or that belong to it."""
     last: str
+    """The column before the actions."""
     texts: tuple[str, ...]
     """Fields of text, in the form's order; the numbers follow."""
     fixed: str = ""
@@ -88,7 +90,7 @@ def record_cells(say: TextCatalog, kind: RecordKind, record: Record) -> dict[str
         scope.append(", ".join(scopes))
     rates = [
         say(f"keys.{name}.of", count=f"{record[name]:,}")
-        for name in (*COUNTS, "max_parallel_requests")
+        for name in (*_COUNTS, "max_parallel_requests")
         if record[name] is not None
     ]
     state = record.get("state") or ("blocked" if record["blocked"] else "active")
@@ -119,7 +121,22 @@ def field_text(record: Record, name: str) -> str:
     return ", ".join(value) if isinstance(value, list) else str(value or "")
 
 
-def members_from_names(names: list[str], record: Record) -> list[dict[str, str]]:
+def changed_fields(values: Mapping[str, Any], record: Record) -> dict[str, Any]:
+    """Return what the form's `values` change of `record`; null takes a limit away."""
+    changed: dict[str, Any] = {}
+    for name, value in values.items():
+        if name in NUMBERS:
+            if value != record.get(name):
+                changed[name] = int(value) if value is not None and name in _COUNTS else value
+        elif (text := (value or "").strip()) != field_text(record, name):
+            names = split_names(text)
+            changed[name] = (names if name in _LISTS else text) or None
+            if name == "members":
+                changed[name] = _members_from_names(names, record)
+    return changed
+
+
+def _members_from_names(names: list[str], record: Record) -> list[dict[str, str]]:
     """Return users of `names` as members of the team `record`; those it has keep their roles."""
     roles = {member["user_id"]: member["role"] for member in record.get("members", ())}
     return [{"user_id": name, "role": roles.get(name, "user")} for name in names]

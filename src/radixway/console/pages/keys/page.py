@@ -33,7 +33,10 @@ async def build_keys_page(visit: PageVisit) -> None:
     more = ui.label().classes("rw-muted rw-small").props("role=status")
 
     async def refresh() -> None:
-        found = await visit.gateway.get_json(kind.path, q=search.value or None, order="newest", limit=_SHOWN)
+        wanted = search.value or None
+        found = await visit.gateway.get_json(kind.path, q=wanted, order="newest", limit=_SHOWN)
+        if wanted != (search.value or None):  # another search has begun
+            return
         records.clear()
         records.update({record["id"]: record for record in found[kind.name]})
         rows = [record_cells(say, kind, record) for record in records.values()]
