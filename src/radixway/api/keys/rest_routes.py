@@ -13,7 +13,16 @@ from msgspec import Meta
 
 from radixway.api.admin_access import AdminAccess
 from radixway.api.client_requests import decode_body
-from radixway.api.keys.descriptions import describe_budget, describe_key, describe_team, describe_user
+from radixway.api.keys.descriptions import (
+    describe_budget,
+    describe_key,
+    describe_team,
+    describe_teams,
+    describe_user,
+    describe_users,
+    key_state,
+)
+from radixway.api.keys.record_lists import KeyQuery, ListQuery, select_page
 from radixway.api.keys.store import (
     KeyChanges,
     KeyRecord,
@@ -39,7 +48,6 @@ _ROOTS = ("/keys", "/teams", "/users", "/budgets", "/spend", "/key", "/team", "/
 _METHODS = ["GET", "POST", "PATCH", "DELETE"]
 _USUAL_DAYS = 30
 _FIRST_DAY = date(1970, 1, 1)
-_MAX_LISTED = 1000
 
 
 class KeysOffError(GatewayError):
@@ -56,14 +64,6 @@ class KeysOffError(GatewayError):
 
 
 _Name = Annotated[str, Meta(pattern=PLAIN_TEXT)]
-
-
-class _ListQuery(msgspec.Struct, forbid_unknown_fields=True):
-    team: _Name | None = None
-    user: _Name | None = None
-    state: Annotated[str, Meta(description="active, blocked, expired.")] | None = None
-    limit: Annotated[int, Meta(ge=1, le=_MAX_LISTED)] = 100
-    offset: Annotated[int, Meta(ge=0)] = 0
 
 
 class _SpendQuery(msgspec.Struct, forbid_unknown_fields=True, rename={"first": "from", "last": "to"}):
@@ -113,19 +113,20 @@ def key_routes(access: AccessService, admin: AdminAccess) -> APIRouter:
 
 
 def _add_key_paths(router: APIRouter, access: AccessService) -> None:
-    @router.get("/keys", openapi_extra=query_parameters(_ListQuery))
+    @router.get("/keys", openapi_extra=query_parameters(KeyQuery))
     async def list_keys(request: Request) -> dict[str, Any]:
         """List keys, the oldest first, of a `team` or `user`, in a `state`: active, blocked, expired."""
         now = time()
-        query = decode_query(dict(request.query_params), _ListQuery)
+        query = decode_query(dict(request.query_params), KeyQuery)
         wanted = {name: value for name in ("team", "user") if (value := getattr(query, name)) is not None}
-        found = [
-            described
-            for key in sorted(access.directory.keys.values(), key=lambda key: (key.created_at, key.id))
+        keys = [
+            key
+            for key in access.directory.keys.values()
             if all(getattr(key, name) == value for name, value in wanted.items())
-            and query.state in (None, (described := describe_key(access, key, now))["state"])
+            and (query.state is None or query.state == key_state(key, now))
         ]
-        return {"keys": found[query.offset : query.offset + query.limit], "total": len(found)}
+        found, total = select_page(query, keys)
+        return {"keys": [describe_key(access, key, now) for key in found], "total": total}
 
     @router.post("/keys", status_code=201, openapi_extra=request_body(KeyChanges))
     async def create_key(request: Request) -> JSONResponse:
@@ -172,11 +173,12 @@ def _add_key_paths(router: APIRouter, access: AccessService) -> None:
 
 
 def _add_owner_paths(router: APIRouter, access: AccessService) -> None:
-    @router.get("/teams")
-    async def list_teams() -> dict[str, Any]:
+    @router.get("/teams", openapi_extra=query_parameters(ListQuery))
+    async def list_teams(request: Request) -> dict[str, Any]:
         """List the teams, by id. Tenants of the configuration are not among them."""
-        teams = sorted(access.directory.teams.values(), key=lambda team: team.id)
-        return {"teams": [describe_team(access, team) for team in teams], "total": len(teams)}
+        query = decode_query(dict(request.query_params), ListQuery)
+        found, total = select_page(query, access.directory.teams.values())
+        return {"teams": describe_teams(access, found), "total": total}
 
     @router.post("/teams", status_code=201, openapi_extra=request_body(TeamChanges))
     async def create_team(request: Request) -> JSONResponse:
@@ -207,11 +209,12 @@ def _add_owner_paths(router: APIRouter, access: AccessService) -> None:
         gone = await access.delete_records("team", [team])
         return {"deleted": team, "deleted_keys": [key.id for key in gone]}
 
-    @router.get("/users")
-    async def list_users() -> dict[str, Any]:
+    @router.get("/users", openapi_extra=query_parameters(ListQuery))
+    async def list_users(request: Request) -> dict[str, Any]:
         """List the users, by id."""
-        users = sorted(access.directory.users.values(), key=lambda user: user.id)
-        return {"users": [describe_user(access, user) for user in users], "total": len(users)}
+        query = decode_query(dict(request.query_params), ListQuery)
+        found, total = select_page(query, access.directory.users.values())
+        return {"users": describe_users(access, found), "total": total}
 
     @router.post("/users", status_code=201, openapi_extra=request_body(UserChanges))
     async def create_user(request: Request) -> JSONResponse:
