@@ -108,6 +108,20 @@ async def test_a_proxys_key_ends_like_any_other(tmp_path):
         assert await ask_as_red() == (401, "key_expired")
 
 
+async def test_a_proxys_key_narrows_the_models_of_the_team_that_it_names(tmp_path):
+    async with keys_gateway(tmp_path) as gateway:
+        await call(gateway, "POST", "/teams", {"id": "red", "models": ["m", "n"]}, status=201)
+        body = {"scopes": ["trusted"], "models": ["n", "o"]}
+        made = await call(gateway, "POST", "/keys", body, status=201)
+        named = {"headers": bearer(made["key"])["headers"] | {"x-tenant-id": "red"}}
+        body = (await gateway.post("/v1/chat/completions", CHAT, **named))[1]
+        assert body["error"]["param"] == "model"
+        assert (await gateway.get("/v1/models", **named))[1]["data"] == []
+        await call(gateway, "PATCH", f"/keys/{made['id']}", {"models": ["m", "o"]})
+        assert (await gateway.post("/v1/chat/completions", CHAT, **named))[0] == 200
+        assert [each["id"] for each in (await gateway.get("/v1/models", **named))[1]["data"]] == ["m"]
+
+
 async def test_a_key_made_for_an_owner_that_another_gateway_deletes_goes_with_it(tmp_path):
     keys = {"sync_s": 60}
     async with keys_gateway(tmp_path, keys=keys) as first, keys_gateway(tmp_path, keys=keys) as second:
