@@ -139,6 +139,28 @@ async def test_teams_users_and_spending_have_its_shapes(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("given", "status", "param"),
+    [
+        ({"key_alias": "taken"}, 409, "key_alias"),
+        ({"team_id": "nobody"}, 400, "team_id"),
+        ({"duration": "soon"}, 400, "duration"),
+        ({"teams": ["red", "nobody"]}, 404, "teams"),
+    ],
+)
+async def test_a_user_is_made_with_a_key_and_teams_or_not_at_all(tmp_path, given, status, param):
+    async with keys_gateway(tmp_path) as gateway:
+        await call(gateway, "POST", "/key/generate", {"key_alias": "taken"})
+        await call(gateway, "POST", "/team/new", {"team_id": "red"})
+        body = {"user_id": "ann", "teams": ["red"]} | given
+        refused = await call(gateway, "POST", "/user/new", body, status=status)
+        assert refused["error"]["param"] == param
+        assert (await call(gateway, "GET", "/user/list"))["users"] == []
+        assert (await call(gateway, "GET", "/teams/red"))["members"] == []
+        made = await call(gateway, "POST", "/user/new", {"user_id": "ann", "teams": ["red"]})
+        assert made["teams"] == ["red"] and (await ask(gateway, made["key"]))[0] == 200
+
+
+@pytest.mark.parametrize(
     ("path", "body", "param"),
     [
         ("/key/generate", {"guardrails": ["pii"]}, "guardrails"),

@@ -211,6 +211,16 @@ async def test_a_wrong_field_is_named(tmp_path, path, body, param):
         assert (await call(gateway, "POST", path, body, status=400))["error"]["param"] == param
 
 
+async def test_an_owner_keeps_its_id(tmp_path):
+    async with keys_gateway(tmp_path) as gateway:
+        for path in ("/teams", "/users"):
+            await call(gateway, "POST", path, {"id": "one"}, status=201)
+            refused = await call(gateway, "PATCH", f"{path}/one", {"id": "two", "max_budget": 1}, status=400)
+            assert refused["error"]["param"] == "id"
+            shown = await call(gateway, "PATCH", f"{path}/one", {"id": "one", "max_budget": 2})
+            assert (shown["id"], shown["max_budget"]) == ("one", 2)
+
+
 async def test_names_are_taken_once(tmp_path):
     tenants = {"pricing": PRICING, "yaml-team": {}}
     async with keys_gateway(tmp_path, tenants=tenants) as gateway:

@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from radixway.api.keys.store import schema
 from radixway.api.keys.store.errors import AccessUnavailableError, RecordConflictError, RecordNotFoundError
 from radixway.api.keys.store.migrations import FOLDER
-from radixway.api.keys.store.records import RECORD_TYPES, AccessRecord, KeyRecord
+from radixway.api.keys.store.records import RECORD_TYPES, AccessRecord, KeyRecord, RecordT
 from radixway.chat.database import ChatDatabase, insert_into
 from radixway.chat.database_outages import is_outage
 from radixway.chat.migrations import migrate
@@ -76,7 +76,7 @@ class RecordEdit:
         self._revision = revision
         self._spending_revision = spending_revision
 
-    async def find_record(self, kind: type[AccessRecord], id: str) -> AccessRecord | None:
+    async def find_record(self, kind: type[RecordT], id: str) -> RecordT | None:
         """Return the record of `kind` with this `id`, if there is one."""
         table = schema.records.c
         found = select(table.body).where(table.kind == kind.kind, table.id == id, table.deleted.is_(False))

@@ -7,7 +7,7 @@ from typing import Annotated, Any, get_args
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from radixway.api.keys.store.records import AccessRecord, TeamMember
+from radixway.api.keys.store.records import AccessRecord, KeyRecord, TeamMember
 from radixway.core.config.tenants import Scope, check_tenant_name
 from radixway.core.pipeline import BadRequest
 from radixway.core.tenants import BudgetPeriod
@@ -84,8 +84,14 @@ class KeyChanges(AccessChanges, kw_only=True, forbid_unknown_fields=True):
     expires: _Text | UnsetType | None = UNSET
     """Until when it works, as a time of ISO 8601; null: for ever."""
 
-    def expires_at(self, now: float) -> float | UnsetType | None:
-        """Return when the key is to expire, in seconds since the epoch. Raises BadRequest."""
+    def apply_to(self, record: AccessRecord, now: float) -> None:
+        super().apply_to(record, now)
+        assert isinstance(record, KeyRecord)
+        expires_at = self._expires_at(now)
+        if expires_at is not UNSET:
+            record.expires_at = expires_at
+
+    def _expires_at(self, now: float) -> float | UnsetType | None:
         if self.duration is not UNSET and self.expires is not UNSET:
             raise BadRequest("give duration or expires", param="expires")
         if isinstance(self.duration, str):
@@ -113,11 +119,16 @@ class KeyChanges(AccessChanges, kw_only=True, forbid_unknown_fields=True):
                 )
 
 
-class TeamChanges(AccessChanges, kw_only=True, forbid_unknown_fields=True):
-    """What may be set of a team."""
+class OwnerChanges(AccessChanges, kw_only=True, forbid_unknown_fields=True):
+    """What may be set of a team and of a user."""
 
     id: _Text | None = None
-    """Its name as a tenant; only as it is created."""
+    """A team's name as a tenant, or a user's; only as it is created."""
+
+
+class TeamChanges(OwnerChanges, kw_only=True, forbid_unknown_fields=True):
+    """What may be set of a team."""
+
     members: Annotated[list[TeamMember], Meta(max_length=10_000)] | UnsetType | None = UNSET
 
     def _check(self) -> None:
@@ -129,11 +140,9 @@ class TeamChanges(AccessChanges, kw_only=True, forbid_unknown_fields=True):
                 raise BadRequest(f"id: {error}", param="id") from None
 
 
-class UserChanges(AccessChanges, kw_only=True, forbid_unknown_fields=True):
+class UserChanges(OwnerChanges, kw_only=True, forbid_unknown_fields=True):
     """What may be set of a user."""
 
-    id: _Text | None = None
-    """Only as it is created."""
     email: _Text | UnsetType | None = UNSET
     role: _Text | UnsetType | None = UNSET
 

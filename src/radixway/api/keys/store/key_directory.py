@@ -7,7 +7,8 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from radixway.api.keys.store.access_store import SpendingRow, StoreChanges
-from radixway.api.keys.store.records import AccessRecord, KeyRecord, TeamRecord, UserRecord
+from radixway.api.keys.store.errors import RecordNotFoundError
+from radixway.api.keys.store.records import AccessRecord, KeyRecord, RecordT, TeamRecord, UserRecord
 from radixway.core.config import DEFAULT_TENANT
 from radixway.core.pipeline.contexts import match_both, model_pattern
 from radixway.core.tenants import KeyAccess, KnownKey, SpendAccount, SpenderKind, SpendRows
@@ -39,6 +40,13 @@ class KeyDirectory:
         self._known: dict[bytes, KnownKey] = {}
         self._digests: dict[str, tuple[bytes, ...]] = {}
         """Digests of each key in `_known`."""
+
+    def require_record(self, kind: type[RecordT], id: str, param: str | None = None) -> RecordT:
+        """Return the record `id`. Raises RecordNotFoundError naming `param`, by default the kind."""
+        record = self.records[kind.kind].get(id)
+        if not isinstance(record, kind):
+            raise RecordNotFoundError(f"there is no {kind.kind} {id[:80]!r}", param=param or kind.kind)
+        return record
 
     def tenant_of(self, key: KeyRecord) -> str:
         """Return the name of the tenant that `key` belongs to."""
