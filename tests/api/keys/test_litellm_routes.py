@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from api.keys.test_rest_routes import ADMIN, ask, call, keys_gateway
+from api.keys.test_rest_routes import ADMIN, COST, ask, call, keys_gateway
 
 LITELLM = Path("~/.cache/radixway-bench/litellm/bin/python").expanduser()
 """A Python with `litellm[proxy]`; benchmarks/litellm.md says how it is made."""
@@ -136,6 +136,46 @@ async def test_teams_users_and_spending_have_its_shapes(tmp_path):
         await call(gateway, "GET", "/user/info?user_id=ann", status=404)
         await call(gateway, "POST", "/team/delete", {"team_ids": [team["team_id"]]})
         assert await call(gateway, "GET", "/team/list") == []
+
+
+async def test_spending_is_told_by_day_key_and_user_in_the_currency_of_budgets(tmp_path):
+    prices = {"m": {"prompt_per_1m": 1, "completion_per_1m": 2}, "n": {"prompt_per_1m": 5, "currency": "EUR"}}
+    async with keys_gateway(tmp_path, models=["m", "n"], tenants={"pricing": prices}) as gateway:
+        made = [await call(gateway, "POST", "/key/generate", {"user_id": user}) for user in ("ann", "bob")]
+        for key, model in ((made[0], "m"), (made[0], "n"), (made[1], "m")):
+            assert (await ask(gateway, key["key"], model=model))[0] == 200
+        tokens = [key["token"] for key in made]
+        rows = await call(gateway, "GET", f"/spend/logs?api_key={made[0]['key']}")
+        assert [(row["model"], row["spend"]) for row in rows] == [("m", pytest.approx(COST)), ("n", 0)]
+        assert {row["total_tokens"] for row in rows} == {150}
+        rows = await call(gateway, "GET", "/spend/logs?user_id=bob&model=m&team_id=default")
+        assert [row["api_key"] for row in rows] == [tokens[1]]
+        assert await call(gateway, "GET", "/spend/logs?team_id=red") == []
+        today = rows[0]["startTime"][:10]
+        dates = f"/spend/logs?start_date={today}&end_date={today}"
+        (day,) = await call(gateway, "GET", dates)
+        assert day["users"] == {"ann": pytest.approx(COST), "bob": pytest.approx(COST)}
+        assert day["models"] == {"m": pytest.approx(2 * COST), "n": 0}
+        assert (day["spend"], day[tokens[0]]) == (pytest.approx(2 * COST), pytest.approx(COST))
+        assert len(await call(gateway, "GET", dates + "&summarize=false")) == 3
+        (report,) = await call(gateway, "GET", "/global/spend/report?group_by=user")
+        assert [each["total_spend"] for each in report["users"]] == [pytest.approx(COST)] * 2
+        await call(gateway, "POST", "/key/delete", {"keys": [tokens[0]]})
+        assert len(await call(gateway, "GET", f"/spend/logs?api_key={tokens[0]}")) == 2, "as it was"
+
+
+async def test_what_of_spending_is_not_kept_is_refused_by_its_name(tmp_path):
+    async with keys_gateway(tmp_path) as gateway:
+        for query, status, param in (
+            ("/spend/logs?request_id=1", 400, "request_id"),
+            ("/spend/logs?end_user=ann", 400, "end_user"),
+            ("/spend/logs?summarize=perhaps", 400, "summarize"),
+            ("/spend/logs?api_key=sk-not-there-at-all", 404, "api_key"),
+            ("/spend/logs?start_date=2026-11-02&end_date=2026-11-01", 400, "start_date"),
+            ("/global/spend/report?group_by=customer", 400, "group_by"),
+            ("/global/spend/report?team_id=red", 400, "team_id"),
+        ):
+            assert (await call(gateway, "GET", query, status=status))["error"]["param"] == param
 
 
 @pytest.mark.parametrize(

@@ -29,11 +29,11 @@ async def counting(exchange) -> None:
 
 
 @asynccontextmanager
-async def keys_gateway(tmp_path, behaviour=counting, **more):
+async def keys_gateway(tmp_path, behaviour=counting, models=("m",), **more):
     more = {"tenants": {"pricing": PRICING}, "keys": {"sync_s": 0.05}} | more
     more["keys"] = {"database": f"sqlite:///{tmp_path}/access.sqlite"} | more["keys"]
     async with (
-        scripted_worker(behaviour) as worker,
+        scripted_worker(behaviour, models=[*models]) as worker,
         running_gateway(worker.url, gateway={"admin_key": ADMIN}, **more) as gateway,
     ):
         yield gateway

@@ -25,7 +25,7 @@ from radixway.api.keys.store import (
     UserChanges,
     UserRecord,
 )
-from radixway.api.keys.store.changes import PLAIN_TEXT, OwnerChanges
+from radixway.api.keys.store.changes import OwnerChanges, PlainText
 from radixway.api.keys.store.records import AccessRecord, RecordT
 from radixway.api.openapi import query_parameters, request_body
 from radixway.core.http import LazyRouter
@@ -56,12 +56,9 @@ class KeysOffError(GatewayError):
         )
 
 
-_Name = Annotated[str, Meta(pattern=PLAIN_TEXT)]
-
-
 class _ListQuery(msgspec.Struct, forbid_unknown_fields=True):
-    team: _Name | None = None
-    user: _Name | None = None
+    team: PlainText | None = None
+    user: PlainText | None = None
     state: Annotated[str, Meta(description="active, blocked, expired.")] | None = None
     limit: Annotated[int, Meta(ge=1, le=_MAX_LISTED)] = 100
     offset: Annotated[int, Meta(ge=0)] = 0
@@ -71,10 +68,10 @@ class _SpendQuery(msgspec.Struct, forbid_unknown_fields=True, rename={"first": "
     by: Annotated[str, Meta(description="day, key, user, team, model; with commas.")] = "team,model"
     first: _Day | None = None
     last: _Day | None = None
-    key: _Name | None = None
-    user: _Name | None = None
-    team: _Name | None = None
-    model: _Name | None = None
+    key: PlainText | None = None
+    user: PlainText | None = None
+    team: PlainText | None = None
+    model: PlainText | None = None
 
 
 class _Rotation(msgspec.Struct, forbid_unknown_fields=True):
