@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import logging
-
-import pytest
+from functools import reduce
 
 from api.keys.test_rest_routes import ADMIN, CHAT, ask, bearer, call, keys_gateway
 
+DEEP: dict = {"a": reduce(lambda inner, _: [inner], range(300), [])}
 
-@pytest.mark.parametrize(
-    ("path", "body", "param"),
-    [
-        ("/keys", {"alias": "a\u0000b"}, "alias"),
-        ("/keys", {"alias": "\u001b[31mred"}, "alias"),
-        ("/keys", {"expires": "9999-12-31T23:59:59-12:00"}, "expires"),
-        ("/keys", {"expires": "0001-01-01T00:00:00+12:00"}, "expires"),
-        ("/keys", {"key": "sk-with a space in it"}, "key"),
-        ("/keys", {"max_budget": 1e13}, "max_budget"),
-        ("/users", {"id": "a\nb"}, "id"),
-        ("/user/new", {"teams": 5}, "teams"),
-        ("/user/new", {"auto_create_key": "no"}, "auto_create_key"),
-        ("/key/generate", {"tags": ["a"], "metadata": "text"}, "metadata"),
-    ],
-)
-async def test_an_odd_value_is_refused_by_its_name(tmp_path, path, body, param):
+
+async def test_an_odd_value_is_refused_by_its_name(tmp_path):
     async with keys_gateway(tmp_path) as gateway:
-        assert (await call(gateway, "POST", path, body, status=400))["error"]["param"] == param
+        for path, body, param in (
+            ("/keys", {"alias": "a\u0000b"}, "alias"),
+            ("/keys", {"alias": "\u001b[31mred"}, "alias"),
+            ("/keys", {"expires": "9999-12-31T23:59:59-12:00"}, "expires"),
+            ("/keys", {"expires": "9999-12-31T23:59:59.999999"}, "expires"),
+            ("/keys", {"metadata": DEEP}, "metadata"),
+            ("/key/generate", {"tags": DEEP}, "metadata"),
+            ("/keys", {"expires": "0001-01-01T00:00:00+12:00"}, "expires"),
+            ("/keys", {"key": "sk-with a space in it"}, "key"),
+            ("/keys", {"max_budget": 1e13}, "max_budget"),
+            ("/users", {"id": "a\nb"}, "id"),
+            ("/user/new", {"teams": 5}, "teams"),
+            ("/user/new", {"auto_create_key": "no"}, "auto_create_key"),
+            ("/key/generate", {"tags": ["a"], "metadata": "text"}, "metadata"),
+        ):
+            assert (await call(gateway, "POST", path, body, status=400))["error"]["param"] == param, body
         for listed in ("/keys", "/users", "/teams"):
             assert (await call(gateway, "GET", listed))["total"] == 0, "nothing is left of it"
 

@@ -19,6 +19,7 @@ _Texts = Annotated[list[_Text], Meta(max_length=256)]
 _Amount = Annotated[float, Meta(ge=0, le=1e12)]
 _Count = Annotated[int, Meta(ge=1, le=10**12)]
 _MAX_METADATA_BYTES = 16_384
+_MAX_METADATA_LEVELS = 32
 ALL_MODELS = frozenset({"all-proxy-models", "all-team-models"})
 """LiteLLM's names for no limit of models; those of the team hold anyhow."""
 
@@ -58,6 +59,8 @@ class AccessChanges(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
             self.models = [name for name in self.models if name not in ALL_MODELS]
         if self.metadata and len(msgspec.json.encode(self.metadata)) > _MAX_METADATA_BYTES:
             raise BadRequest(f"metadata: at most {_MAX_METADATA_BYTES} bytes of JSON", param="metadata")
+        if not _nests_within(self.metadata, _MAX_METADATA_LEVELS):
+            raise BadRequest(f"metadata: at most {_MAX_METADATA_LEVELS} levels", param="metadata")
 
 
 _EMPTY: dict[str, Callable[[], Any]] = {
@@ -99,7 +102,9 @@ class KeyChanges(AccessChanges, kw_only=True, forbid_unknown_fields=True):
         if isinstance(self.expires, str):
             try:
                 at = datetime.fromisoformat(self.expires)
-                return (at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+                ends = (at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+                datetime.fromtimestamp(ends, UTC)  # a float of the last year's end may be beyond it
+                return ends
             except (ValueError, OverflowError):
                 raise BadRequest(
                     f"expires: a time like 2026-12-31T00:00:00Z, not {self.expires[:40]!r}", param="expires"
@@ -153,3 +158,9 @@ def parse_duration(text: str, field: str) -> BudgetPeriod:
         return BudgetPeriod(text)
     except ValueError as error:
         raise BadRequest(f"{field}: {error}", param=field) from None
+
+
+def _nests_within(value: Any, levels: int) -> bool:
+    """Return whether `value`, of JSON, has at most `levels` of objects and lists and what is in them."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return levels >= 0 and all(_nests_within(each, levels - 1) for each in inner)
