@@ -131,3 +131,30 @@ async def test_a_key_made_for_an_owner_that_another_gateway_deletes_goes_with_it
         assert (await call(first, "DELETE", "/users/ann"))["deleted_keys"] == [made["id"]]
         await second.gateway.access.sync()
         assert (await ask(second, made["key"]))[0] == 401
+
+
+async def test_a_text_that_a_key_had_before_is_not_given_to_another(tmp_path):
+    text = {"key": "sk-0123456789abcdef"}
+    async with keys_gateway(tmp_path) as gateway:
+        first = await call(gateway, "POST", "/keys", text, status=201)
+        again = {"key": first["id"], "new_key": text["key"], "grace_period": "1h"}
+        await call(gateway, "POST", "/key/regenerate", again, status=409)
+        await call(gateway, "POST", f"/keys/{first['id']}/rotate", {"grace": "1h"})
+        refused = await call(gateway, "POST", "/keys", text, status=409)
+        assert refused["error"]["param"] == "key"
+        await call(gateway, "POST", f"/keys/{first['id']}/rotate")
+        await call(gateway, "POST", "/keys", text, status=201)
+        assert (await ask(gateway, text["key"]))[0] == 200
+
+
+async def test_who_is_made_again_owes_nothing_of_before(tmp_path):
+    keys = {"sync_s": 60}
+    async with keys_gateway(tmp_path, keys=keys) as first, keys_gateway(tmp_path, keys=keys) as second:
+        await call(first, "POST", "/users", {"id": "ann"}, status=201)
+        made = await call(first, "POST", "/keys", {"user": "ann"}, status=201)
+        await second.gateway.access.sync()
+        assert (await ask(second, made["key"]))[0] == 200
+        await call(first, "DELETE", "/users/ann")
+        await second.gateway.access.sync()
+        again = await call(first, "POST", "/users", {"id": "ann"}, status=201)
+        assert (again["spend"], again["total_spend"]) == (0, 0)

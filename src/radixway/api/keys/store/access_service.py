@@ -183,11 +183,10 @@ class AccessService(Component):
         """
         now = self._clock()
         old_until = None if not grace else parse_duration(grace, "grace").after(now)
-        text = changes.key or _generate_key()
         async with self.store.edit_records() as edit:
             key = await _require(edit, KeyRecord, id)
             key.old_digest, key.old_until = (key.digest, old_until) if old_until else (None, None)
-            self._set_text(key, text)
+            text = self._set_text(key, changes.key)
             key.rotated_at = now
             await self._change_record(edit, key, changes, now)
         await self.sync()
@@ -227,9 +226,8 @@ class AccessService(Component):
 
     async def _add_key(self, edit: RecordEdit, changes: KeyChanges) -> tuple[KeyRecord, str]:
         now = self._clock()
-        text = changes.key or _generate_key()
         key = KeyRecord(id=f"key-{secrets.token_hex(8)}", digest="", shown="", created_at=now)
-        self._set_text(key, text)
+        text = self._set_text(key, changes.key)
         await self._add_record(edit, key, changes, now)
         return key, text
 
@@ -251,7 +249,7 @@ class AccessService(Component):
         await self._check_team(edit, record)
         await edit.save_record(record)
         spent = changes.spend if isinstance(changes.spend, float) else 0.0
-        await edit.set_spending(record, resets_at=_period_end(record, now), spent=spent)
+        await edit.set_spending(record, resets_at=_period_end(record, now), spent=spent, total=0.0)
 
     async def _change_record(
         self, edit: RecordEdit, record: AccessRecord, changes: AccessChanges, now: float
@@ -297,9 +295,18 @@ class AccessService(Component):
         spent = changes.spend if isinstance(changes.spend, float) else None
         await edit.set_spending(record, resets_at=resets_at, spent=spent)
 
-    def _set_text(self, key: KeyRecord, text: str) -> None:
-        key.digest = digest_key(text.encode(), self.store.pepper).hex()
-        key.shown = f"{_KEY_PREFIX}…{text[-4:]}"
+    def _set_text(self, key: KeyRecord, given: str | None) -> str:
+        """Have `key` known by the text `given`, or one that is made up; return it.
+
+        Raises RecordConflictError: another key has that text, or this or another had it before.
+        """
+        text = given or _KEY_PREFIX + secrets.token_urlsafe(32)
+        digest = digest_key(text.encode(), self.store.pepper).hex()
+        others = self.directory.keys.values() if given else ()
+        if any(digest in (other.digest, other.old_digest) for other in others):
+            raise RecordConflictError("this key exists already", param="key")
+        key.digest, key.shown = digest, f"{_KEY_PREFIX}…{text[-4:]}"
+        return text
 
     async def _check_team(self, edit: RecordEdit, record: AccessRecord) -> None:
         """Check that there is a key's team. A user need not be known: then it is a label."""
@@ -372,10 +379,6 @@ def build_access_service(
     if tenants is None or not tenants.has_store:
         return None
     return AccessService(config, config.database_url(home), tenants)
-
-
-def _generate_key() -> str:
-    return _KEY_PREFIX + secrets.token_urlsafe(32)
 
 
 def _new_id(alias: object) -> str:
