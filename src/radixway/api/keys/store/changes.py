@@ -12,7 +12,8 @@ from radixway.core.config.tenants import Scope, check_tenant_name
 from radixway.core.pipeline import BadRequest
 from radixway.core.tenants import BudgetPeriod
 
-PlainText = Annotated[str, Meta(pattern=r"^[^\x00-\x1f\x7f]*$")]
+PLAIN_TEXT = r"^[^\x00-\x1f\x7f]*$"
+PlainText = Annotated[str, Meta(pattern=PLAIN_TEXT)]
 """Names are shown in terminals and logs, and PostgreSQL keeps no U+0000."""
 _Text = Annotated[PlainText, Meta(min_length=1, max_length=256)]
 _Texts = Annotated[list[_Text], Meta(max_length=256)]
