@@ -5,7 +5,8 @@
 `--out` gets the pictures of README and docs, in light colours. `--all` gets every page as it looks in light,
 dark, on a phone and in Chinese, to be looked at. `--figures` takes no pictures and prints, as JSON, what the
 first page costs a browser, at its first visit and at its next. Chromium is /usr/bin/chromium, or
-RADIXWAY_CHROMIUM.
+RADIXWAY_CHROMIUM. Without a Chinese font, install the wheel
+cvttf-notosanscjk-regular (27 MB) first.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -59,6 +61,8 @@ PAGES = {
     "playground": f"/playground?prompt={ASKED.replace(' ', '%20')}",
     "chat": "/chat",
     "keys": "/keys",
+    "teams": "/teams",
+    "users": "/users",
     "usage": "/usage",
     "guard": "/guard",
     "cache": "/cache",
@@ -163,6 +167,18 @@ async def gateway() -> AsyncIterator[str]:
         yield f"http://127.0.0.1:{port}"
 
 
+@asynccontextmanager
+async def browser_environment() -> AsyncIterator[dict[str, str]]:
+    """Yield the environment of a browser, with a Chinese font where its wheel is installed."""
+    font = find_spec("cvttf_NotoSansCJK_Regular")
+    if font is None or font.origin is None:
+        yield dict(os.environ)
+        return
+    with tempfile.TemporaryDirectory() as data:
+        (Path(data) / "fonts").symlink_to(Path(font.origin).parent)
+        yield {**os.environ, "XDG_DATA_HOME": data}
+
+
 async def send_traffic(url: str) -> None:
     """Ask `QUESTIONS` until cancelled, so that charts have something to show."""
     async with aiohttp.ClientSession() as session:
@@ -182,13 +198,20 @@ async def send_traffic(url: str) -> None:
 
 
 async def create_keys(url: str) -> None:
-    """Create two keys, where the gateway keeps any."""
-    async with aiohttp.ClientSession() as session:
-        for name, fields in (("anna's laptop", {"max_budget": 20}), ("nightly batch", {"rpm_limit": 600})):
-            given = {"alias": name, "budget_duration": "30d", **fields}
-            admin = {"authorization": f"Bearer {KEY}"}
-            async with session.post(f"{url}/keys", json=given, headers=admin) as answer:
-                await answer.read()
+    """Create a team, users and their keys."""
+    budget = {"max_budget": 20, "soft_budget": 15, "budget_duration": "30d"}
+    members = [{"user_id": "anna"}, {"user_id": "ben"}]
+    created = (
+        ("/teams", {"id": "research", "members": members, "models": [MODEL]} | budget),
+        ("/users", {"id": "anna", "email": "anna@example.org"} | budget),
+        ("/users", {"id": "ben", "rpm_limit": 60}),
+        ("/keys", {"alias": "anna's laptop", "user": "anna"} | budget),
+        ("/keys", {"alias": "nightly batch", "team": "research", "rpm_limit": 600}),
+    )
+    async with aiohttp.ClientSession(headers={"authorization": f"Bearer {KEY}"}) as session:
+        for path, fields in created:
+            async with session.post(f"{url}{path}", json=fields) as answer:
+                answer.raise_for_status()
 
 
 async def sign_in(context: BrowserContext, url: str) -> None:
@@ -249,8 +272,8 @@ async def signed_in_cookies(browser: Browser, url: str) -> Sequence[Any]:
 async def main(out: Path, every: Path | None, *, figures: bool) -> None:
     """Take the pictures, or the `figures` of the first page."""
     chromium = os.environ.get("RADIXWAY_CHROMIUM", "/usr/bin/chromium")
-    async with gateway() as url, async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+    async with browser_environment() as env, gateway() as url, async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"], env=env)
         if figures:
             await measure_first_page(browser, url)
             return

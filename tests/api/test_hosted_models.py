@@ -266,6 +266,29 @@ async def test_what_is_no_answer_of_an_api_is_an_error_in_openais_shape(kind):
         assert gateway.in_flight() == 0
 
 
+@PROVIDERS
+async def test_an_error_in_place_of_an_answer_is_an_error(kind):
+    async with fronted(kind) as (provider, gateway):
+        for told in (
+            {"error": {"code": 503, "message": f"Overloaded {KEY}", "metadata": KEY}, "user_id": "u"},
+            {"type": "error", "error": {"type": "overloaded_error", "message": f"Overloaded {KEY}"}},
+        ):
+            provider.scene.refusals = [(200, told, {})] * 5
+            status, answer, headers = await gateway.chat()
+            assert (status >= 500, KEY in json.dumps(answer)) == (True, False), answer
+            assert kind in ("anthropic", "bedrock") or "Overloaded" in answer["error"]["message"]
+            assert KEY not in json.dumps(await explain(gateway, headers))
+            as_json = {"content-type": "application/json"}
+            provider.scene.refusals = [(200, json.dumps(told).encode(), as_json)] * 5
+            assert (await gateway.chat(stream=True))[0] >= 500
+        provider.scene.refusals = [(204, b"", {})] * 5
+        assert (await gateway.chat())[0] == 502
+        told = error_body(kind, 529, "Overloaded", "overloaded_error")
+        provider.scene.refusals = [(529, told, {"retry-after": "7"})]
+        status, _, headers = await gateway.chat()
+        assert (status, headers["retry-after"]) == (529, "7")
+
+
 @pytest.mark.parametrize("kind", CONVERTED)
 async def test_a_stream_that_is_cut_ends_with_an_error(kind):
     async with fronted(kind) as (provider, gateway):
@@ -366,16 +389,18 @@ async def test_a_failing_provider_opens_the_breaker():
 async def test_an_error_in_the_middle_of_a_stream_is_told_there(kind):
     async with fronted(kind) as (provider, gateway):
         name = "overloaded_error" if kind == "anthropic" else "throttlingException"
-        provider.scene.breaks_with = error_body(kind, 503, "Overloaded", name) | {"type": "error"}
+        told = f"Overloaded {KEY}"
+        provider.scene.breaks_with = error_body(kind, 503, told, name) | {"type": "error"}
         if kind == "bedrock":
-            provider.scene.breaks_with = {"type": "throttlingException", "message": "Overloaded"}
+            provider.scene.breaks_with = {"type": "throttlingException", "message": told}
         body = {**ASK, "stream": True}
-        with pytest.raises(openai.APIError, match="Overloaded"):
+        with pytest.raises(openai.APIError, match=r"Overloaded \(the key\)"):
             async for _ in await client(gateway).chat.completions.create(**body):
                 pass
         provider.scene.breaks_with, provider.scene.text = provider.scene.breaks_with, ""
         async with gateway.client.post(gateway.url + "/v1/chat/completions", json=body) as response:
             assert response.status >= 429, "nothing was said yet, so it is an error of its own"
+            assert KEY not in await response.text()
 
 
 @pytest.mark.parametrize(
@@ -480,11 +505,79 @@ async def test_openai_counts_the_tokens_of_a_response():
         counted = await client(gateway).responses.input_tokens.count(model="m", input="hello")
         assert counted.input_tokens == 129
         assert provider.bodies == [{"model": "openai-model", "input": "hello"}]
-    async with fronted("gemini") as (provider, gateway):
+    async with fronted("azure") as (provider, gateway):
         with pytest.raises(openai.APIStatusError) as refused:
             await client(gateway).responses.input_tokens.count(model="m", input="hello")
         assert (refused.value.status_code, refused.value.code) == (501, "tokenizer_missing")
         assert provider.bodies == []
+
+
+@pytest.mark.parametrize("kind", CONVERTED)
+async def test_providers_count_the_tokens_of_their_models(kind):
+    """`forbid` also has the guard read them, which keeps Anthropic's own surface from passing as it is."""
+    guard = {"pii": {"hosted": "forbid"}, "audit": {"enabled": False}}
+    async with fronted(kind, guard=guard) as (provider, gateway):
+        counted = await client(gateway).responses.input_tokens.count(
+            model="m", input="hello", instructions="Be brief"
+        )
+        assert counted.input_tokens == 129
+        messages = anthropic.AsyncAnthropic(base_url=gateway.url, api_key="none", max_retries=0).messages
+        tool = {"name": "weather", "input_schema": {"type": "object", "properties": {}}}
+        asked = {"model": "m", "system": "Be brief", "tools": [tool]}
+        assert (await messages.count_tokens(messages=ASK["messages"], **asked)).input_tokens == 129
+        assert len(provider.bodies) == 2
+        mail = [{"role": "user", "content": "Write to anna.lind@example.org please"}]
+        with pytest.raises(anthropic.PermissionDeniedError):
+            await messages.count_tokens(messages=mail, **asked)
+        assert len(provider.bodies) == 2
+        provider.scene.refusals = [(200, {"total": 5}, {}), (200, PAGE, {})] * 5
+        with pytest.raises(anthropic.InternalServerError):
+            await messages.count_tokens(messages=ASK["messages"], **asked)
+
+
+EMBEDDING_MODELS = {
+    "gemini-embedding-001": "gemini",
+    "amazon.titan-embed-text-v2:0": "bedrock",
+    "eu.cohere.embed-v4:0": "bedrock",
+}
+
+
+@pytest.mark.parametrize("model", EMBEDDING_MODELS)
+async def test_embeddings_of_every_provider_are_openais(model):
+    async with fronted(EMBEDDING_MODELS[model], worker={"models": {"m": model}}) as (provider, gateway):
+        texts = ["hello there"] if "titan" in model else ["hello", "there"]
+        for given in (texts, texts[0]):
+            told = await client(gateway).embeddings.create(model="m", input=given, dimensions=256)
+            expected = [[0.5, at] for at in range(len(texts) if given is texts else 1)]
+            assert [each.embedding for each in told.data] == expected, "the client asks for base64"
+            assert told.usage.prompt_tokens == (7 if "gemini" not in model else -(-len("".join(given)) // 4))
+        plain = {"model": "m", "input": texts, "encoding_format": "float"}
+        assert (await gateway.post("/v1/embeddings", plain))[1]["data"][0]["embedding"] == [0.5, 0]
+        assert "256" in json.dumps(provider.bodies[0])
+        sent = len(provider.bodies)
+        for given in ([1, 2], [[1, 2]], [{"text": "x"}], *([["a", "b"]] if "titan" in model else [])):
+            status, answer, _ = await gateway.post("/v1/embeddings", {"model": "m", "input": given})
+            assert (status, answer["error"]["param"]) == (400, "input"), given
+        assert len(provider.bodies) == sent
+        asked = {"model": "m", "input": texts, "encoding_format": "base64"}
+        odd = [
+            {"embeddings": [{"values": vector}] * len(texts), "embedding": vector}
+            for vector in ([1e300], "x", None, [], [[1]])
+        ]
+        short = {"embeddings": [], "error": {"message": "x", "code": 500}}
+        for told in (PAGE, b"[]", b"5", b"null", b'{"embeddings": {"float": 5}}', *odd, short):
+            provider.scene.refusals = [(200, told, {})] * 5
+            status, answer, _ = await gateway.post("/v1/embeddings", asked)
+            assert (status, "error" in answer) == (502, True), told
+
+
+async def test_models_of_bedrock_without_embeddings_are_refused_by_name():
+    async with fronted("bedrock") as (provider, gateway):
+        status, answer, _ = await gateway.post("/v1/embeddings", {"model": "m", "input": "x"})
+        assert (status, answer["error"]["param"], provider.bodies) == (400, "model", [])
+    async with fronted("anthropic") as (provider, gateway):
+        status, answer, _ = await gateway.post("/v1/embeddings", {"model": "m", "input": "x"})
+        assert (status, answer["error"]["param"], provider.bodies) == (400, "model", [])
 
 
 async def test_embeddings_pass_and_other_paths_are_refused_by_name():
@@ -514,6 +607,25 @@ async def test_a_stream_of_bedrock_says_what_to_install(monkeypatch):
         status, answer, _ = await gateway.chat(stream=True)
         assert (status, provider.bodies, gateway.in_flight()) == (501, [], 0)
         assert "radixway[hosted]" in answer["error"]["message"]
+
+
+async def test_a_role_that_aws_does_not_give_takes_the_worker_out(monkeypatch, tmp_path):
+    path = tmp_path / "config"
+    path.write_text(
+        "[profile base]\naws_access_key_id = AKIDEXAMPLE\naws_secret_access_key = of-a-secret\n"
+        "[profile gateway]\nrole_arn = arn:aws:iam::123456789012:role/x\nsource_profile = base\n"
+    )
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(path))
+    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", "http://127.0.0.1:1")
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    monkeypatch.delenv("AWS_BEARER_TOKEN_BEDROCK", raising=False)
+    more = {"api_key": None, "profile": "gateway"}
+    async with fronted("bedrock", worker=more) as (provider, gateway):
+        status, answer, _ = await gateway.chat()
+        assert (status, answer["error"]["code"]) == (503, "provider_misconfigured")
+        listed = (await gateway.get("/workers"))[1]["workers"][0]
+        assert "AWS's credentials" in listed["last_error"]
+        assert (provider.bodies, gateway.in_flight()) == ([], 0)
 
 
 async def test_bedrock_is_signed_where_it_has_no_key(monkeypatch):

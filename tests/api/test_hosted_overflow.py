@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 
+import aiohttp
 import pytest
 
 from radixway.routing import WorkerState
 from support.hosted_gateway import ASK, explain, fronted, step
+from support.hosted_providers import PNG, error_body
 from support.running_gateway import FAST_HEALTH
 from support.scripted_worker import Exchange, scripted_worker
 
@@ -88,6 +90,31 @@ async def test_a_long_queue_overflows_and_says_so():
         assert (await first)[0] == 200
 
 
+async def test_who_waits_is_hosted_once_the_provider_takes_more():
+    asked, go = asyncio.Event(), asyncio.Event()
+
+    async def hold(exchange: Exchange) -> None:
+        asked.set()
+        await go.wait()
+        await exchange.reply(200, b"{}")
+
+    routing = {"max_in_flight_per_worker": 1, "overflow": {"queue_s": 0.05}}
+    async with (
+        scripted_worker(hold) as own,
+        fronted("openai", own.url, routing=routing) as (provider, gateway),
+    ):
+        told = error_body("openai", 429, "Rate limit reached", "rate_limit_exceeded")
+        provider.scene.refusals = [(429, told, {"retry-after-ms": "300"})]
+        first = asyncio.create_task(gateway.chat())
+        await asked.wait()
+        async with asyncio.timeout(10):
+            status, answer, _ = await gateway.chat()
+        assert (status, answer["choices"][0]["message"]["content"]) == (200, "Hello there")
+        assert (len(provider.bodies), first.done()) == (2, False)
+        go.set()
+        assert (await first)[0] == 200
+
+
 async def test_a_queue_may_overflow_to_another_model():
     asked, go = asyncio.Event(), asyncio.Event()
 
@@ -148,6 +175,46 @@ async def test_personal_data_stays_where_the_guard_forbids_hosted_models():
     async with fronted("openai", guard=masked) as (provider, gateway):
         assert (await gateway.chat(messages=mail))[0] == 200
         assert "anna.lind" not in json.dumps(provider.bodies)
+
+
+async def test_no_form_of_personal_data_leaves():
+    """What the guard cannot read counts as personal data: pictures, files, recordings, ids of tokens."""
+    guard = {"pii": {"hosted": "forbid"}, "audit": {"enabled": False}}
+    mail = "Write to anna.lind@example.org please"
+    image = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}}
+    file = {"type": "file", "file": {"file_data": f"data:application/pdf;base64,{PNG}", "filename": "a.pdf"}}
+    told = {"role": "tool", "tool_call_id": "c", "content": mail}
+    schema = {"name": "x", "schema": {"type": "object", "description": mail}}
+    bodies = [
+        ("/v1/chat/completions", {"messages": [told]}),
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": [image]}]}),
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": [file]}]}),
+        (
+            "/v1/chat/completions",
+            {**ASK, "response_format": {"type": "json_schema", "json_schema": schema}},
+        ),
+        ("/v1/messages", {"messages": [{"role": "user", "content": mail}], "max_tokens": 5}),
+        ("/v1/messages", {**ASK, "system": [{"type": "text", "text": mail}], "max_tokens": 5}),
+        ("/v1/responses", {"input": mail, "store": False}),
+        ("/v1/responses/input_tokens", {"input": mail}),
+        ("/v1/completions", {"prompt": mail}),
+        ("/v1/completions", {"prompt": [9906, 1917, 0, 4]}),
+        ("/v1/embeddings", {"input": ["hello", mail]}),
+        ("/v1/embeddings", {"input": [9906, 1917]}),
+        ("/v1/embeddings", {"input": [[9906, 1917]]}),
+        ("/v1/audio/speech", {"input": mail, "voice": "x"}),
+        ("/v1/images/generations", {"prompt": mail}),
+    ]
+    async with fronted("openai", guard=guard) as (provider, gateway):
+        for path, fields in bodies:
+            status, answer, _ = await gateway.post(path, {"model": "m", **fields})
+            assert status in (403, 501), (path, fields, status, answer)
+        form = aiohttp.FormData({"model": "m"})
+        form.add_field("file", b"RIFF", filename="a.wav")
+        async with gateway.client.post(gateway.url + "/v1/audio/transcriptions", data=form) as response:
+            assert response.status == 403
+        assert provider.bodies == []
+        assert (await gateway.chat())[0] == 200
 
 
 async def test_a_split_keeps_sessions_and_is_shown():

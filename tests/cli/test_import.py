@@ -105,6 +105,92 @@ def test_numbers_that_yaml_takes_for_texts_are_read_and_nothing_is_lost_in_silen
     assert "routing" not in done.tree
 
 
+def take(models, **sections):
+    """What a file with `models` comes to, as the gateway reads it, and the last names of what is left out.
+
+    `models`: by name, the parameters of one deployment, or of several.
+    """
+    entries = [
+        {"model_name": name, "litellm_params": params}
+        for name, given in models.items()
+        for params in (given if isinstance(given, list) else [given])
+    ]
+    done = import_litellm({"model_list": entries, **sections})
+    return load_config(overrides=done.tree), {str(left.place[-1]): left.reason for left in done.left_out}
+
+
+def test_an_entry_that_is_wrong_costs_no_other_one():
+    wrong = {
+        "": {"model": "gpt-4o"},
+        "address": {"model": "gpt-4o", "api_base": "not a url"},
+        "own": {"model": "hosted_vllm/x", "api_base": "ftp://a"},
+        "long" * 99: {"model": "gpt-4o"},
+    }
+    config, left = take({**wrong, "m": {"model": "gpt-4o", "api_key": 5, "input_cost_per_token": -1}})
+    assert [worker.models for worker in config.workers] == [("m",)]
+    assert left.keys() == {"0", "1", "2", "3", "api_key", "input_cost_per_token"}
+
+
+def test_regions_are_read_from_names_and_told_where_the_environment_has_them():
+    config, left = take(
+        {
+            "a": {"model": "bedrock/us-west-2/mistral.mistral-7b"},
+            "b": {"model": "bedrock/anthropic.claude", "aws_region_name": "os.environ/AWS_REGION_NAME"},
+            "c": {"model": "bedrock/converse/anthropic.claude", "aws_region_name": "us-east-1"},
+            "d": {
+                "model": "azure/x",
+                "api_base": "https://a.b",
+                "api_version": "os.environ/AZURE_API_VERSION",
+            },
+        }
+    )
+    assert config.workers[0].region == "us-west-2"
+    assert config.workers[0].names == {"a": "mistral.mistral-7b"}
+    assert len({worker.url for worker in config.workers}) == 4, "two of them are in the usual region"
+    assert left.keys() == {"aws_region_name", "api_version"}
+
+
+def test_an_order_goes_before_the_fallbacks_of_its_name():
+    ordered = [{"model": "gpt-4o", "order": 1}, {"model": "gpt-4o-mini", "order": 2}]
+    split = [{"model": "o3", "weight": 1}, {"model": "o4", "weight": 3}]
+    fallbacks = [{"a": ["nowhere", "b"]}, {"b": ["c"]}, {"c": ["nowhere"]}, {"b": ["a-2"]}]
+    config, left = take(
+        {"a": ordered, "b": split, "b-1": {"model": "o1"}, "c": {"model": "o1"}},
+        router_settings={"fallbacks": fallbacks},
+    )
+    routing = config.routing
+    assert routing.model_aliases["b"].split == {"b-1-": 1, "b-2": 3}, "the file has another b-1"
+    assert routing.fallbacks == {"a": "a-2", "a-2": "b-2", "b-1-": "c", "b-2": "c"}
+    assert left.keys() == {"0", "2", "3"}
+
+
+def test_own_workers_of_one_name_share_it_and_hosted_ones_have_their_part():
+    def own(host, model="qwen", **params):
+        return {"model": f"hosted_vllm/{model}", "api_base": f"http://{host}:8000/v1", **params}
+
+    config, left = take(
+        {
+            "q": [own("a", weight=1), own("b", weight=2)],
+            "mixed": [own("a"), own("b"), {"model": "gpt-4o"}],
+            "two": [own("c", "x"), own("d", "y", input_cost_per_token=1e-6)],
+            "same": [own("e", "same"), {"model": "gpt-4o"}],
+            "one": {"model": "gpt-4o", "weight": 3},
+            "o": {"model": "ollama/llama3"},
+        },
+        router_settings={"model_group_alias": {"z": "z", "q": "two", "o2": "o"}},
+        general_settings={"master_key": "sk-1234"},
+    )
+    assert [worker.url for worker in config.workers if not worker.models][-1] == "http://localhost:11434"
+    aliases = config.routing.model_aliases
+    assert aliases["mixed"].split == {"qwen": 2, "mixed-3": 1}
+    assert aliases["two"].split == {"x": 1, "y": 1}
+    assert config.tenants.pricing["y"].prompt_per_1m == 1
+    assert config.tenants.named["default"].keys[0].scopes == ("user", "admin")
+    assert left.keys() == {"weight", "z", "7"}
+    assert [worker.models for worker in config.workers if worker.models] == [("mixed-3", "same", "one")]
+    assert (aliases["q"].split, aliases["o2"]) == ({"x": 1, "y": 1}, "llama3")
+
+
 def test_it_is_printed_where_no_file_is_named():
     done = run_command("import", "litellm", FILES / "own_and_hosted.yaml")
     assert yaml.safe_load(done.stdout)["workers"][0]["url"] == "http://10.0.0.5:8000"

@@ -39,7 +39,7 @@ async def test_a_chat_with_a_stop_a_regenerate_and_branches(open_page, live, pic
     said = await answer.locator(".rw-markdown").inner_text()
     assert said.strip()
     await page.get_by_label("Temperature").fill("0")
-    await answer.get_by_role("button", name="Regenerate").click()
+    await answer.get_by_role("button", name="Regenerate").dblclick()
     await expect(answer).to_have_attribute("data-state", "complete")
     await expect(answer.get_by_text("2/2")).to_be_visible()
     await expect(answer.locator(".rw-markdown")).to_contain_text("tree")
@@ -317,3 +317,23 @@ async def test_a_chat_is_shared_read_without_signing_in_and_taken_back(open_page
     await expect(page.get_by_role("button", name="Revoke")).to_have_count(0)
     assert (await stranger.reload()).status == 404
     await context.close()
+
+
+async def test_a_text_that_cannot_be_sent_stays_where_it_was_typed(open_page):
+    page = await open_page("/chat")
+    box = page.get_by_label("Type a message")
+    text = "word " * 200_001
+    await box.fill(text)
+    await page.get_by_role("button", name="Send").click()
+    await expect(page.locator("#too_long_message_popup")).to_be_visible()
+    assert await box.input_value() == text
+    await box.fill("What is a radix tree?")
+    await page.context.set_offline(True)
+    await expect(page.locator("#popup")).to_be_visible()
+    await box.press("Enter")
+    assert await box.input_value() == "What is a radix tree?"
+    await page.context.set_offline(False)
+    await expect(page.locator("#popup")).to_be_hidden()
+    await box.press("Enter")
+    await expect(page.locator("article.answer")).to_have_attribute("data-state", "complete")
+    await expect(page.locator("article")).to_have_count(2)

@@ -1,4 +1,4 @@
-"""*Keys* in the browser: made, shown once, used, rotated, blocked, deleted."""
+"""*Keys* in the browser: made, shown once, used, rotated, blocked, deleted; teams and users likewise."""
 
 import aiohttp
 import pytest
@@ -8,7 +8,6 @@ from playwright.async_api import expect
 from console.conftest import sign_in
 from support.gateway_process import gateway_process
 
-pytest.importorskip("radixway.api.keys.store", reason="keys at run time are not there")
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 KEY = "the-key-of-admins"
 MODEL = "radixway-guide"
@@ -47,6 +46,14 @@ async def ask(url, key):
             return answer.status
 
 
+async def make_key(url, **fields):
+    """A key with `fields`."""
+    headers = {"authorization": f"Bearer {KEY}"}
+    async with aiohttp.ClientSession() as session:
+        async with session.post(f"{url}/keys", json=fields, headers=headers) as answer:
+            return (await answer.json())["key"]
+
+
 async def read_new_key(page):
     """The key that is shown; it is gone from the page afterwards."""
     text = await page.locator(".rw-secret").inner_text()
@@ -64,10 +71,10 @@ async def test_a_key_is_made_used_rotated_blocked_and_deleted(open_keyed, keyed,
     await page.get_by_label("Models, with commas").fill(MODEL)
     await page.get_by_label("Budget: refuse beyond").fill("5")
     await page.get_by_label("Requests per minute").fill("100")
-    await page.get_by_label("Budget starts anew").fill("now and then")
+    await page.get_by_label("Budget resets every").fill("now and then")
     await page.get_by_role("button", name="Save").click()
     await expect(page.get_by_text("a duration like")).to_be_visible()
-    await page.get_by_label("Budget starts anew").fill("30d")
+    await page.get_by_label("Budget resets every").fill("30d")
     await page.get_by_role("button", name="Save").click()
     key = await read_new_key(page)
     row = page.locator(".rw-keys-table tbody tr").filter(has_text="anna's laptop")
@@ -107,7 +114,67 @@ async def test_a_key_is_made_used_rotated_blocked_and_deleted(open_keyed, keyed,
     assert await ask(keyed, rotated) == 401
 
 
-async def test_in_chinese_and_on_a_phone(open_keyed):
-    page = await open_keyed("/keys", phone=True, locale="zh-CN", dark=True)
-    await expect(page.get_by_role("heading", level=1)).to_have_text("密钥")
+async def test_a_team_and_a_user_are_made_changed_blocked_and_deleted(open_keyed, keyed, pictures):
+    page = await open_keyed("/keys")
+    await page.get_by_role("link", name="Users").click()
+    await page.get_by_role("button", name="Create a user").click()
+    await page.get_by_label("Id").fill("anna")
+    await page.get_by_label("E-mail").fill("anna@example.org")
+    await page.get_by_role("button", name="Save").click()
+    row = page.locator(".rw-keys-table tbody tr")
+    await expect(row).to_contain_text("anna@example.org")
+    await page.get_by_role("link", name="Teams").click()
+    await page.wait_for_url("**/console/teams")
+    await page.get_by_role("button", name="Create a team").dblclick()
+    await page.get_by_label("Id").fill("not a tenant's name")
+    await page.get_by_label("Members, with commas").fill("anna, ben")
+    await page.get_by_label("Models, with commas").fill(MODEL)
+    await page.get_by_label("Budget: refuse beyond").fill("0")
+    await page.get_by_label("Budget: alert beyond").fill("300")
+    await page.get_by_role("button", name="Save").click()
+    await expect(page.get_by_role("alert").filter(has_text="id:")).to_be_visible()
+    await page.get_by_label("Id").fill("research")
+    await page.get_by_role("button", name="Save").dblclick()
+    await expect(row).to_contain_text("of 0 USD")
+    await expect(row).to_contain_text("anna, ben")
+    await expect(row).to_contain_text("alert beyond 300")
+    key = await make_key(keyed, team="research", user="anna", alias="of-a-team")
+    assert await ask(keyed, key) == 429, "nothing may be spent"
+
+    await row.get_by_role("button", name="Edit").click()
+    await page.get_by_label("Budget: refuse beyond").fill("400")
+    await page.get_by_label("Members, with commas").fill("anna")
+    await page.get_by_role("button", name="Save").click()
+    await expect(row).to_contain_text("of 400 USD")
+    await expect(row).not_to_contain_text("ben")
+    await expect(row).to_contain_text("1")
+    assert await ask(keyed, key) == 200
+    await pictures(page, "teams")
+
+    await row.get_by_role("button", name="Block", exact=True).click()
+    question = page.get_by_role("alertdialog")
+    await question.get_by_role("button", name="Block").click()
+    await expect(row).to_contain_text("blocked")
+    assert await ask(keyed, key) in (401, 403)
+    await row.get_by_role("button", name="Unblock").click()
+    await expect(row).to_contain_text("active")
+    await row.get_by_role("button", name="Delete").dblclick()
+    await expect(question).to_contain_text("Keys deleted with it: 1.")
+    await question.get_by_role("button", name="Delete").click()
+    await expect(page.get_by_text("There are no teams.")).to_be_visible()
+    assert await ask(keyed, key) == 401
+    await page.go_back()
+    await expect(row).to_contain_text("anna@example.org")
+    await page.get_by_label("Search by").fill("nobody")
+    await expect(page.get_by_text("There are no users.")).to_be_visible()
+    await page.get_by_label("Search by").fill("EXAMPLE.org")
+    await row.get_by_role("button", name="Delete").click()
+    await question.get_by_role("button", name="Delete").click()
+    await expect(row).to_have_count(0)
+
+
+@pytest.mark.parametrize(("path", "title"), [("/keys", "密钥"), ("/teams", "团队"), ("/users", "用户")])
+async def test_in_chinese_and_on_a_phone(open_keyed, path, title):
+    page = await open_keyed(path, phone=True, locale="zh-CN", dark=True)
+    await expect(page.get_by_role("heading", level=1)).to_have_text(title)
     assert await page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")

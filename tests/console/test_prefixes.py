@@ -25,12 +25,16 @@ async def test_what_is_shared_is_drawn_and_stands_in_a_table(live, open_page, pi
     # The first ones may be known by their text, while the tokenizer is read: they share with each other.
     shared = page.locator("tbody tr").filter(has_text=re.compile(r"tokens.*default \([3-5]\)", re.DOTALL))
     await expect(shared.first).to_be_visible()
-    await expect(page.locator(".rw-heat-step").last).to_contain_text("≥")
+    await expect(page.locator(".rw-legend > span").last).to_contain_text("≥")
     await pictures(page, "prefixes")
     await page.get_by_role("button", name="tree", exact=True).click()
     await expect(page.locator(".rw-tree svg")).to_contain_text("tokens")
     await page.wait_for_url("**/prefixes?*view=tree*")
     await pictures(page, "prefixes-tree")
+    page = await open_page("/prefixes", phone=True)
+    begins = page.locator("tbody td:visible").filter(has_text="From token")
+    await expect(begins.filter(has_text=re.compile(r"token\s*0")).first).to_be_visible()
+    await expect(begins.filter(has_not_text=re.compile(r"\d"))).to_have_count(0)
 
 
 async def test_engines_tell_what_they_cache(live, open_page):

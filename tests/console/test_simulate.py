@@ -21,7 +21,8 @@ TRACE = "".join(json.dumps(line) + "\n" for line in LINES).encode()
 async def test_a_made_up_trace_is_simulated_compared_and_saved(open_page, pictures):
     page = await open_page("/simulate")
     await page.get_by_label("First requests only").fill("300")
-    await page.get_by_role("button", name="Compare").click()
+    before = await page.locator(".rw-job").count()
+    await page.get_by_role("button", name="Compare").dblclick()
     rows = page.locator(".rw-compare tbody tr")
     await expect(rows).to_have_count(5, timeout=PATIENCE_MS)
     await expect(rows.first).to_contain_text("expected_time")
@@ -29,6 +30,7 @@ async def test_a_made_up_trace_is_simulated_compared_and_saved(open_page, pictur
     for name in ("Time to first token", "Over time", "Hit rate", "Balance"):
         await expect(page.get_by_role("img", name=name).locator("svg")).to_be_visible()
     await page.wait_for_url("**/simulate?job=*")
+    await expect(page.locator(".rw-job")).to_have_count(before + 1)
     await pictures(page, "simulate")
     async with page.expect_download() as download:
         await page.get_by_role("button", name="Download").click()

@@ -1,6 +1,6 @@
 """Totals of *Usage*, without a browser."""
 
-from radixway.console.pages.usage import _currency, _day_options, _total_text
+from radixway.console.pages.usage import _ROWS, _costliest, _currency, _day_options, _total_text
 
 
 def row(cost, currency, requests=1):
@@ -18,3 +18,8 @@ def test_what_cost_nothing_adds_no_currency():
 def test_a_currency_is_a_name_and_no_script():
     options = _day_options({"2026-11-23": 1.0}, "o'clock")
     assert options["yAxis"]["axisLabel"][":formatter"] == """v => +v.toPrecision(3) + " o'clock\""""
+
+
+def test_no_more_rows_are_drawn_than_a_browser_takes():
+    rows = [row(float(cost), "USD") for cost in range(5_000)]
+    assert [each["cost"] for each in _costliest(rows)] == list(range(4_999, 4_999 - _ROWS, -1))

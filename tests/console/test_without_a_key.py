@@ -27,7 +27,7 @@ async def test_chats_are_the_operators_and_rules_are_not_there(open_page, bare):
     await page.reload()
     await expect(answer).to_contain_text("tree")
     await page.goto(f"{bare}/console/rules")
-    await expect(page.get_by_text("Name a file of rules")).to_be_visible()
+    await expect(page.get_by_text("Name a rules file")).to_be_visible()
     await page.goto(f"{bare}/console/playground")
     await page.get_by_label("Prompt", exact=True).fill("What is a radix tree?")
     await page.get_by_role("button", name="Look").click()

@@ -29,7 +29,13 @@ from support.hosted_shapes import (
     openai_reply,
     write_frame,
 )
-from support.hosted_types import check_event, check_reply, check_request
+from support.hosted_types import (
+    check_count,
+    check_embedding,
+    check_event,
+    check_reply,
+    check_request,
+)
 
 KEY = "sk-of-a-provider"
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -187,7 +193,11 @@ async def hosted_provider(kind: str) -> AsyncIterator[HostedProvider]:
                 return web.Response(body=told, status=status, headers=headers)
             return web.json_response(told, status=status, headers=headers)
         try:
-            if not request.path.endswith(("/count_tokens", "/embeddings", "/responses", "/input_tokens")):
+            if request.path.endswith(("/count_tokens", "/count-tokens", ":countTokens")):
+                check_count(kind, body)
+            elif not request.path.endswith(
+                ("/embeddings", "/responses", "/input_tokens", "/invoke", "Contents")
+            ):
                 check_request(SDKS[kind], body)
                 if kind in CHECKS:
                     CHECKS[kind](body, request.headers)
@@ -236,8 +246,25 @@ async def _stream(
     return response
 
 
-def _whole(kind: str, reply: dict[str, Any]) -> web.Response:
-    check_reply(kind, reply)
+def _embed_at_bedrock(model: str, body: dict[str, Any]) -> web.Response:
+    """What Titan and Cohere Embed take and answer, by AWS's user guide: InvokeModel has no types for it."""
+    if model == "amazon.titan-embed-text-v2:0":
+        assert isinstance(body.pop("inputText"), str)
+        assert body.keys() <= {"dimensions", "normalize", "embeddingTypes"}
+        return web.json_response({"embedding": [0.5, 0], "inputTextTokenCount": 7})
+    assert model == "eu.cohere.embed-v4:0"
+    texts = body.pop("texts")
+    refuse("texts: at most 96", when=len(texts) > 96)
+    assert body.pop("input_type") in ("search_document", "search_query", "classification", "clustering")
+    assert body.keys() <= {"embedding_types", "output_dimension", "truncate"}
+    told = {"id": "1", "texts": texts, "response_type": "embeddings_by_type"}
+    vectors = [[0.5, at] for at in range(len(texts))]
+    headers = {"x-amzn-bedrock-input-token-count": "7"}
+    return web.json_response(told | {"embeddings": {"float": vectors}}, headers=headers)
+
+
+def _whole(kind: str, reply: dict[str, Any], operation: str = "Converse") -> web.Response:
+    check_reply(kind, reply, operation)
     return web.json_response(reply)
 
 
@@ -266,6 +293,12 @@ async def _answer_gemini(request: web.Request, body: dict[str, Any], scene: Scen
     if request.path.endswith(":streamGenerateContent") and request.query.get("alt") == "sse":
         events = _checked("gemini", replies, scene)
         return await _stream(request, scene, [f"data: {_dump(event)}\r\n\r\n".encode() for event in events])
+    if request.path.endswith(":countTokens"):
+        return web.json_response({"totalTokens": 129})
+    if request.path.endswith(":batchEmbedContents"):
+        told = {"embeddings": [{"values": [0.5, at]} for at in range(len(body["requests"]))]}
+        check_embedding(body, told)
+        return web.json_response(told)
     if not request.path.endswith(":generateContent"):
         return web.json_response(error_body("gemini", 404, "no such method", "NOT_FOUND"), status=404)
     whole = replies[-1]
@@ -276,6 +309,10 @@ async def _answer_gemini(request: web.Request, body: dict[str, Any], scene: Scen
 
 async def _answer_bedrock(request: web.Request, body: dict[str, Any], scene: Scene) -> web.StreamResponse:
     model, _, action = unquote(request.raw_path).removeprefix("/model/").rpartition("/")
+    if action == "count-tokens":
+        return _whole("bedrock", {"inputTokens": 129}, "CountTokens")
+    if action == "invoke":
+        return _embed_at_bedrock(model, body)
     if not model or action not in ("converse", "converse-stream"):
         return web.json_response({"message": "unknown operation"}, status=404)
     if action == "converse":

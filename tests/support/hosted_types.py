@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from anthropic.types import Message, RawMessageStreamEvent
+from anthropic.types import Message, MessageCountTokensParams, RawMessageStreamEvent
 from anthropic.types.message_create_params import MessageCreateParams
 from botocore.eventstream import EventStreamBuffer
 from botocore.model import OperationModel, Shape
@@ -28,13 +28,18 @@ from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from openai.types.chat.completion_create_params import CompletionCreateParams
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-_PARAMS = {"anthropic": MessageCreateParams, "openai": CompletionCreateParams}
+_PARAMS = {
+    "anthropic": MessageCreateParams,
+    "anthropic count": MessageCountTokensParams | None,
+    "openai": CompletionCreateParams,
+}
 _MODELS = {
     "Message": Message,
     "RawMessageStreamEvent": RawMessageStreamEvent,
     "ChatCompletion": ChatCompletion,
     "ChatCompletionChunk": ChatCompletionChunk,
     "GenerateContentResponse": gemini.GenerateContentResponse,
+    "EmbedContentResponse": gemini.EmbedContentResponse,
     "contents": list[gemini.Content],
     "systemInstruction": gemini.Content,
     "tools": list[gemini.Tool],
@@ -58,11 +63,33 @@ def check_request(kind: str, body: dict[str, Any]) -> None:
             _check_shape({"modelId": "in the path", **body}, _bedrock_operation("Converse").input_shape)
 
 
-def check_reply(kind: str, reply: dict[str, Any]) -> None:
-    """Check a whole answer of the provider `kind`."""
+def check_count(kind: str, body: dict[str, Any]) -> None:
+    """Check the body of a call that has the provider `kind` count tokens."""
+    match kind:
+        case "anthropic":
+            _check(_params_adapter("anthropic count"), body, is_params=True)
+        case "gemini":  # documented, though the SDK gives `contents` alone
+            (fields,) = body.values()
+            assert fields.pop("model").startswith("models/")
+            assert list(body) == ["generateContentRequest"]
+            check_request(kind, fields)
+        case "bedrock":
+            _check_shape({"modelId": "in the path", **body}, _bedrock_operation("CountTokens").input_shape)
+
+
+def check_embedding(body: dict[str, Any], reply: dict[str, Any]) -> None:
+    """Check the body of Gemini's `batchEmbedContents`, and the answer to it."""
+    for each in body["requests"]:
+        assert each.keys() - {"outputDimensionality"} == {"model", "content"}
+        _check(_model_adapter("systemInstruction"), each["content"])
+    _check(_model_adapter("EmbedContentResponse"), reply)
+
+
+def check_reply(kind: str, reply: dict[str, Any], operation: str = "Converse") -> None:
+    """Check a whole answer of the provider `kind`; `operation`: Bedrock's."""
     names = {"anthropic": "Message", "gemini": "GenerateContentResponse", "openai": "ChatCompletion"}
     if kind == "bedrock":
-        _check_shape(reply, _bedrock_operation("Converse").output_shape)
+        _check_shape(reply, _bedrock_operation(operation).output_shape)
     else:
         _check(_model_adapter(names[kind]), reply)
 

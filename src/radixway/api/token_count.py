@@ -1,6 +1,7 @@
 """Counts of prompts' tokens: `/v1/messages/count_tokens`, and `/v1/responses/input_tokens`.
 
-They are counted by a worker that has the path, else by the prompt of the chat completion.
+They are counted by a worker that has the path, else by the prompt of the chat completion: here, or by the
+provider of a hosted model.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,10 +12,12 @@ from radixway.api.messages.chat_translation import build_chat_request
 from radixway.api.messages.dispatch import may_pass
 from radixway.api.native_surfaces import NativeSurfaces
 from radixway.core.pipeline import GatewayError, ModelNotServedError, Pipeline, Reply, Request
+from radixway.core.pipeline.endpoints import COUNT_CHAT_TOKENS
 from radixway.core.protocols import NormalizedRequest
 from radixway.core.protocols.request import field_error
 from radixway.routing import PromptReader, RoutingRequest, WorkerRegistry
 from radixway.routing.prompt_reader import PromptNeeds
+from radixway.routing.transports.hosted.transport import may_serve
 
 _NEEDS = PromptNeeds(reads_blocks=True, reads_text=False, reads_session=False)
 _EXACT = ("ids", "tokenizer", "worker")
@@ -23,10 +26,14 @@ _EXACT = ("ids", "tokenizer", "worker")
 class PromptTokenCounter:
     """Counts the tokens of the prompts of chat completions."""
 
-    def __init__(self, registry: WorkerRegistry, prompts: PromptReader, fields: Mapping[str, str]) -> None:
-        """`prompts`: reads a prompt's tokens as routing does. `fields`: what replies say beside the count."""
+    def __init__(
+        self, registry: WorkerRegistry, prompts: PromptReader, pipeline: Pipeline, fields: Mapping[str, str]
+    ) -> None:
+        """`prompts`: reads a prompt's tokens as routing does. `pipeline`: asks providers of hosted models.
+        `fields`: what replies say beside the count."""
         self._registry = registry
         self._prompts = prompts
+        self._pipeline = pipeline
         self._fields = fields
 
     async def __call__(self, request: Request) -> Reply:
@@ -45,10 +52,21 @@ class PromptTokenCounter:
             raise ModelNotServedError(model)
         prompt = self._prompts.read_prompt(request, _NEEDS, workers, tokens_matter=True)
         read = prompt if isinstance(prompt, RoutingRequest) else await prompt
-        if read.source not in _EXACT:
-            message = "no tokenizer of the model is at hand, and no worker counts for it (routing.tokenizers)"
-            raise GatewayError(message, status=501, code="tokenizer_missing")
-        body = msgspec.json.encode({**self._fields, "input_tokens": read.tokens})
+        if read.source in _EXACT:
+            return self._build_reply(read.tokens)
+        if workers and all(
+            each.hosted is not None and may_serve(each, COUNT_CHAT_TOKENS) for each in workers
+        ):
+            asked = request.copy(endpoint=COUNT_CHAT_TOKENS, path=COUNT_CHAT_TOKENS.path)
+            reply = await self._pipeline(asked)
+            if reply.status != 200:
+                return reply
+            return self._build_reply(msgspec.json.decode(reply.body)["input_tokens"])
+        message = "no tokenizer of the model is at hand, and no worker counts for it (routing.tokenizers)"
+        raise GatewayError(message, status=501, code="tokenizer_missing")
+
+    def _build_reply(self, count: int) -> Reply:
+        body = msgspec.json.encode({**self._fields, "input_tokens": count})
         return Reply(200, [(b"content-type", b"application/json")], "radixway", body)
 
 

@@ -39,6 +39,5 @@ def import_litellm_config(
         except OSError as error:
             exit_with_error(f"{out_file}: {error.strerror}")
         out.print(f"{out_file} is written: {len(imported.tree['workers'])} workers")
-    for place, reason in imported.left_out:
-        line = line_of(place, root)
-        err.print(f"{file}:{line}: {'.'.join(map(str, place))}: {reason}")
+    for place, reason in sorted(imported.left_out, key=lambda left: line_of(left.place, root) or 0):
+        err.print(f"{file}:{line_of(place, root)}: {'.'.join(map(str, place))}: {reason}")

@@ -6,6 +6,7 @@ from typing import Any, Literal
 import msgspec
 from nicegui import ui
 
+from radixway.console.components import to_json
 from radixway.console.templates import read_template
 
 PERCENT = "v => v == null ? '–' : (v * 100).toFixed(1) + ' %'"
@@ -114,8 +115,3 @@ def _merge_options(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[s
             value = _merge_options(old, value)
         merged[name] = value
     return merged
-
-
-def to_json(value: Any) -> str:
-    """Return `value` as JSON, which is JavaScript too."""
-    return msgspec.json.encode(value).decode()

@@ -7,12 +7,15 @@ from typing import Any, Literal
 import msgspec
 from nicegui import ui
 
+from radixway.console.gateway_calls import CallRefusedError
 from radixway.console.page import PageVisit
 from radixway.console.templates import read_template
 from radixway.console.texts import TEXTS, TextCatalog
 
+FormField = ui.input | ui.number
 Mood = Literal["", "good", "warn", "bad"]
 
+_DOUBLE_CLICK_S = 0.5
 _SHOWN_S = 4.0
 _UNDO_FOR_S = 12.0
 
@@ -39,6 +42,16 @@ def draw_card(title: str, hint: str = "") -> ui.element:
     return card
 
 
+def draw_tile(name: str, value: str = "–", detail: str = "") -> ui.label:
+    """Draw a figure called `name`, with `detail` below it; return the label of its `value`."""
+    with ui.element("div").classes("rw-card rw-tile"):
+        ui.label(name).classes("rw-label")
+        figure = ui.label(value).classes("rw-figure")
+        if detail:
+            ui.label(detail).classes("rw-muted rw-small")
+    return figure
+
+
 def draw_chip(text: str, mood: Mood = "") -> ui.label:
     """Draw a short `text` that stands out, coloured by `mood`."""
     return draw_text(text, "span", f"rw-chip {mood or 'plain'}")
@@ -49,11 +62,26 @@ def draw_empty(text: str) -> None:
     ui.label(text).classes("rw-empty")
 
 
+def draw_how_to_enable(say: TextCatalog, page: str) -> None:
+    """Draw that the feature of `page` is off, and the lines of radixway.yaml that turn it on."""
+    with ui.element("div").classes("rw-card"):
+        draw_empty(say(f"{page}.off"))
+        ui.label(say(f"{page}.off.how")).classes("rw-text rw-mono rw-code")
+
+
+def on_single_click(button: ui.button, does: Callable[..., Any]) -> None:
+    """Call `does` when `button` is clicked; a double click counts once."""
+    button.on("click", does, throttle=_DOUBLE_CLICK_S, trailing_events=False)
+
+
 def draw_icon_button(
     icon: str, label: str, does: Callable[..., Any] | None = None, *, props: str = "flat round dense"
 ) -> ui.button:
     """Draw a button that is an `icon` and calls `does`; `label` is for who does not see it."""
-    return ui.button(icon=icon, on_click=does).props(f'{props} aria-label="{label}"')
+    button = ui.button(icon=icon).props(f'{props} aria-label="{label}"')
+    if does is not None:
+        on_single_click(button, does)
+    return button
 
 
 def draw_facts(rows: Iterable[tuple[str, str]]) -> None:
@@ -115,6 +143,11 @@ def table_columns(say: TextCatalog, page: str, names: Iterable[str], right: Sequ
     ]
 
 
+def to_json(value: Any) -> str:
+    """Return `value` as JSON, which is JavaScript too."""
+    return msgspec.json.encode(value).decode()
+
+
 def format_json(value: Any) -> str:
     """Return `value` as indented JSON."""
     return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
@@ -134,6 +167,8 @@ async def ask_confirmation(
     visit: PageVisit, question: str, yes: str, *, note: str = "", dangerous: bool = False
 ) -> bool:
     """Ask `question`, with the button `yes`; return the visitor's choice."""
+    if visit.is_asking:
+        return False
     with visit.around, ui.dialog() as dialog, ui.card().classes("rw-ask").props("role=alertdialog"):
         ui.label(question)
         if note:
@@ -143,14 +178,68 @@ async def ask_confirmation(
             no.props("flat autofocus")
             colour = "negative" if dangerous else "primary"
             ui.button(yes, on_click=lambda: dialog.submit(True), color=colour).props("unelevated")
+    visit.question = dialog
     answer = await dialog
     if not dialog.is_deleted:  # with its page, which was left
         dialog.delete()
     return bool(answer)
 
 
+def open_form(
+    visit: PageVisit,
+    title: str,
+    yes: str,
+    draw_fields: Callable[[], Mapping[str, FormField]],
+    send: Callable[[Mapping[str, FormField]], Awaitable[None]],
+) -> None:
+    """Open a dialog with the fields that `draw_fields` draws, by name; the button `yes` calls `send`.
+
+    It closes once `send` has returned; a refusal is shown at the field it names. A double click sends once.
+    """
+    if visit.is_asking:
+        return
+    with visit.around, ui.dialog() as dialog, ui.card().classes("rw-ask"):
+        draw_text(title, "h2")
+        fields = draw_fields()
+        next(iter(fields.values())).props("autofocus")
+
+        async def submit() -> None:
+            if not button.enabled:
+                return
+            button.disable()
+            for field in fields.values():
+                field.error = None
+            async with visit.catch_call_errors():
+                try:
+                    await send(fields)
+                    dialog.close()
+                except CallRefusedError as error:
+                    at_fault = fields.get((error.field or "").partition(".")[0])
+                    if at_fault is None:
+                        raise
+                    at_fault.error = str(error)
+                finally:
+                    button.set_enabled(bool(dialog.value))
+
+        for field in fields.values():
+            field.props("outlined dense").on("keydown.enter", submit)
+        with ui.element("div").classes("rw-row rw-end"):
+            ui.button(visit.say("frame.cancel"), on_click=dialog.close).props("flat")
+            button = ui.button(yes, on_click=submit).props("unelevated")
+    dialog.on("hide", dialog.delete)
+    visit.question = dialog
+    dialog.open()
+
+
+def split_names(text: str | None) -> list[str]:
+    """Return the names of `text`, in which commas part them."""
+    return [name for part in (text or "").split(",") if (name := part.strip())]
+
+
 async def ask_for_text(visit: PageVisit, title: str, text: str, *, short: bool = False) -> str:
     """Ask for a text under `title`, beginning with `text`; return it, nothing where the visitor cancels."""
+    if visit.is_asking:
+        return ""
     say = visit.say
     with visit.around, ui.dialog() as dialog, ui.element("div").classes("rw-card rw-question"):
         draw_text(say(title), "h2")
@@ -161,6 +250,7 @@ async def ask_for_text(visit: PageVisit, title: str, text: str, *, short: bool =
         with ui.element("div").classes("rw-row"):
             ui.button(say("chat.ok"), on_click=lambda: dialog.submit(field.value)).props("unelevated")
             ui.button(say("frame.cancel"), on_click=dialog.close).props("flat")
+    visit.question = dialog
     answer = await dialog
     dialog.delete()
     return answer if isinstance(answer, str) else ""

@@ -116,6 +116,15 @@ class GatewayCalls:
         """
         return await self.send_request("GET", path, query=query)
 
+    async def find_json(self, path: str, **query: Any) -> Any:
+        """Return what `get_json` does; None where the gateway answers that there is no such thing."""
+        try:
+            return await self.get_json(path, **query)
+        except CallRefusedError as error:
+            if error.status != 404:
+                raise
+            return None
+
     async def post_json(self, path: str, body: Any = None) -> Any:
         """Return the decoded answer to `body`, posted to `path` as JSON. Raises ConsoleCallError."""
         return await self.send_request("POST", path, body=body)

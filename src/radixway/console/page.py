@@ -80,6 +80,13 @@ class PageVisit:
     """The frame's banner, shown while the gateway does not answer."""
     on_signed_out: Callable[[], None] = lambda: None
     """The key is not valid any more."""
+    question: ui.dialog | None = None
+    """The latest question to the visitor."""
+
+    @property
+    def is_asking(self) -> bool:
+        """Tell if a question is open: the second of two clicks asks nothing."""
+        return self.question is not None and self.question.value
 
     def link(self, path: str) -> str:
         """The address of a path of the console's. `ui.navigate.to` and `ui.link` take the path itself:

@@ -120,13 +120,13 @@ class InferenceRoutes:
         messages = MessagesDispatcher(self.native, self.pipeline)
         registry, prompts = upstream.registry, upstream.prompts
         self.count_response_tokens = PromptTokenCounter(
-            registry, prompts, {"object": "response.input_tokens"}
+            registry, prompts, self.pipeline, {"object": "response.input_tokens"}
         )
         """Counts for responses that go on from kept ones."""
         message_counts = TokenCountDispatcher(
             self.native,
             self.pipeline,
-            PromptTokenCounter(registry, prompts, {}),
+            PromptTokenCounter(registry, prompts, self.pipeline, {}),
             AnthropicAdapter().parse_count_request,  # no images: what they come to, their worker alone knows
         )
         response_counts = TokenCountDispatcher(

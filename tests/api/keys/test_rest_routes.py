@@ -187,6 +187,30 @@ async def test_two_gateways_hear_of_each_other(tmp_path):
         assert (await ask(first, made["key"]))[0] == 401
 
 
+async def test_lists_are_searched_ordered_and_cut(tmp_path):
+    async with keys_gateway(tmp_path) as gateway:
+        for team in ("blue", "red"):
+            await call(gateway, "POST", "/teams", {"id": team, "members": [{"user_id": "Anna"}]}, status=201)
+        for number in range(3):
+            body = {"alias": f"laptop-{number}", "team": ("blue", "red")[number % 2], "user": "anna"}
+            await call(gateway, "POST", "/keys", body, status=201)
+        await call(gateway, "POST", "/users", {"id": "anna", "email": "Anna@example.org"}, status=201)
+
+        async def names(path, kind="keys", name="alias"):
+            found = await call(gateway, "GET", path)
+            return [record[name] for record in found[kind]], found["total"]
+
+        assert await names("/keys?order=newest&limit=2") == (["laptop-2", "laptop-1"], 3)
+        assert await names("/keys?q=RED") == (["laptop-1"], 1)
+        assert await names("/teams", "teams", "keys") == ([2, 1], 2)
+        assert await names("/teams?q=anna&order=newest&limit=1", "teams", "id") == (["red"], 2)
+        assert await names("/users?q=example.org", "users", "keys") == ([3], 1)
+        assert await names("/users?q=blue", "users", "id") == ([], 0)
+        for wrong in ("/keys?order=best", "/teams?limit=0", "/users?team=red"):
+            error = (await call(gateway, "GET", wrong, status=400))["error"]
+            assert error["param"] in wrong
+
+
 async def test_a_wrong_field_is_named(tmp_path):
     async with keys_gateway(tmp_path) as gateway:
         for path, body, param in (

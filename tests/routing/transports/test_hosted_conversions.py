@@ -17,9 +17,9 @@ from radixway.routing.transports.hosted.base import StreamRefusedError
 from radixway.routing.transports.hosted.bedrock_api import BedrockReader, build_converse_body
 from radixway.routing.transports.hosted.chat_body import ChatBody
 from radixway.routing.transports.hosted.chat_events import (
+    UNREADABLE,
     CompletionForm,
     ConvertedEvents,
-    UnreadableReplyError,
 )
 from radixway.routing.transports.hosted.gemini_api import GeminiReader, build_generate_body
 from radixway.routing.transports.hosted.openai_api import OpenAIApi
@@ -213,7 +213,7 @@ READ = {
 def test_an_answer_that_is_wrong_anywhere_is_read_or_cannot_be_read(kind):
     create_reader, reply, events = READ[kind]
     for body in [*altered(reply), *ODD]:
-        with contextlib.suppress(UnreadableReplyError, StreamRefusedError):
+        with contextlib.suppress(StreamRefusedError, *UNREADABLE):
             json.loads(CompletionForm(ask(), create_reader(), "m").encode_reply(body))
     for told in altered(events):
         reader = create_reader()
@@ -222,6 +222,26 @@ def test_an_answer_that_is_wrong_anywhere_is_read_or_cannot_be_read(kind):
                 json.dumps(list(reader.read_event(event)))
         except (KeyError, TypeError, ValueError, AttributeError, StreamRefusedError):
             pass
+
+
+@pytest.mark.parametrize("left_out", [0, 1, 2])
+async def test_a_connection_that_is_lost_after_the_answer_costs_nothing(left_out):
+    """`left_out`: how many of the last events are lost: `message_stop`, and the reason why it stops."""
+    said = [write_event(json.dumps(event).encode()) for event in anthropic_events(Scene())]
+
+    async def chunks():
+        yield b"".join(said[: len(said) - left_out])
+        raise StreamBrokenError("w", "the connection was reset")
+
+    reader = AnthropicReader()
+    events = ConvertedEvents(chunks(), "w", reader, CompletionForm(ask(stream=True), reader, "m"))
+    if left_out < 2:
+        assert b"".join([chunk async for chunk in events]).endswith(b"data: [DONE]\n\n")
+        assert events.reported.completion_tokens == 5
+    else:
+        with pytest.raises(StreamBrokenError, match="reset"):
+            async for _ in events:
+                pass
 
 
 @pytest.mark.parametrize("together", [1, 2])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -39,16 +41,22 @@ def describe_key(access: AccessService, key: KeyRecord, now: float) -> dict[str,
     }
 
 
-def describe_team(access: AccessService, team: TeamRecord) -> dict[str, Any]:
-    """Describe `team`, and how many keys it has."""
-    keys = sum(key.team == team.id for key in access.directory.keys.values())
-    return _describe(access, team) | {"keys": keys}
+def describe_teams(access: AccessService, teams: Iterable[TeamRecord]) -> list[dict[str, Any]]:
+    """Describe each of `teams`, and how many keys it has."""
+    keys = Counter(key.team for key in access.directory.keys.values())
+    return [_describe(access, team) | {"keys": keys[team.id]} for team in teams]
 
 
-def describe_user(access: AccessService, user: UserRecord) -> dict[str, Any]:
-    """Describe `user`: the teams, and how many keys there are."""
-    keys = sum(key.user == user.id for key in access.directory.keys.values())
-    return _describe(access, user) | {"teams": teams_of(access, user.id), "keys": keys}
+def describe_users(access: AccessService, users: Iterable[UserRecord]) -> list[dict[str, Any]]:
+    """Describe each of `users`: the teams, and how many keys there are."""
+    keys = Counter(key.user for key in access.directory.keys.values())
+    teams = defaultdict(list)
+    for team in access.directory.teams.values():
+        for member in team.members:
+            teams[member.user_id].append(team.id)
+    return [
+        _describe(access, user) | {"teams": teams.get(user.id, []), "keys": keys[user.id]} for user in users
+    ]
 
 
 def teams_of(access: AccessService, user_id: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, date, datetime, timedelta
 from time import time
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +14,14 @@ from msgspec import Meta
 
 from radixway.api.admin_access import AdminAccess
 from radixway.api.client_requests import decode_body
-from radixway.api.keys.descriptions import describe_budget, describe_key, describe_team, describe_user
+from radixway.api.keys.descriptions import (
+    describe_budget,
+    describe_key,
+    describe_teams,
+    describe_users,
+    key_state,
+)
+from radixway.api.keys.record_lists import KeyQuery, ListQuery, select_page
 from radixway.api.keys.store import (
     KeyChanges,
     KeyRecord,
@@ -40,7 +47,6 @@ _ROOTS = ("/keys", "/teams", "/users", "/budgets", "/spend", "/key", "/team", "/
 _METHODS = ["GET", "POST", "PATCH", "DELETE"]
 _USUAL_DAYS = 30
 _FIRST_DAY = date(1970, 1, 1)
-_MAX_LISTED = 1000
 
 
 class KeysOffError(GatewayError):
@@ -54,14 +60,6 @@ class KeysOffError(GatewayError):
             "keys are not kept here: set gateway.admin_key, without which nobody could call this gateway as "
             "an administrator once there is a key, or keys.enabled: true"
         )
-
-
-class _ListQuery(msgspec.Struct, forbid_unknown_fields=True):
-    team: PlainText | None = None
-    user: PlainText | None = None
-    state: Annotated[str, Meta(description="active, blocked, expired.")] | None = None
-    limit: Annotated[int, Meta(ge=1, le=_MAX_LISTED)] = 100
-    offset: Annotated[int, Meta(ge=0)] = 0
 
 
 class _SpendQuery(msgspec.Struct, forbid_unknown_fields=True, rename={"first": "from", "last": "to"}):
@@ -105,33 +103,34 @@ def key_routes(access: AccessService, admin: AdminAccess) -> APIRouter:
     """Build the paths for administrators."""
     router = LazyRouter(tags=["keys"], dependencies=[Depends(admin)])
     _add_key_paths(router, access)
-    _add_owner_paths(router, access, TeamRecord, TeamChanges, describe_team)
-    _add_owner_paths(router, access, UserRecord, UserChanges, describe_user)
+    _add_owner_paths(router, access, TeamRecord, TeamChanges, describe_teams)
+    _add_owner_paths(router, access, UserRecord, UserChanges, describe_users)
 
     @router.post("/teams/{team}/members", openapi_extra=request_body(_Members))
     async def change_members(team: str, request: Request) -> dict[str, Any]:
         """Add and remove members, who are labels: keys decide who may ask."""
         body = await decode_body(request, _Members)
-        return describe_team(access, await access.change_members(team, body.add, body.remove))
+        return describe_teams(access, [await access.change_members(team, body.add, body.remove)])[0]
 
     _add_spend_paths(router, access)
     return router
 
 
 def _add_key_paths(router: APIRouter, access: AccessService) -> None:
-    @router.get("/keys", openapi_extra=query_parameters(_ListQuery))
+    @router.get("/keys", openapi_extra=query_parameters(KeyQuery))
     async def list_keys(request: Request) -> dict[str, Any]:
         """List keys, the oldest first, of a `team` or `user`, in a `state`: active, blocked, expired."""
         now = time()
-        query = decode_query(dict(request.query_params), _ListQuery)
+        query = decode_query(dict(request.query_params), KeyQuery)
         wanted = {name: value for name in ("team", "user") if (value := getattr(query, name)) is not None}
-        found = [
-            described
-            for key in sorted(access.directory.keys.values(), key=lambda key: (key.created_at, key.id))
+        keys = [
+            key
+            for key in access.directory.keys.values()
             if all(getattr(key, name) == value for name, value in wanted.items())
-            and query.state in (None, (described := describe_key(access, key, now))["state"])
+            and (query.state is None or query.state == key_state(key, now))
         ]
-        return {"keys": found[query.offset : query.offset + query.limit], "total": len(found)}
+        found, total = select_page(query, keys)
+        return {"keys": [describe_key(access, key, now) for key in found], "total": total}
 
     @router.post("/keys", status_code=201, openapi_extra=request_body(KeyChanges))
     async def create_key(request: Request) -> JSONResponse:
@@ -185,34 +184,35 @@ def _add_owner_paths(
     access: AccessService,
     kind: type[RecordT],
     changes: type[OwnerChanges],
-    describe: Callable[[AccessService, RecordT], dict[str, Any]],
+    describe: Callable[[AccessService, Iterable[RecordT]], list[dict[str, Any]]],
 ) -> None:
     """Add the paths of teams or of users, whose budget all of their keys share."""
-    name, records = kind.kind, access.directory.records[kind.kind]
+    name = kind.kind
     path, one = f"/{name}s", f"/{name}s/{{id}}"
 
-    @router.get(path, name=f"list_{name}s")
-    async def list_owners() -> dict[str, Any]:
+    @router.get(path, name=f"list_{name}s", openapi_extra=query_parameters(ListQuery))
+    async def list_owners(request: Request) -> dict[str, Any]:
         """List them, by id. Tenants of the configuration are not among the teams."""
-        found = [describe(access, access.directory.require_record(kind, id)) for id in sorted(records)]
-        return {f"{name}s": found, "total": len(found)}
+        query = decode_query(dict(request.query_params), ListQuery)
+        found, total = select_page(query, access.directory.list_records(kind))
+        return {f"{name}s": describe(access, found), "total": total}
 
     @router.post(path, name=f"create_{name}", status_code=201, openapi_extra=request_body(changes))
     async def create_owner(request: Request) -> JSONResponse:
         """Create one. A team is a tenant by its `id`: given, or else the `alias` where that may be one."""
         owner = await access.create_owner(kind, await decode_body(request, changes, b"{}"))
-        return JSONResponse(describe(access, owner), 201)
+        return JSONResponse(describe(access, [owner])[0], 201)
 
     @router.get(one, name=f"show_{name}")
     async def show_owner(id: str) -> dict[str, Any]:
         """Show one."""
-        return describe(access, access.directory.require_record(kind, id))
+        return describe(access, [access.directory.require_record(kind, id)])[0]
 
     @router.patch(one, name=f"update_{name}", openapi_extra=request_body(changes))
     async def update_owner(id: str, request: Request) -> dict[str, Any]:
         """Change what is given; null takes a limit away."""
         given = await decode_body(request, changes)
-        return describe(access, await access.update_record(kind, id, given))
+        return describe(access, [await access.update_record(kind, id, given)])[0]
 
     @router.delete(one, name=f"delete_{name}")
     async def delete_owner(id: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 (() => {
   const typing = (target) =>
     target.isContentEditable || ["INPUT", "TEXTAREA", "SELECT"].includes(target.tagName) || target.closest(".cm-editor");
+  const MAX_SENT_CHARS = 990_000; // NiceGUI sends no message of a million, and says so
   let going = 0;
 
   document.addEventListener("keydown", (event) => {
@@ -93,12 +94,13 @@
       sessionStorage.removeItem("radixway.prompt");
       if (text) emitEvent("rw-prompt", text);
     },
-    /** Empty the text field of that number. Returns what stood there. */
-    take_text(id) {
+    /** Empty the text field of that number, and send what stood there; it stays where it cannot be sent. */
+    send_text(id, emit) {
       const field = getElement(id);
       const text = field.inputValue ?? "";
-      field.inputValue = "";
-      return text;
+      if (!window.socket.connected) return;
+      if (JSON.stringify(text).length < MAX_SENT_CHARS) field.inputValue = "";
+      emit(text);
     },
     /** Put back what was taken, before what was typed since. */
     put_back_text(id, text) {

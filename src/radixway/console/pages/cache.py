@@ -10,13 +10,14 @@ from radixway.console.components import (
     draw_card,
     draw_empty,
     draw_facts,
+    draw_how_to_enable,
     draw_page_title,
     draw_row_table,
+    draw_tile,
     format_time,
     notify_done,
     table_columns,
 )
-from radixway.console.gateway_calls import CallRefusedError
 from radixway.console.page import ConsolePage, PageVisit
 from radixway.console.texts import TEXTS, TextCatalog
 
@@ -32,22 +33,13 @@ async def build_cache_page(visit: PageVisit) -> None:
     with draw_page_title(say("cache.title")):
         forget_all = ui.button(say("cache.forget_all"), icon="delete_sweep").props("outline")
     ui.label(say("cache.hint")).classes("rw-muted")
-    try:
-        stats = await visit.gateway.get_json("/cache/stats")
-    except CallRefusedError as error:
-        if error.status != 404:
-            raise
+    stats = await visit.gateway.find_json("/cache/stats")
+    if stats is None:
         forget_all.delete()
-        with ui.element("div").classes("rw-card"):
-            draw_empty(say("cache.off"))
-            ui.label(say("cache.off.how")).classes("rw-text rw-mono rw-code")
+        draw_how_to_enable(say, "cache")
         return
-    tiles: dict[str, ui.label] = {}
     with ui.element("div").classes("rw-tiles"):
-        for name in _TILES:
-            with ui.element("div").classes("rw-card rw-tile"):
-                ui.label(say(f"cache.{name}")).classes("rw-label")
-                tiles[name] = ui.label("–").classes("rw-figure")
+        tiles = {name: draw_tile(say(f"cache.{name}")) for name in _TILES}
     with ui.element("div").classes("rw-grid wide"):
         with draw_card(say("cache.thresholds"), say("cache.thresholds.hint")):
             draw_facts(_threshold_rows(say, stats))
@@ -56,7 +48,7 @@ async def build_cache_page(visit: PageVisit) -> None:
     columns = table_columns(say, "cache", _COLUMNS)
     table = draw_row_table(columns, "cache_row.html", pagination={"rowsPerPage": 50})
     table.classes("rw-single").props(
-        f'flat dense aria-label="{say("cache.kept")}" no-data-label="{say("cache.none")}"'
+        f'flat dense aria-label="{say("cache.entries")}" no-data-label="{say("cache.none")}"'
     )
     ui.label(say("cache.kept.note", backend=stats["backend"])).classes("rw-muted rw-small")
 

@@ -12,13 +12,13 @@ from radixway.console.charts import axis_options, chart_options, draw_chart
 from radixway.console.components import (
     draw_card,
     draw_empty,
+    draw_how_to_enable,
     draw_page_title,
     draw_row_table,
     draw_table,
     format_time,
     table_columns,
 )
-from radixway.console.gateway_calls import CallRefusedError
 from radixway.console.page import ConsolePage, PageVisit
 from radixway.console.texts import TextCatalog
 
@@ -41,14 +41,9 @@ async def build_guard_page(visit: PageVisit) -> None:
         rule.set_value("")
         rule.props(f'outlined dense aria-label="{say("guard.rule")}"').classes("rw-select")
     ui.label(say("guard.hint")).classes("rw-muted")
-    try:
-        data = await visit.gateway.get_json("/audit", limit=_ENTRIES)
-    except CallRefusedError as error:
-        if error.status != 404:
-            raise
-        with ui.element("div").classes("rw-card"):
-            draw_empty(say("guard.off"))
-            ui.label(say("guard.off.how")).classes("rw-text rw-mono rw-code")
+    data = await visit.gateway.find_json("/audit", limit=_ENTRIES)
+    if data is None:
+        draw_how_to_enable(say, "guard")
         return
     shown: list[Entry] = []
     with ui.element("div").classes("rw-grid wide"):

@@ -1,25 +1,34 @@
 """*Usage*: requests, tokens and costs by tenant, model, category, day or key, as a chart and as a table."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from nicegui import ui
 
-from radixway.console.charts import axis_options, chart_options, draw_chart, to_json
-from radixway.console.components import draw_card, draw_empty, draw_page_title, draw_table
-from radixway.console.gateway_calls import CallRefusedError
+from radixway.console.charts import axis_options, chart_options, draw_chart
+from radixway.console.components import (
+    draw_card,
+    draw_empty,
+    draw_how_to_enable,
+    draw_page_title,
+    draw_table,
+    draw_tile,
+    to_json,
+)
 from radixway.console.page import ConsolePage, PageVisit
 from radixway.console.texts import TextCatalog
 from radixway.core.config.tenants import format_cost
 
 _GROUPS = ("tenant", "model", "category", "day")
 _DEFAULT_GROUPS = ("tenant", "model")
+_KEY_GROUPS = ("key", "user", "team")
 _DAYS = ("1", "7", "30", "90")
 _FIGURES = ("requests", "failed", "prompt_tokens", "cached_tokens", "completion_tokens")
 _TILES = ("requests", "prompt_tokens", "completion_tokens", "cost")
 _BARS = 12
+_ROWS = 200
 
 Row = Mapping[str, Any]
 
@@ -43,24 +52,21 @@ async def build_usage_page(visit: PageVisit) -> None:
             today = datetime.now(UTC).date()
             first = today - timedelta(days=int(choice["days"]) - 1)
             fields = ",".join(choice["by"])
-            try:
-                data = await visit.gateway.get_json("/usage", **{"from": first}, to=today, by=fields)
-                by_day = await visit.gateway.get_json("/usage", **{"from": first}, to=today, by="day")
-            except CallRefusedError as error:
-                if error.status != 404:
-                    raise
+            span = {"from": first, "to": today}
+            data = await visit.gateway.find_json("/usage", **span, by=fields)
+            if data is None:
                 content.clear()
-                with content, ui.element("div").classes("rw-card"):
-                    draw_empty(say("usage.off"))
-                    ui.label(say("usage.off.how")).classes("rw-text rw-mono rw-code")
+                with content:
+                    draw_how_to_enable(say, "usage")
                 return
-            spend = await _fetch_spend(visit, first.isoformat(), today.isoformat())
+            by_day = await visit.gateway.get_json("/usage", **span, by="day")
+            spend = await _fetch_spend(visit, span)
             content.clear()
             with content:
                 _draw_report(say, choice["by"], data["usage"], by_day["usage"])
                 if spend:
                     with draw_card(say("usage.by_key"), say("usage.by_key.hint")):
-                        _draw_spend(say, spend)
+                        _draw_rows(say, _KEY_GROUPS, spend)
 
     async def choose() -> None:
         choice["days"], choice["by"] = period.value, list(by.value or _DEFAULT_GROUPS)
@@ -73,26 +79,27 @@ async def build_usage_page(visit: PageVisit) -> None:
     by.on_value_change(choose)
 
 
-async def _fetch_spend(visit: PageVisit, first: str, last: str) -> Sequence[Row]:
-    """Return what each key made at run time has spent; nothing where there are none."""
-    try:
-        query = {"from": first, "to": last, "by": "key,user,team"}
-        spend: Sequence[Row] = (await visit.gateway.get_json("/spend", **query))["spend"]
-        keys = (await visit.gateway.get_json("/keys", limit=1000))["keys"]
-    except CallRefusedError as error:
-        if error.status != 404:
-            raise
+async def _fetch_spend(visit: PageVisit, span: Mapping[str, Any]) -> Sequence[Row]:
+    """Return the keys made at run time that spent most in `span`; nothing where there are none."""
+    found = await visit.gateway.find_json("/spend", **span, by=",".join(_KEY_GROUPS))
+    if found is None:
         return ()
-    names = {key["id"]: f"{key['alias'] or key['id']} ({key['shown']})" for key in keys}
-    return [{**row, "key": names.get(row["key"], row["key"])} for row in spend]
+    rows = _costliest(found["spend"])
+    names: dict[str, str] = {}
+    for id in {row["key"] for row in rows if row["key"]}:
+        if (key := await visit.gateway.find_json(f"/keys/{quote(id, safe='')}")) is not None:
+            names[id] = f"{key['alias'] or id} ({key['shown']})"
+    return [{**row, "key": names.get(row["key"], row["key"])} for row in rows]
 
 
-def _draw_spend(say: TextCatalog, rows: Sequence[Row]) -> None:
-    """Draw the `rows` of keys, the costliest first."""
-    by = ("key", "user", "team")
+def _costliest(rows: Iterable[Row]) -> list[Row]:
+    return sorted(rows, key=lambda row: row["cost"], reverse=True)[:_ROWS]
+
+
+def _draw_rows(say: TextCatalog, by: Sequence[str], rows: Sequence[Row]) -> None:
+    """Draw `rows`, which are grouped by the columns `by`."""
     heads = [say(f"usage.{name}") for name in (*by, *_FIGURES, "cost")]
-    ordered = sorted(rows, key=lambda row: row["cost"], reverse=True)
-    draw_table(heads, [_row_cells(by, row) for row in ordered])
+    draw_table(heads, [_row_cells(by, row) for row in rows])
 
 
 def _draw_report(say: TextCatalog, by: Sequence[str], rows: Sequence[Row], days: Sequence[Row]) -> None:
@@ -103,9 +110,7 @@ def _draw_report(say: TextCatalog, by: Sequence[str], rows: Sequence[Row], days:
         return
     with ui.element("div").classes("rw-tiles"):
         for name in _TILES:
-            with ui.element("div").classes("rw-card rw-tile"):
-                ui.label(say(f"usage.{name}")).classes("rw-label")
-                ui.label(_total_text(rows, name)).classes("rw-figure")
+            draw_tile(say(f"usage.{name}"), _total_text(rows, name))
     with ui.element("div").classes("rw-grid wide"):
         with draw_card(say("usage.cost_by_day")):
             costs = _sum_costs(days, ["day"])
@@ -115,9 +120,9 @@ def _draw_report(say: TextCatalog, by: Sequence[str], rows: Sequence[Row], days:
         with draw_card(say("usage.costliest")):
             costs = _sum_costs(rows, by)
             draw_chart(_cost_options(costs, _currency(rows)), say("usage.costliest")).classes("rw-chart")
-    with draw_card(say("usage.table")):
-        heads = [say(f"usage.{name}") for name in (*by, *_FIGURES, "cost")]
-        draw_table(heads, [_row_cells(by, row) for row in rows])
+    hint = say("usage.cut", count=_ROWS, total=f"{len(rows):,}") if len(rows) > _ROWS else ""
+    with draw_card(say("usage.table"), hint):
+        _draw_rows(say, by, _costliest(rows) if hint else rows)
 
 
 def _row_cells(by: Sequence[str], row: Row) -> list[str]:

@@ -2,10 +2,9 @@
 
 from urllib.parse import quote
 
-import msgspec
 from nicegui import ui
 
-from radixway.console.components import draw_page_title, draw_text
+from radixway.console.components import draw_card, draw_page_title, to_json
 from radixway.console.page import ConsolePage, PageVisit
 
 _EXAMPLES = 3
@@ -24,7 +23,7 @@ async def build_welcome_page(visit: PageVisit) -> None:
 
             def ask(text: str | None = None) -> None:
                 if wanted := (text or question.value or "").strip():
-                    ui.run_javascript(f"radixway.ask({msgspec.json.encode(wanted).decode()})")
+                    ui.run_javascript(f"radixway.ask({to_json(wanted)})")
 
             ui.button(say("welcome.ask.go"), icon="play_arrow", on_click=lambda: ask()).props("unelevated")
             for number in range(2, _EXAMPLES + 1):
@@ -52,10 +51,7 @@ async def build_welcome_page(visit: PageVisit) -> None:
 
 def _draw_step(visit: PageVisit, number: int, name: str) -> ui.element:
     """Draw the card of step `number`; what is drawn within it follows."""
-    with ui.element("section").classes("rw-card") as card:
-        draw_text(f"{number} · {visit.say(f'welcome.{name}')}", "h2")
-        ui.label(visit.say(f"welcome.{name}.why")).classes("rw-muted")
-    return card
+    return draw_card(f"{number} · {visit.say(f'welcome.{name}')}", visit.say(f"welcome.{name}.why"))
 
 
 def _draw_link(visit: PageVisit, key: str, path: str) -> None:

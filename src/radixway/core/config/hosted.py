@@ -6,7 +6,15 @@ from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeAlias, get_args
 
-from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    SerializeAsAny,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 
 from radixway.core.config.tenants import ModelPricing
 from radixway.core.config.workers import PoolName, WorkerSettings, check_worker_url
@@ -119,6 +127,14 @@ class HostedWorkerSettings(WorkerSettings):
             return None
         raise CredentialMissingError(f"its key is missing: the environment variable {variable} is not set")
 
+    def hide_key(self, text: str) -> str:
+        """Return `text` without the key, should it stand there."""
+        try:
+            key = self.read_key()
+        except CredentialMissingError:
+            key = None
+        return text if key is None else text.replace(key, "(the key)")
+
     def pricing_of(self, model: str) -> ModelPricing | None:
         """Return the prices of `model`, named as here; None where they are not configured."""
         return self.pricing.get(model) if isinstance(self.pricing, dict) else self.pricing
@@ -177,3 +193,13 @@ WorkerEntries: TypeAlias = Annotated[
     AfterValidator(_check_distinct),
 ]
 """The section `workers`."""
+_entries: TypeAdapter[tuple[WorkerSettings, ...]] = TypeAdapter(WorkerEntries)
+
+
+def find_mistake(worker: Mapping[str, Any]) -> str | None:
+    """Return what is wrong with an entry of `workers`; None if nothing is."""
+    try:
+        _entries.validate_python([worker])
+    except ValidationError as error:
+        return error.errors()[0]["msg"].removeprefix("Value error, ")
+    return None

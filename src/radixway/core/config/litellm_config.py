@@ -1,12 +1,12 @@
 """From a LiteLLM proxy's `config.yaml` to `radixway.yaml`, and what of it could not be taken."""
 
 from collections.abc import Iterator, Mapping
-from copy import deepcopy
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import inf, isfinite
 from typing import Any, NamedTuple
 
+from radixway.core.config.hosted import find_mistake
 from radixway.core.config.litellm_models import ENVIRONMENT, locate_model
 from radixway.core.config.litellm_reasons import REASONS
 from radixway.core.config.routing import check_fallbacks
@@ -59,6 +59,11 @@ class _Deployment(NamedTuple):
     order: int | None
     prices: dict[str, float]
 
+    @property
+    def is_own(self) -> bool:
+        """True for a worker of one's own."""
+        return "url" in self.worker
+
 
 def import_litellm(given: Mapping[str, Any]) -> ImportedConfig:
     """Return what `given`, the tree of a LiteLLM `config.yaml`, comes to. Raises ValueError: it is none."""
@@ -81,12 +86,21 @@ class _Importer:
     def __init__(self) -> None:
         self._left_out: list[LeftOut] = []
         self._workers: list[dict[str, Any]] = []
-        self._aliases: dict[str, Any] = {}
-        self._fallbacks: dict[str, str] = {}
-        self._fallback_places: dict[str, Place] = {}
+        self._names: set[str] = set()
+        """Names of the file's models, and those that are made of them."""
+        self._served: set[str] = set()
+        """Names of models that a worker has."""
+        self._aliases: dict[str, dict[str, float]] = {}
+        """By name, what it stands for, with weights."""
+        self._places: dict[str, Place] = {}
+        """Places of the aliases that the file names so."""
+        self._ends: dict[str, str] = {}
+        """By a name whose deployments have an order, the name of the last ones."""
+        self._fallbacks: list[tuple[str, list[str], Place]] = []
         self._routing: dict[str, Any] = {}
         self._tree: dict[str, Any] = {}
         self._default_tenant: dict[str, Any] = {}
+        self._pricing: dict[str, Any] = {}
 
     def leave_out(self, place: Place, reason: str | None = None) -> None:
         """Note that what stands at `place` was not taken."""
@@ -95,32 +109,59 @@ class _Importer:
 
     def finish(self) -> ImportedConfig:
         """Return all that was taken."""
-        routing, aliases = dict(self._routing), self._aliases
+        aliases: dict[str, Any] = {}
+        for alias in self._aliases:
+            models = self._resolve(alias)
+            if len(models) > 1:
+                aliases[alias] = {"split": models}
+            elif models and alias not in models:
+                (aliases[alias],) = models
+            elif alias in self._places:
+                reason = (
+                    "a worker has a model of that name" if models else "stands for no model that was taken"
+                )
+                self.leave_out(self._places[alias], reason)
         if aliases:
-            targets = {alias: deepcopy(aliases.get(str(target), target)) for alias, target in aliases.items()}
-            for target in targets.values():
-                if isinstance(target, dict):
-                    target["split"] = {self._served(model): share for model, share in target["split"].items()}
-            routing["model_aliases"] = targets
-        fallbacks: dict[str, str] = {}
-        for model, other in self._fallbacks.items():
-            try:
-                check_fallbacks(fallbacks | {self._served(model): self._served(other)})
-            except ValueError as error:
-                self.leave_out(self._fallback_places.get(model, ()), str(error))
-            else:
-                fallbacks[self._served(model)] = self._served(other)
-        if fallbacks:
-            routing["fallbacks"] = fallbacks
-        tree = {"workers": self._workers} | ({"routing": routing} if routing else {}) | self._tree
-        if self._default_tenant:
-            tree["tenants"] = {"default": self._default_tenant}
+            self._routing["model_aliases"] = aliases
+        if fallbacks := self._resolve_fallbacks():
+            self._routing["fallbacks"] = fallbacks
+        tree = {"workers": self._workers} | ({"routing": self._routing} if self._routing else {}) | self._tree
+        tenants = {"default": self._default_tenant, "pricing": self._pricing}
+        if tenants := {name: section for name, section in tenants.items() if section}:
+            tree["tenants"] = tenants
         return ImportedConfig(tree, self._left_out)
 
-    def _served(self, model: str) -> str:
-        """Return the model that a worker serves for `model`, which may be the name of one."""
-        target = self._aliases.get(model)
-        return target if isinstance(target, str) else model
+    def _resolve(self, name: str, seen: frozenset[str] = frozenset()) -> dict[str, float]:
+        """Return the models of workers that `name` stands for, with their weights."""
+        if name in self._served:
+            return {name: 1.0}
+        found: dict[str, float] = {}
+        for target, weight in self._aliases.get(name, {}).items() if name not in seen else ():
+            for model, share in self._resolve(target, seen | {name}).items():
+                found[model] = found.get(model, 0) + weight * share
+        return found if any(found.values()) else dict.fromkeys(found, 1.0)
+
+    def _resolve_fallbacks(self) -> dict[str, str]:
+        fallbacks: dict[str, str] = {}
+        for name, others, place in self._fallbacks:
+            able = [other for other in others if self._resolve(other)]
+            if not able:
+                self.leave_out(place, f"{', '.join(others)}: no model that was taken")
+                continue
+            if left := [other for other in others if other != able[0]]:
+                self.leave_out(
+                    place, f"a model has one fallback, which may have its own: {', '.join(left)} left out"
+                )
+            models = self._resolve(able[0])
+            added = dict.fromkeys(self._resolve(name) or [name], max(models, key=models.__getitem__))
+            if not added.keys() - fallbacks.keys():
+                self.leave_out(place, f"{name} has another fallback")
+                continue
+            try:
+                fallbacks = check_fallbacks(added | fallbacks)
+            except ValueError as error:
+                self.leave_out(place, str(error))
+        return fallbacks
 
     def add_models(self, entries: list[Any]) -> None:
         """Take `model_list`."""
@@ -128,6 +169,7 @@ class _Importer:
         for index, entry in enumerate(entries):
             if (found := self._read_entry(entry, ("model_list", index))) is not None:
                 by_alias.setdefault(found.alias, []).append(found)
+        self._names = set(by_alias)
         for alias, deployments in by_alias.items():
             for name, each in self._name_deployments(alias, deployments):
                 self._add_deployment(name, each)
@@ -159,15 +201,19 @@ class _Importer:
             self.leave_out((*inside, name))
         for name in sorted(entry.keys() & {"rpm", "tpm"}):
             self.leave_out((*place, name))
+        for name in sorted(info.keys() & REASONS):
+            self.leave_out((*place, "model_info", name))
         if isinstance(limit := params.get("max_parallel_requests"), int) and limit > 0:
             worker["max_in_flight"] = limit
+        elif limit is not None:
+            self.leave_out((*inside, "max_parallel_requests"), f"{limit!r} is no number of requests")
         prices = {}
         for theirs, ours in _PRICES:
             given_price = params.get(theirs, info.get(theirs))
             if (price := _read_number(given_price)) is not None:
                 prices[ours] = round(price * 1e6, 9)
             elif given_price is not None:
-                self.leave_out((*inside, theirs), f"{given_price!r} is no number")
+                self.leave_out((*inside, theirs), f"{given_price!r} is no price")
         order = params.get("order")
         return _Deployment(
             place,
@@ -180,44 +226,81 @@ class _Importer:
         )
 
     def _name_deployments(self, alias: str, given: list[_Deployment]) -> Iterator[tuple[str, _Deployment]]:
-        """Yield each deployment with its model's name here.
+        """Yield each deployment with its model's name here: own workers' have their own.
 
-        Several of one name share its requests, unless they have weights or an order.
+        Several of one name share its requests, unless they have weights or an order, or only some are own
+        workers'.
         """
         orders = sorted({each.order for each in given if each.order is not None})
         if len(orders) > 1:
-            names = {order: alias if order == orders[0] else f"{alias}-{order}" for order in orders}
+            names = {order: self._number_name(alias, order) for order in orders} | {orders[0]: alias}
             for before, after in pairwise(orders):
-                self._fallbacks[names[before]] = names[after]
+                self._fallbacks.append((names[before], [names[after]], given[0].place))
+            self._ends[alias] = names[orders[-1]]
             for each in given:
-                yield names[orders[0] if each.order is None else each.order], each
-        elif len(given) > 1 and any(each.weight is not None for each in given):
-            split = {}
+                yield (
+                    self._name_deployment(names[orders[0] if each.order is None else each.order], each),
+                    each,
+                )
+            return
+        is_mixed = len({each.is_own for each in given}) > 1
+        has_own_name = any(each.is_own and each.model == alias for each in given)
+        if has_own_name and is_mixed:
+            why = (
+                "own workers of one model come first, hosted ones where these cannot answer: routing.overflow"
+            )
+            self.leave_out(given[0].place, why)
+        is_weighed = len(given) > 1 and any(each.weight is not None for each in given)
+        if not has_own_name and (is_weighed or is_mixed):
+            weights = self._aliases.setdefault(alias, {})
             for number, each in enumerate(given, 1):
-                split[f"{alias}-{number}"] = 1.0 if each.weight is None else each.weight
-                yield f"{alias}-{number}", each
-            self._aliases[alias] = {"split": split}
+                name = each.model if each.is_own else self._number_name(alias, number)
+                weights[name] = weights.get(name, 0) + (1.0 if each.weight is None else each.weight)
+                yield name, each
+            if len(weights) == 1:
+                place = (*given[0].place, "litellm_params", "weight")
+                self.leave_out(place, "the policy chooses among workers of one model")
         else:
-            yield from ((alias, each) for each in given)
+            yield from ((self._name_deployment(alias, each), each) for each in given)
+
+    def _number_name(self, alias: str, number: int) -> str:
+        """Return a name for some of the deployments of `alias` that no other model has."""
+        name = f"{alias}-{number}"
+        while name in self._names:
+            name += "-"
+        self._names.add(name)
+        return name
+
+    def _name_deployment(self, alias: str, each: _Deployment) -> str:
+        """Return the name of the model that `alias` stands for."""
+        if not each.is_own:
+            return alias
+        weights = self._aliases.setdefault(alias, {})
+        weights[each.model] = weights.get(each.model, 0) + 1
+        return each.model
 
     def _add_deployment(self, name: str, each: _Deployment) -> None:
-        if "url" in each.worker:
-            if not any(worker.get("url") == each.worker["url"] for worker in self._workers):
-                self._workers.append(each.worker)
-            if name != each.model:
-                self._aliases[name] = each.model
+        worker = each.worker if each.is_own else {**each.worker, "models": {name: each.model}}
+        if (mistake := find_mistake(worker)) is not None:
+            self.leave_out(each.place, mistake)
             return
-        for worker in self._workers:
-            rest = {key: value for key, value in worker.items() if key not in ("models", "name", "pricing")}
-            if rest == each.worker and name not in worker["models"]:
+        self._served.add(name)
+        if each.is_own:
+            if not any(other.get("url") == worker["url"] for other in self._workers):
+                self._workers.append(worker)
+            if each.prices:
+                self._pricing[name] = each.prices
+            return
+        for known in self._workers:
+            rest = {key: value for key, value in known.items() if key not in ("models", "name", "pricing")}
+            if rest == each.worker and name not in known["models"]:
+                worker = known
+                worker["models"][name] = each.model
                 break
         else:
-            worker = {**each.worker, "models": {}}
-            same = [other for other in self._workers if _address(other) == _address(worker)]
-            if same:
-                worker = {"name": f"{worker['provider']}-{len(same) + 1}", **worker}
+            if same := sum(_address(other) == _address(worker) for other in self._workers):
+                worker = {"name": f"{worker['provider']}-{same + 1}", **worker}
             self._workers.append(worker)
-        worker["models"][name] = each.model
         if each.prices:
             worker.setdefault("pricing", {})[name] = each.prices
 
@@ -236,21 +319,17 @@ class _Importer:
                     self._add_strategy(place, value)
                 case "model_group_alias" if isinstance(value, Mapping):
                     for alias, target in value.items():
-                        model = target.get("model") if isinstance(target, Mapping) else target
-                        if isinstance(model, str):
-                            self._aliases[str(alias)] = model
-                        else:
-                            self.leave_out((*place, alias), "names no model")
+                        self._add_alias(str(alias), target, (*place, alias))
                 case "allowed_fails" if isinstance(value, int) and value >= 0:
                     self._routing.setdefault("breaker", {})["failures_in_row"] = value + 1
                 case "cooldown_time" if isinstance(value, int | float) and value > 0:
                     breaker = self._routing.setdefault("breaker", {})
                     breaker |= {"open_s": value, "open_max_s": max(60, value)}
-                case "master_key" if isinstance(value, str):
+                case "master_key" if isinstance(value, str) and value:
                     key = {"key": value}
                     if value.startswith(ENVIRONMENT):
                         key = {"key_env": value.removeprefix(ENVIRONMENT)}
-                    self._default_tenant["keys"] = [{**key, "scopes": ["admin"]}]
+                    self._default_tenant["keys"] = [{**key, "scopes": ["user", "admin"]}]
                 case "max_budget" if isinstance(value, int | float) and value > 0:
                     self._add_budget(place, value, fields.get("budget_duration"))
                 case "drop_params" | "modify_params":
@@ -270,13 +349,17 @@ class _Importer:
                         (*place, index), "must name a model and the models that answer in its place"
                     )
                     continue
-                self._fallbacks[str(model)] = names[0]
-                self._fallback_places[str(model)] = (*place, index)
-                if len(names) > 1:
-                    reason = (
-                        f"a model has one fallback, which may have its own: {', '.join(names[1:])} left out"
-                    )
-                    self.leave_out((*place, index), reason)
+                self._fallbacks.append((self._ends.get(str(model), str(model)), names, (*place, index)))
+
+    def _add_alias(self, alias: str, target: Any, place: Place) -> None:
+        if isinstance(target, Mapping):
+            if target.get("hidden"):
+                self.leave_out((*place, "hidden"), "every name is listed")
+            target = target.get("model")
+        if not isinstance(target, str):
+            self.leave_out(place, "names no model")
+            return
+        self._aliases[alias], self._places[alias] = {target: 1.0}, place
 
     def _add_strategy(self, place: Place, value: Any) -> None:
         if (policy := _POLICIES.get(str(value))) is None:
@@ -299,14 +382,15 @@ class _Importer:
 
 
 def _read_number(value: Any) -> float | None:
-    """Return the number that `value` is, or writes: YAML takes `1e-6` for a text. None where it is none."""
+    """Return the number, not below 0, that `value` is or writes: YAML takes `1e-6` for a text. None where it
+    is none."""
     try:
         number = float(value) if isinstance(value, int | float | str) else inf
     except ValueError:
         return None
-    return number if isfinite(number) else None
+    return number if isfinite(number) and number >= 0 else None
 
 
 def _address(worker: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return what two hosted workers must not have in common without a name."""
-    return worker.get("provider"), worker.get("base_url"), worker.get("region")
+    """Return what two hosted workers must not have in common without a name; regions may prove the same."""
+    return worker.get("provider"), worker.get("base_url")

@@ -1,5 +1,6 @@
 """Where a model of a LiteLLM proxy is: the worker that serves it, and its name there."""
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,6 +15,9 @@ _OWN = frozenset(
     {"hosted_vllm", "vllm", "ollama", "ollama_chat", "llamafile", "lm_studio", "infinity", "xinference"}
 )
 """Prefixes of models on own machines."""
+_OLLAMA_URL = "http://localhost:11434"
+_REGION = re.compile(r"([a-z]{2}(?:-[a-z]+)+-\d)/")
+"""Where a Bedrock model's name begins with one."""
 _COMPATIBLE: Mapping[str, tuple[str, str]] = {
     "cerebras": ("https://api.cerebras.ai/v1", "CEREBRAS_API_KEY"),
     "deepinfra": ("https://api.deepinfra.com/v1/openai", "DEEPINFRA_API_KEY"),
@@ -73,16 +77,16 @@ def locate_model(
         if not base_url:
             leave_out(place, "azure needs its api_base")
             return None
-        if isinstance(version := params.get("api_version"), str) and not version.startswith(ENVIRONMENT):
-            worker["api_version"] = version
+        _add_text(worker, "api_version", params, "api_version", place, leave_out)
     if prefix == "bedrock":
         model = model.removeprefix("converse/").removeprefix("invoke/")
-        region = params.get("aws_region_name", params.get("region_name"))
-        if isinstance(region, str) and not region.startswith(ENVIRONMENT):
-            worker["region"] = region
-        if isinstance(profile := params.get("aws_profile_name"), str):
-            worker["profile"] = profile
-    _add_key(worker, params.get("api_key"))
+        if (region := _REGION.match(model)) is not None:
+            worker["region"], model = region[1], model[region.end() :]
+        _add_text(worker, "region", params, "region_name", place, leave_out)
+        _add_text(worker, "region", params, "aws_region_name", place, leave_out)
+        _add_text(worker, "profile", params, "aws_profile_name", place, leave_out)
+    if "api_key" in params and not _add_key(worker, params["api_key"]):
+        leave_out((*place, "api_key"), "must be a text")
     return worker, model
 
 
@@ -93,6 +97,8 @@ def _locate_own(
     place: Place,
     leave_out: LeaveOut,
 ) -> tuple[dict[str, Any], str] | None:
+    if base_url is None and str(params["model"]).startswith("ollama"):
+        base_url = _OLLAMA_URL
     if not isinstance(base_url, str):
         leave_out(place, "a worker of one's own needs its api_base")
         return None
@@ -106,11 +112,31 @@ def _locate_own(
     return worker, model
 
 
-def _add_key(worker: dict[str, Any], key: Any) -> None:
-    if not isinstance(key, str) or not key:
-        return
+def _add_text(
+    worker: dict[str, Any],
+    name: str,
+    params: Mapping[str, Any],
+    theirs: str,
+    place: Place,
+    leave_out: LeaveOut,
+) -> None:
+    """Take the text `theirs` of `params` as `name`, if there is one."""
+    value = params.get(theirs)
+    if isinstance(value, str) and value.startswith(ENVIRONMENT):
+        leave_out((*place, theirs), "is not read from the environment: write it out")
+    elif value is not None:
+        worker[name] = str(value)
+
+
+def _add_key(worker: dict[str, Any], key: Any) -> bool:
+    """Take `key`; return whether it is a text, or empty."""
+    if not key:
+        return True
+    if not isinstance(key, str):
+        return False
     worker.pop("api_key_env", None)
     if key.startswith(ENVIRONMENT):
         worker["api_key_env"] = key.removeprefix(ENVIRONMENT)
     else:
         worker["api_key"] = key
+    return True

@@ -75,11 +75,11 @@ class ConsoleConfig(ConfigSection):
     the gateway, where a proxy before it changes the `Host` header, or where no key is needed and it is
     reached by a name other than `localhost`."""
     session_hours: float = Field(default=12, gt=0, le=24 * 30)
-    """How long one who signed in and then does nothing stays signed in."""
+    """Hours until an idle visitor is signed out."""
     attempts_per_minute: int = Field(default=10, ge=1)
     """Wrong keys in a minute before the next gets a 429: from one address; ten times as many from all."""
     show_prompts: bool = False
-    """Administrators may see beginnings of recorded conversations beside the prefixes that they are."""
+    """Show administrators how recorded conversations begin, and cached questions."""
     trace_url: TraceUrl | None = None
     """URL of a trace, with `{trace_id}` in it: `https://jaeger.example.com/trace/{trace_id}`."""
 

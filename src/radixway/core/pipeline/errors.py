@@ -134,6 +134,7 @@ class StreamBrokenError(GatewayError):
     def __init__(self, worker: str, reason: str, *, truncated: bool = False) -> None:
         """`truncated`: the worker ended it in order, as if it were whole."""
         super().__init__(f"worker {worker} broke off in the middle of its answer: {reason}")
+        self.reason = reason
         self.truncated = truncated
 
 

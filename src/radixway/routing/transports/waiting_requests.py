@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from time import monotonic
 from typing import Protocol
 
 from radixway.core.config import RoutingConfig
@@ -238,11 +239,19 @@ class WaitingRequests:
         ledger, queue = self._selector.ledger, self._queue
         ledger.on_release = self.serve if self._limited or queue else None
         ledger.on_first_token = self.serve if queue else None
-        now = ledger.clock()
-        if self._timer is None and (held := [each for each in queue if each.hold_until > now]):
-            ready = [worker for worker in self._registry if worker.state is WorkerState.READY]
-            wake_s = self._binding.next_wake_s(held, ready)
+        if queue and self._timer is None and (wake_s := self._next_wake_s()) is not None:
             self._timer = asyncio.get_running_loop().call_later(wake_s, self.serve)
+
+    def _next_wake_s(self) -> float | None:
+        """Return the seconds until a place is expected of which no event tells; None where none is."""
+        now, wakes = self._selector.ledger.clock(), []
+        if held := [each for each in self._queue if each.hold_until > now]:
+            ready = [worker for worker in self._registry if worker.state is WorkerState.READY]
+            wakes.append(self._binding.next_wake_s(held, ready))
+        if self._registry.has_hosted():  # a provider takes requests again when its limit is over
+            left = (worker.limited_until - monotonic() for worker in self._registry)
+            wakes += [wait_s for wait_s in left if wait_s > 0]
+        return min(wakes, default=None)
 
     def _wait_limit(self, request: Request, elapsed_s: float) -> tuple[float, RefusalReason, str]:
         """How long the request may wait, and what it is refused with then."""

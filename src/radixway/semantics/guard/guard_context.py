@@ -97,7 +97,7 @@ class GuardContext:
         """Whether a hosted model may be shown the request as it is."""
         if self.rules.pii.config.hosted == "allow":
             return True
-        return not (self.is_partly_read or finding_types(self.found) - self.hidden)
+        return not (self.is_partly_read or self.texts.unread or finding_types(self.found) - self.hidden)
 
     @property
     def fallback_model(self) -> str | None:

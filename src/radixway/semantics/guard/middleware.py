@@ -138,6 +138,8 @@ class GuardEvaluation(_GuardStep):
             request.clearance = review
             found = failed.found
         review.found = filter_findings(found, rules)
+        if review.texts.unread:
+            request.clearance = review
         if not review.found:
             return
         is_free = review.judge_model(None).action in (None, "report")

@@ -55,7 +55,12 @@ class RequestTextReader:
 
     def _read_body(self, request: Request) -> RequestTexts:
         _reject_duplicate_keys(request.raw)
-        return read_texts(request.body, max_characters=self._max_characters)
+        texts = read_texts(request.body, max_characters=self._max_characters)
+        if request.form is not None:
+            for name, value in request.body.items():
+                if value is True:  # a file
+                    texts.skip_value((name,))
+        return texts
 
 
 async def run_on_body(request: Request, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -12,8 +12,7 @@ from radixway.core.config.tenants import Scope, check_tenant_name
 from radixway.core.pipeline import BadRequest
 from radixway.core.tenants import BudgetPeriod
 
-PLAIN_TEXT = r"^[^\x00-\x1f\x7f]*$"
-PlainText = Annotated[str, Meta(pattern=PLAIN_TEXT)]
+PlainText = Annotated[str, Meta(pattern=r"^[^\x00-\x1f\x7f]*$")]
 """Names are shown in terminals and logs, and PostgreSQL keeps no U+0000."""
 _Text = Annotated[PlainText, Meta(min_length=1, max_length=256)]
 _Texts = Annotated[list[_Text], Meta(max_length=256)]

@@ -48,6 +48,10 @@ class KeyDirectory:
             raise RecordNotFoundError(f"there is no {kind.kind} {id[:80]!r}", param=param or kind.kind)
         return record
 
+    def list_records(self, kind: type[RecordT]) -> list[RecordT]:
+        """Return all records of `kind`."""
+        return [record for record in self.records[kind.kind].values() if isinstance(record, kind)]
+
     def tenant_of(self, key: KeyRecord) -> str:
         """Return the name of the tenant that `key` belongs to."""
         return key.team or DEFAULT_TENANT

@@ -17,7 +17,7 @@ async def open_share_dialog(visit: PageVisit, account: OperatorAccount, chat_id:
         str(days): say("chat.share.day" if days == 1 else "chat.share.days", days=days)
         for days in _LASTS_DAYS
     }
-    with visit.around, ui.dialog() as dialog, ui.card().classes("rw-ask rw-key-form"):
+    with visit.around, ui.dialog() as dialog, ui.card().classes("rw-ask rw-question"):
         draw_text(say("chat.share"), "h2")
         ui.label(say("chat.share.note")).classes("rw-muted")
         with ui.element("div").classes("rw-row"):
@@ -52,7 +52,7 @@ async def open_share_dialog(visit: PageVisit, account: OperatorAccount, chat_id:
             made.clear()
             with made:
                 field = ui.input(say("chat.share.link"), value=address).props("outlined dense readonly")
-                field.classes("rw-share-link")
+                field.classes("rw-full")
                 ui.button(say("chat.copy"), icon="content_copy").props("outline").on_click(
                     lambda: ui.clipboard.write(address)
                 )

@@ -4,21 +4,18 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-import msgspec
 from nicegui import ui
 
-from radixway.console.components import draw_icon_button, format_date
+from radixway.console.components import draw_icon_button, format_date, to_json
 from radixway.console.page import PageVisit
 from radixway.console.pages.chat.attachments import AttachmentTray
 from radixway.console.pages.chat.chat_service import OperatorAccount
 
 _CHATS_PER_PAGE = 30
 _AUTO = "auto"
-_TAKE = "emit(radixway.take_text({id}));"
 _ENTER = (
-    "(e) => {{ if (e.key === 'Enter' && !e.shiftKey && !e.isComposing) {{ e.preventDefault(); {take} }} }}"
+    "(e) => {{ if (e.key === 'Enter' && !e.shiftKey && !e.isComposing) {{ e.preventDefault(); {run} }} }}"
 )
-_CLICK = "() => {{ {take} }}"
 
 
 class ChatList:
@@ -119,10 +116,10 @@ class MessageComposer:
             with ui.element("div").classes("rw-row rw-tight rw-nowrap"):
                 self._text = ui.textarea(placeholder=say("chat.say")).classes("rw-grow")
                 self._text.props(f'outlined autogrow rows=1 aria-label="{say("chat.say")}"')
-                take = _TAKE.format(id=self._text.id)
-                self._text.on("keydown", lambda event: send(event.args), js_handler=_ENTER.format(take=take))
+                run = f"radixway.send_text({self._text.id}, emit)"
+                self._text.on("keydown", lambda event: send(event.args), js_handler=_ENTER.format(run=run))
                 self._send = draw_icon_button("send", say("chat.send"), props="unelevated")
-                self._send.on("click", lambda event: send(event.args), js_handler=_CLICK.format(take=take))
+                self._send.on("click", lambda event: send(event.args), js_handler=f"() => {run}")
                 self._stop = draw_icon_button("stop", say("chat.stop"), stop, props="unelevated")
                 self._stop.props("color=negative")
             with ui.element("div").classes("rw-row rw-tight"):
@@ -144,7 +141,7 @@ class MessageComposer:
 
     def put_back(self, text: str) -> None:
         """Put `text` back, as it could not be sent."""
-        put = f"radixway.put_back_text({self._text.id}, {msgspec.json.encode(text).decode()})"
+        put = f"radixway.put_back_text({self._text.id}, {to_json(text)})"
         self._text.client.run_javascript(put)
 
     def select_model(self, model: str | None) -> None:

@@ -171,12 +171,10 @@ class _PlaygroundActions:
 
     async def _fetch_journal(self, request_id: str) -> list[dict[str, Any]]:
         for pause_s in _JOURNAL_PAUSES_S:
-            try:
-                return list((await self._visit.gateway.get_json(f"/explain/{request_id}"))["steps"])
-            except CallRefusedError as error:
-                if error.status != 404:
-                    raise
-                await asyncio.sleep(pause_s)
+            found = await self._visit.gateway.find_json(f"/explain/{request_id}")
+            if found is not None:
+                return list(found["steps"])
+            await asyncio.sleep(pause_s)
         return []
 
     async def _classify_prompt(self, text: str) -> Any:

@@ -51,7 +51,7 @@ async def build_prefixes_page(visit: PageVisit) -> None:
             summary = ui.label().classes("rw-muted rw-small").props("role=status")
             ui.space()
             legend = ui.element("div").classes("rw-row rw-legend")
-        drawing = ui.element("div").classes("rw-drawing")
+        drawing = ui.element("div").classes("rw-full")
     with ui.element("section").classes("rw-stack"):
         draw_text(say("prefixes.table"), "h2")
         columns = table_columns(say, "prefixes", _COLUMNS, right=("begin", "heat"))
@@ -117,7 +117,7 @@ def _draw_chart(
     with legend:
         ui.label(say(f"prefixes.heat.{data['source']}")).classes("rw-label")
         for colour, min_heat in HeatScale.from_prefixes(prefixes).legend_steps():
-            with ui.element("span").classes("rw-row rw-heat-step"):
+            with ui.element("span").classes("rw-row rw-tight"):
                 ui.element("i").classes("rw-heat").style(f"background: {colour}").props("aria-hidden=true")
                 ui.label(f"≥ {min_heat}").classes("rw-small rw-number")
 

@@ -14,9 +14,9 @@ from radixway.console.components import (
     draw_json,
     draw_losing_rules,
     draw_text,
+    draw_tile,
     format_time,
 )
-from radixway.console.gateway_calls import CallRefusedError
 from radixway.console.page import PageVisit
 from radixway.console.texts import TEXTS, TextCatalog
 from radixway.core.config.tenants import format_cost
@@ -37,11 +37,8 @@ async def build_explanation(visit: PageVisit) -> None:
         ui.label(say("requests.all"))
     with ui.element("div").classes("rw-page-title") as title:
         draw_text(request_id, "h1", "rw-mono rw-cut")
-    try:
-        data = await visit.gateway.get_json(f"/explain/{quote(request_id, safe='')}")
-    except CallRefusedError as error:
-        if error.status != 404:
-            raise
+    data = await visit.gateway.find_json(f"/explain/{quote(request_id, safe='')}")
+    if data is None:
         ui.label(say("requests.unknown")).classes("rw-card rw-empty")
         return
     row = data["row"]
@@ -81,10 +78,7 @@ def _draw_figures(say: TextCatalog, row: Mapping[str, Any]) -> None:
             ("answer", format_count(row["completion_tokens"]), estimated),
             ("cost", request_cost(row), ""),
         ):
-            with ui.element("div").classes("rw-card rw-tile"):
-                ui.label(say(f"requests.{name}")).classes("rw-label")
-                ui.label(value).classes("rw-figure")
-                ui.label(detail).classes("rw-muted rw-small")
+            draw_tile(say(f"requests.{name}"), value, detail)
 
 
 def _draw_facts(visit: PageVisit, row: Mapping[str, Any]) -> None:

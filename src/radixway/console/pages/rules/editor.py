@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-import msgspec
 from nicegui import background_tasks, ui
 
+from radixway.console.components import to_json
 from radixway.console.page import PageVisit
 
 _TELL_COLOURS = """
@@ -81,7 +81,7 @@ class RulesEditor:
 
     def mark_saved(self, text: str) -> None:
         """Have the browser ask before it leaves any text but `text`."""
-        saved = msgspec.json.encode(with_newlines(text)).decode()
+        saved = to_json(with_newlines(text))
         self._code.client.run_javascript(f"radixway.ask_before_leaving({self._code.id}, {saved})")
 
     def _set_theme(self, dark: bool) -> None:
@@ -108,7 +108,7 @@ class RulesEditor:
                     self.mistakes = [{"line": None, "path": "", "message": message}]
                 self.is_checked = True
                 self.show_mistakes(self.mistakes)
-        self._on_change()
+            self._on_change()
 
     def show_mistakes(self, mistakes: Sequence[Mapping[str, Any]]) -> None:
         """Show `mistakes`, and mark the lines in which they are."""

@@ -9,8 +9,9 @@ from radixway.console.components import (
     ask_confirmation,
     draw_card,
     draw_chip,
-    draw_empty,
+    draw_how_to_enable,
     draw_page_title,
+    on_single_click,
 )
 from radixway.console.gateway_calls import CallRefusedError
 from radixway.console.page import ConsolePage, PageVisit
@@ -26,16 +27,11 @@ async def build_rules_page(visit: PageVisit) -> None:
     say = visit.say
     with draw_page_title(say("rules.title")):
         state = ui.element("div").classes("rw-row")
-    try:
-        rules = await visit.gateway.get_json(_PATH)
-    except CallRefusedError as error:
-        if error.status != 404:
-            raise
-        with ui.element("div").classes("rw-card"):
-            draw_empty(say("rules.off"))
-            ui.label(say("rules.off.how")).classes("rw-text rw-mono rw-code")
-        return
-    _RulesActions(visit, rules, state)
+    rules = await visit.gateway.find_json(_PATH)
+    if rules is None:
+        draw_how_to_enable(say, "rules")
+    else:
+        _RulesActions(visit, rules, state)
 
 
 class _RulesActions:
@@ -55,8 +51,8 @@ class _RulesActions:
                     visit, self._saved_text, self._text_changed, editable=rules["editable"]
                 )
                 with ui.element("div").classes("rw-row"):
-                    self._apply = ui.button(say("rules.apply"), icon="check", on_click=self.apply_rules)
-                    self._apply.props("unelevated")
+                    self._apply = ui.button(say("rules.apply"), icon="check").props("unelevated")
+                    on_single_click(self._apply, self.apply_rules)
                     self._discard = ui.button(say("rules.discard"), on_click=self.discard_changes)
                     self._discard.props("flat")
             with ui.element("div").classes("rw-stack"):

@@ -69,7 +69,7 @@ def draw_outcome(say: TextCatalog, job: Mapping[str, Any]) -> None:
 def _draw_table(say: TextCatalog, figures: Mapping[str, Mapping[str, Any]]) -> None:
     best = {name: _best_value(name, [values[name] for values in figures.values()]) for name in _FIGURES}
     with (
-        ui.element("div").classes("rw-across").props("tabindex=0"),
+        ui.element("div").classes("rw-scroll").props("tabindex=0"),
         ui.element("table").classes("rw-compare"),
     ):
         with ui.element("thead"), ui.element("tr"):

@@ -6,8 +6,7 @@ from urllib.parse import urlencode
 
 from nicegui import events, ui
 
-from radixway.console.components import draw_card, draw_icon_button, draw_page_title
-from radixway.console.gateway_calls import CallRefusedError
+from radixway.console.components import draw_card, draw_icon_button, draw_page_title, on_single_click
 from radixway.console.page import ConsolePage, PageVisit
 from radixway.console.pages.simulate.outcome import draw_outcome
 
@@ -68,11 +67,8 @@ class _SimulationList:
             self._clear_finished()
             return
         if (job["id"], job["state"]) != self._shown:
-            try:
-                details = await self._visit.gateway.get_json(f"/simulate/{job['id']}")
-            except CallRefusedError as error:
-                if error.status != 404:
-                    raise
+            details = await self._visit.gateway.find_json(f"/simulate/{job['id']}")
+            if details is None:
                 self._clear_finished()
                 return
             self._shown = (details["id"], details["state"])
@@ -199,7 +195,7 @@ class _SimulationForm:
             self._events = ui.switch(say("simulate.events"), value=True)
             self._engine = ui.input(say("simulate.engine"), placeholder="prefill_s=0.0001,step_s=0.01")
             self._engine.props("outlined dense stack-label")
-            ui.button(say("simulate.run"), icon="play_arrow", on_click=self._start_simulation)
+            on_single_click(ui.button(say("simulate.run"), icon="play_arrow"), self._start_simulation)
 
     def _trace_chosen(self, event: Any) -> None:
         self._upload.set_visibility(event.value == _UPLOAD)

@@ -5,8 +5,7 @@ from typing import Any
 
 from nicegui import ui
 
-from radixway.console.components import ask_confirmation, draw_text, notify_done
-from radixway.console.gateway_calls import CallRefusedError
+from radixway.console.components import FormField, ask_confirmation, notify_done, open_form, split_names
 from radixway.console.page import PageVisit
 
 Worker = Mapping[str, Any]
@@ -65,50 +64,30 @@ class WorkerActions:
         notify_done(self._visit, say("workers.removed", name=name), None if worker["has_key"] else undo)
 
 
-def open_add_dialog(visit: PageVisit, actions: WorkerActions) -> None:
-    """Open the dialog that adds a worker; mistakes are shown at their fields, `actions` sends it."""
+def open_add_form(visit: PageVisit, actions: WorkerActions) -> None:
+    """Open the form that adds a worker by `actions`."""
     say = visit.say
-    with visit.around, ui.dialog() as dialog, ui.card().classes("rw-ask"):
-        draw_text(say("workers.add"), "h2")
-        fields = {
-            "url": ui.input(say("workers.add.url")).props("autofocus type=url"),
+
+    def draw_fields() -> dict[str, FormField]:
+        return {
+            "url": ui.input(say("workers.add.url")).props("type=url"),
             "models": ui.input(say("workers.add.models")),
             "pools": ui.input(say("workers.add.pools")),
             "api_key": ui.input(say("workers.add.key")).props("type=password autocomplete=off"),
         }
 
-        async def add() -> None:
-            for field in fields.values():
-                field.error = None
-            try:
-                async with visit.catch_call_errors():
-                    try:
-                        filled = _filled_fields(fields)
-                        await actions.add_worker(filled, filled.get("url", ""))
-                    except CallRefusedError as error:
-                        field_at_fault = fields.get((error.field or "").partition(".")[0])
-                        if field_at_fault is None:
-                            raise
-                        field_at_fault.error = str(error)
-                        return
-                    dialog.close()
-            finally:
-                fields["api_key"].value = ""
+    async def add(fields: Mapping[str, FormField]) -> None:
+        try:
+            filled = _filled_fields(fields)
+            await actions.add_worker(filled, filled.get("url", ""))
+        finally:
+            fields["api_key"].value = ""
 
-        for field in fields.values():
-            field.props("outlined dense").on("keydown.enter", add)
-        with ui.element("div").classes("rw-row rw-end"):
-            ui.button(say("frame.cancel"), on_click=dialog.close).props("flat")
-            ui.button(say("workers.add.submit"), on_click=add).props("unelevated")
-    dialog.on("hide", dialog.delete)
-    dialog.open()
+    open_form(visit, say("workers.add"), say("workers.add.submit"), draw_fields, add)
 
 
-def _filled_fields(fields: dict[str, ui.input]) -> dict[str, Any]:
+def _filled_fields(fields: Mapping[str, FormField]) -> dict[str, Any]:
     filled: dict[str, Any] = {
         name: text for name, field in fields.items() if (text := (field.value or "").strip())
     }
-    for name in ("models", "pools"):
-        if name in filled:
-            filled[name] = [part.strip() for part in filled[name].split(",") if part.strip()]
-    return filled
+    return filled | {name: split_names(filled[name]) for name in ("models", "pools") if name in filled}

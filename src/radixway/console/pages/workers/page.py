@@ -14,7 +14,7 @@ from radixway.console.components import (
 )
 from radixway.console.gateway_watch import GatewayWatch
 from radixway.console.page import ConsolePage, PageVisit
-from radixway.console.pages.workers.actions import WorkerActions, open_add_dialog
+from radixway.console.pages.workers.actions import WorkerActions, open_add_form
 from radixway.console.texts import TextCatalog
 from radixway.core.http.gateway_client import describe_trouble
 from radixway.core.telemetry.scrapes import MetricsScrape, WorkerStats
@@ -37,7 +37,7 @@ async def build_workers_page(visit: PageVisit) -> None:
         state = ui.select({"": say("workers.state.any")} | options, value="")
         state.props(f'outlined dense aria-label="{say("workers.state")}"')
         add = ui.button(say("workers.add"), icon="add").props("unelevated")
-        add.on_click(lambda: open_add_dialog(visit, actions))
+        add.on_click(lambda: open_add_form(visit, actions))
     columns = table_columns(say, "workers", _COLUMNS, right=("hits", "tokens"))
     table = draw_row_table(
         [column | {"sortable": True} for column in columns],

@@ -25,6 +25,7 @@ from radixway.core.pipeline.endpoints.media import (
     TRANSLATIONS,
 )
 from radixway.core.pipeline.endpoints.native import (
+    COUNT_CHAT_TOKENS,
     COUNT_RESPONSE_TOKENS,
     COUNT_TOKENS,
     MESSAGES,
@@ -45,6 +46,7 @@ __all__ = [
     "BATCHES",
     "CHAT_COMPLETIONS",
     "COMPLETIONS",
+    "COUNT_CHAT_TOKENS",
     "COUNT_RESPONSE_TOKENS",
     "COUNT_TOKENS",
     "ENDPOINTS",

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from radixway.core.pipeline.endpoints.base import Endpoint, ParsedRequest, ReplyForm, RequestBody, named_user
+from radixway.core.pipeline.endpoints.generation import CHAT_COMPLETIONS
 
 _Count = Annotated[int, Meta(ge=1)] | None
 
@@ -93,4 +94,13 @@ COUNT_RESPONSE_TOKENS = replace(
     name="openai.response_tokens",
     description="How many tokens the prompt of a response has.",
     reply_form=ReplyForm.POOLING,
+)
+COUNT_CHAT_TOKENS = replace(
+    CHAT_COMPLETIONS,
+    path="/v1/chat/completions/input_tokens",
+    name="openai.chat_tokens",
+    description="How many tokens the prompt of a chat completion has; asked by the gateway itself alone.",
+    reply_form=ReplyForm.POOLING,
+    chooses_model=False,
+    is_cacheable=False,
 )

@@ -7,29 +7,27 @@ from typing import Any
 import msgspec
 
 from radixway.core.config import HostedWorkerSettings
-from radixway.core.http.server_sent_events import EventBuffer
-from radixway.core.pipeline import Request
-from radixway.core.pipeline.endpoints import COUNT_TOKENS, MESSAGES
+from radixway.core.pipeline import CHAT_COMPLETIONS, Request
+from radixway.core.pipeline.endpoints import COUNT_CHAT_TOKENS, COUNT_TOKENS, MESSAGES
 from radixway.routing.transports.hosted.base import (
     Delta,
     Headers,
+    ProviderApi,
     ProviderCall,
     ProviderRefusal,
     ReplyReader,
     StreamRefusedError,
     decode_answer,
+    read_count,
     read_retry_after,
 )
 from radixway.routing.transports.hosted.chat_body import (
     ChatBody,
     Content,
-    FileContent,
+    MessageForm,
     TextContent,
     read_call_id,
-    read_content,
-    read_system,
     read_tool_calls,
-    unknown_role,
     write_arguments,
 )
 from radixway.routing.transports.hosted.claude import STOP_REASONS, convert_thinking, takes_sampling
@@ -50,20 +48,21 @@ _STATUSES = {
 }
 _OWN_FIELDS = ("service_tier", "context_management", "container", "mcp_servers")
 """Its own fields, passed where a client of chat completions gives them."""
+_COUNTED_FIELDS = ("model", "messages", "system", "tools", "tool_choice", "thinking", "output_config")
 _ANSWER_JSON = "Answer with one JSON object and nothing else."
 
 
-class AnthropicApi:
-    """`POST /v1/messages`."""
+class AnthropicApi(ProviderApi):
+    """`POST /v1/messages`, and its count of tokens."""
 
-    paths = frozenset({MESSAGES.path, COUNT_TOKENS.path})
+    passed_paths = frozenset({MESSAGES.path, COUNT_TOKENS.path})
+    converted_paths = frozenset({CHAT_COMPLETIONS.path, COUNT_CHAT_TOKENS.path})
 
     def build_call(
         self, request: Request, settings: HostedWorkerSettings, model: str, key: str | None
     ) -> ProviderCall:
-        """Return the call for `request`. Raises BadRequest."""
         headers: Headers = [(b"x-api-key", (key or "").encode())]
-        if request.endpoint.path in self.paths:
+        if request.endpoint.path in self.passed_paths:
             given = dict(request.headers)
             headers.append((b"anthropic-version", given.get(b"anthropic-version", _VERSION)))
             if (beta := given.get(b"anthropic-beta")) is not None:
@@ -72,17 +71,17 @@ class AnthropicApi:
             return ProviderCall(request.path, request.raw, headers)
         headers.append((b"anthropic-version", _VERSION))
         body = {"model": model, **build_messages_body(ChatBody(request), model)}
+        if request.endpoint is COUNT_CHAT_TOKENS:
+            counted = {name: body[name] for name in _COUNTED_FIELDS if name in body}
+            return ProviderCall(
+                COUNT_TOKENS.path, msgspec.json.encode(counted), headers, read_answer=_read_tokens
+            )
         if request.stream:
             body["stream"] = True
-        return ProviderCall("/v1/messages", msgspec.json.encode(body), headers)
+        return ProviderCall(MESSAGES.path, msgspec.json.encode(body), headers)
 
     def create_reader(self) -> ReplyReader:
-        """Create a reader of messages."""
         return AnthropicReader()
-
-    def create_event_buffer(self) -> EventBuffer:
-        """Create a buffer of server-sent events."""
-        return EventBuffer()
 
     def explain_error(self, status: int, body: bytes, headers: Headers) -> ProviderRefusal:
         """Read `{"type": "error", "error": {"type", "message"}}`."""
@@ -96,7 +95,7 @@ class AnthropicApi:
 def build_messages_body(chat: ChatBody, model: str) -> dict[str, Any]:
     """Return the body of a message for `chat`, without its `model`. Raises BadRequest."""
     chat.require_single_answer()
-    system, messages = convert_messages(chat)
+    system, messages = _AnthropicForm().convert_messages(chat)
     wants_json, schema = chat.answer_schema()
     if wants_json and schema is None:
         system.append({"type": "text", "text": _ANSWER_JSON})
@@ -141,58 +140,28 @@ def build_messages_body(chat: ChatBody, model: str) -> dict[str, Any]:
     return body
 
 
-def convert_messages(chat: ChatBody) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the blocks of `system`, and the turns: those of one role that follow each other are one."""
-    system: list[dict[str, Any]] = []
-    turns: list[dict[str, Any]] = []
-    for role, place, message in chat.messages():
-        match role:
-            case "system" | "developer":
-                system += [_convert_part(part) for part in read_system(message.get("content"), place)]
-                continue
-            case "user":
-                name, blocks = "user", [_convert_part(p) for p in read_content(message.get("content"), place)]
-            case "tool" | "function":
-                name, blocks = "user", [_convert_result(message, place)]
-            case "assistant":
-                name, blocks = "assistant", _convert_answer(message, place)
-            case _:
-                raise unknown_role(role, place)
-        if turns and turns[-1]["role"] == name:
-            turns[-1]["content"] += blocks
-        elif blocks:
-            turns.append({"role": name, "content": blocks})
-    return system, turns
+class _AnthropicForm(MessageForm):
+    def convert_part(self, part: Content) -> dict[str, Any]:
+        if isinstance(part, TextContent):
+            block: dict[str, Any] = {"type": "text", "text": part.text}
+            return block | ({"cache_control": part.cache_control} if part.cache_control else {})
+        source = {"type": "base64", "media_type": part.media_type, "data": part.data}
+        if part.url is not None:
+            source = {"type": "url", "url": part.url}
+        return {"type": "image" if part.is_image else "document", "source": source}
 
+    def convert_result(self, message: Mapping[str, Any], place: str) -> dict[str, Any]:
+        content = self.convert_content(message, place)
+        return {"type": "tool_result", "tool_use_id": read_call_id(message, place), "content": content}
 
-def _convert_part(part: Content) -> dict[str, Any]:
-    if isinstance(part, TextContent):
-        block: dict[str, Any] = {"type": "text", "text": part.text}
-        return block | ({"cache_control": part.cache_control} if part.cache_control else {})
-    return _convert_file(part)
-
-
-def _convert_file(part: FileContent) -> dict[str, Any]:
-    kind = "image" if part.is_image else "document"
-    if part.url is not None:
-        return {"type": kind, "source": {"type": "url", "url": part.url}}
-    return {"type": kind, "source": {"type": "base64", "media_type": part.media_type, "data": part.data}}
-
-
-def _convert_result(message: Mapping[str, Any], place: str) -> dict[str, Any]:
-    content = [_convert_part(part) for part in read_content(message.get("content"), place)]
-    return {"type": "tool_result", "tool_use_id": read_call_id(message, place), "content": content}
-
-
-def _convert_answer(message: Mapping[str, Any], place: str) -> list[dict[str, Any]]:
-    """Return the blocks of an earlier answer; thoughts only where they are signed, as the API wants them."""
-    thoughts = message.get("thinking_blocks")
-    blocks = [block for block in thoughts if isinstance(block, dict)] if isinstance(thoughts, list) else []
-    for part in read_content(message.get("content"), place):
-        blocks.append(_convert_part(part))
-    for call in read_tool_calls(message, place):
-        blocks.append({"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments})
-    return blocks
+    def convert_answer(self, message: Mapping[str, Any], place: str) -> list[dict[str, Any]]:
+        thoughts = message.get("thinking_blocks")
+        thoughts = thoughts if isinstance(thoughts, list) else []
+        blocks = [block for block in thoughts if isinstance(block, dict)]
+        blocks += self.convert_content(message, place)
+        for call in read_tool_calls(message, place):
+            blocks.append({"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments})
+        return blocks
 
 
 def _has_unsigned_call(turns: list[dict[str, Any]]) -> bool:
@@ -220,6 +189,10 @@ def _convert_choice(chat: ChatBody) -> dict[str, Any] | None:
     if not chat.allows_parallel_calls and choice["type"] != "none":
         choice["disable_parallel_tool_use"] = True
     return choice
+
+
+def _read_tokens(answer: Any, headers: Headers) -> dict[str, Any]:
+    return {"input_tokens": int(answer["input_tokens"])}
 
 
 class AnthropicReader(ReplyReader):
@@ -297,17 +270,17 @@ class AnthropicReader(ReplyReader):
 
     def _read_usage(self, usage: Mapping[str, Any]) -> None:
         """Take the counts in `usage`; of a stream the last one of each counts."""
-        if (read := usage.get("cache_read_input_tokens")) is not None:
-            self.cached_tokens = int(read)
-        if (written := usage.get("cache_creation_input_tokens")) is not None:
-            self.cache_write_tokens = int(written)
-        if (count := usage.get("input_tokens")) is not None:
-            self.prompt_tokens = int(count) + self.cached_tokens + self.cache_write_tokens
-        if (count := usage.get("output_tokens")) is not None:
-            self.completion_tokens = int(count)
+        self.cached_tokens = read_count(usage.get("cache_read_input_tokens"), self.cached_tokens)
+        self.cache_write_tokens = read_count(
+            usage.get("cache_creation_input_tokens"), self.cache_write_tokens
+        )
+        if "input_tokens" in usage:
+            read = read_count(usage["input_tokens"])
+            self.prompt_tokens = read + self.cached_tokens + self.cache_write_tokens
+        self.completion_tokens = read_count(usage.get("output_tokens"), self.completion_tokens)
         match usage.get("output_tokens_details"):
-            case {"thinking_tokens": int(count)}:
-                self.reasoning_tokens = count
+            case {"thinking_tokens": count}:
+                self.reasoning_tokens = read_count(count)
 
 
 def _read_error(answer: Any, status: int) -> ProviderRefusal:

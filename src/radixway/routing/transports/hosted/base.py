@@ -1,19 +1,24 @@
 """The contract of a provider's API: a chat completion's body to a call, its answer to what is new in one."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 import msgspec
 
 from radixway.core.config import HostedWorkerSettings
 from radixway.core.http.server_sent_events import EventBuffer
-from radixway.core.pipeline import Request
+from radixway.core.pipeline import CHAT_COMPLETIONS, Request
 
 Headers = list[tuple[bytes, bytes]]
 Delta = dict[str, Any]
 """What is new in a message: `content`, `reasoning_content`, `tool_calls`, `thinking_blocks`."""
+AnswerReader = Callable[[Any, Headers], dict[str, Any]]
+"""Makes the client's answer of a provider's whole one and its headers. Raises as `ReplyReader.read_reply`."""
+_MAX_COUNT = 10**12
+_ERROR_FIELDS = frozenset({"error", "type", "request_id", "user_id"})
+"""Fields of an answer that is an error alone."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -25,6 +30,8 @@ class ProviderCall:
     body: bytes
     headers: Headers = field(default_factory=list)
     content_type: bytes = b"application/json"
+    read_answer: AnswerReader | None = None
+    """For an answer that is no message."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -103,31 +110,34 @@ class ReplyReader(ABC):
         return {"tool_calls": [call]}
 
 
-class ProviderApi(Protocol):
+class ProviderApi(ABC):
     """A provider's API. It has no state: one instance serves all its workers."""
 
-    @property
-    def paths(self) -> frozenset[str]:
-        """Paths of endpoints whose requests pass as they are; others' chat completions are converted."""
-        ...
+    passed_paths: ClassVar[frozenset[str]] = frozenset()
+    """Paths of endpoints whose requests pass as they are."""
+    converted_paths: ClassVar[frozenset[str]] = frozenset({CHAT_COMPLETIONS.path})
+    """Paths of those that are converted."""
 
+    @abstractmethod
     def build_call(
         self, request: Request, settings: HostedWorkerSettings, model: str, key: str | None
     ) -> ProviderCall:
-        """Return the call for `request`, of `model` as the provider names it. Raises BadRequest."""
-        ...
+        """Return the call for `request`, of `model` as the provider names it.
 
+        Raises BadRequest, CredentialMissingError.
+        """
+
+    @abstractmethod
     def create_reader(self) -> ReplyReader:
-        """Create a reader of the answer to a converted chat completion."""
-        ...
+        """Create a reader of the answer to a chat completion."""
 
     def create_event_buffer(self) -> EventBuffer:
         """Create a buffer that makes server-sent events of the bytes of a stream."""
-        ...
+        return EventBuffer()
 
+    @abstractmethod
     def explain_error(self, status: int, body: bytes, headers: Headers) -> ProviderRefusal:
         """Return what the answer with this `status` says is wrong."""
-        ...
 
 
 def decode_answer(body: bytes) -> Any:
@@ -136,6 +146,26 @@ def decode_answer(body: bytes) -> Any:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
+
+
+def find_error_status(body: bytes) -> int | None:
+    """Return the status of the error that `body` tells in place of an answer; None where it tells none."""
+    answer = decode_answer(body) if b'"error"' in body else None
+    is_error = isinstance(answer, dict) and answer.get("error") and answer.keys() <= _ERROR_FIELDS
+    return read_error_status(answer) if is_error else None
+
+
+def read_error_status(answer: Any) -> int:
+    """Return the HTTP status that the error in `answer` names; 500 where it names none."""
+    match answer:
+        case {"error": {"code": int(code)}} if 400 <= code < 600:
+            return code
+    return 500
+
+
+def read_count(value: Any, otherwise: int = 0) -> int:
+    """Return the number of tokens that `value` is; `otherwise` where it is no plausible one."""
+    return int(value) if isinstance(value, int | float) and 0 <= value <= _MAX_COUNT else otherwise
 
 
 def find_header(headers: Headers, name: bytes) -> bytes | None:

@@ -6,7 +6,7 @@ botocore (radixway[hosted]) signs calls without a key, and reads the frames of s
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -14,32 +14,36 @@ import msgspec
 
 from radixway.core.config import CredentialMissingError, HostedWorkerSettings
 from radixway.core.http.server_sent_events import EventBuffer, write_event
-from radixway.core.pipeline import GatewayError, Request
+from radixway.core.pipeline import CHAT_COMPLETIONS, GatewayError, Request
+from radixway.core.pipeline.endpoints import COUNT_CHAT_TOKENS
+from radixway.core.pipeline.endpoints.pooling import EMBEDDINGS
 from radixway.core.protocols.request import field_error
 from radixway.routing.transports.hosted.base import (
+    AnswerReader,
     Delta,
     Headers,
+    ProviderApi,
     ProviderCall,
     ProviderRefusal,
     ReplyReader,
     StreamRefusedError,
     decode_answer,
     find_header,
+    read_count,
     read_retry_after,
 )
 from radixway.routing.transports.hosted.chat_body import (
     ChatBody,
     Content,
     FileContent,
+    MessageForm,
     TextContent,
     read_call_id,
-    read_content,
-    read_system,
     read_tool_calls,
-    unknown_role,
     write_arguments,
 )
 from radixway.routing.transports.hosted.claude import STOP_REASONS, convert_thinking, takes_sampling
+from radixway.routing.transports.hosted.embeddings import EmbeddingCall
 
 if TYPE_CHECKING:
     from botocore.credentials import Credentials
@@ -61,28 +65,38 @@ _DOCUMENT_FORMATS = {"application/pdf": "pdf", "text/plain": "txt", "text/csv": 
 _MISSING = "botocore is not installed: pip install 'radixway[hosted]'"
 
 
-class BedrockApi:
-    """`POST /model/{model}/converse`."""
+class BedrockApi(ProviderApi):
+    """`POST /model/{model}/converse`, `/count-tokens`, and `/invoke` for embeddings."""
 
-    paths: frozenset[str] = frozenset()
+    converted_paths = frozenset({CHAT_COMPLETIONS.path, COUNT_CHAT_TOKENS.path, EMBEDDINGS.path})
 
     def build_call(
         self, request: Request, settings: HostedWorkerSettings, model: str, key: str | None
     ) -> ProviderCall:
         """Return the call for `request`, with `key` or signed. Raises BadRequest, CredentialMissingError."""
-        path = f"/model/{quote(model, safe='')}/{'converse-stream' if request.stream else 'converse'}"
-        body = msgspec.json.encode(build_converse_body(ChatBody(request), model))
+        read_answer: AnswerReader | None = None
+        if request.endpoint is EMBEDDINGS:
+            asked = EmbeddingCall.from_request(request, model)
+            action, fields = "invoke", _build_embed_body(asked)
+            read_answer = partial(_read_embeddings, asked)
+        else:
+            action = "converse-stream" if request.stream else "converse"
+            fields = build_converse_body(ChatBody(request), model)
+            if request.endpoint is COUNT_CHAT_TOKENS:
+                fields.pop("inferenceConfig", None)
+                action, fields = "count-tokens", {"input": {"converse": fields}}
+                read_answer = _read_tokens
+        path, body = f"/model/{quote(model, safe='')}/{action}", msgspec.json.encode(fields)
         if key is not None:
-            return ProviderCall(path, body, [(b"authorization", b"Bearer " + key.encode())])
-        url = settings.url.partition("#")[0] + path
-        return ProviderCall(path, body, sign_call(url, body, settings))
+            headers = [(b"authorization", b"Bearer " + key.encode())]
+        else:
+            headers = sign_call(settings.url.partition("#")[0] + path, body, settings)
+        return ProviderCall(path, body, headers, read_answer=read_answer)
 
     def create_reader(self) -> ReplyReader:
-        """Create a reader of Converse's answers."""
         return BedrockReader()
 
     def create_event_buffer(self) -> EventBuffer:
-        """Create a buffer of AWS's frames."""
         return FrameBuffer()
 
     def explain_error(self, status: int, body: bytes, headers: Headers) -> ProviderRefusal:
@@ -118,9 +132,14 @@ def sign_call(url: str, body: bytes, settings: HostedWorkerSettings) -> Headers:
     credentials = _find_credentials(settings.profile)
     from botocore.auth import SigV4Auth
     from botocore.awsrequest import AWSRequest
+    from botocore.exceptions import BotoCoreError, ClientError
 
+    try:
+        frozen = credentials.get_frozen_credentials()  # which may ask for new ones
+    except (BotoCoreError, ClientError) as error:
+        raise CredentialMissingError(f"AWS's credentials: {error}") from None
     signed = AWSRequest("POST", url, {"content-type": "application/json"}, data=body)
-    SigV4Auth(credentials.get_frozen_credentials(), "bedrock", settings.region).add_auth(signed)
+    SigV4Auth(frozen, "bedrock", settings.region).add_auth(signed)
     own = {"content-type", "host"}
     return [
         (name.lower().encode(), str(value).encode())
@@ -133,7 +152,7 @@ def build_converse_body(chat: ChatBody, model: str) -> dict[str, Any]:
     """Return the body of Converse for `chat`, without its `model`. Raises BadRequest."""
     chat.require_single_answer()
     wants_json, schema = chat.answer_schema()
-    system, messages = convert_messages(chat)
+    system, messages = _ConverseForm().convert_messages(chat)
     if wants_json:
         told = f" that follows this schema: {msgspec.json.encode(schema).decode()}" if schema else ""
         system.append({"text": f"Answer with one JSON object{told} and nothing else."})
@@ -179,37 +198,28 @@ def _convert_tools(chat: ChatBody) -> dict[str, Any] | None:
     return {"tools": tools}
 
 
-def convert_messages(chat: ChatBody) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the blocks of `system`, and the turns: those of one role that follow each other are one."""
-    system: list[dict[str, Any]] = []
-    turns: list[dict[str, Any]] = []
-    for role, place, message in chat.messages():
-        match role:
-            case "system" | "developer":
-                system += [_convert_part(part) for part in read_system(message.get("content"), place)]
-                continue
-            case "user":
-                name, blocks = "user", [_convert_part(p) for p in read_content(message.get("content"), place)]
-            case "tool" | "function":
-                content = [_convert_part(part) for part in read_content(message.get("content"), place)]
-                result = {
-                    "toolUseId": read_call_id(message, place),
-                    "content": content or [{"text": "(empty)"}],
-                }
-                name, blocks = "user", [{"toolResult": result}]
-            case "assistant":
-                name, blocks = "assistant", _convert_answer(message, place)
-            case _:
-                raise unknown_role(role, place)
-        if turns and turns[-1]["role"] == name:
-            turns[-1]["content"] += blocks
-        elif blocks:
-            turns.append({"role": name, "content": blocks})
-    return system, turns
+class _ConverseForm(MessageForm):
+    def convert_part(self, part: Content) -> dict[str, Any]:
+        return {"text": part.text} if isinstance(part, TextContent) else _convert_file(part)
 
+    def convert_result(self, message: Mapping[str, Any], place: str) -> dict[str, Any]:
+        content = self.convert_content(message, place) or [{"text": "(empty)"}]
+        return {"toolResult": {"toolUseId": read_call_id(message, place), "content": content}}
 
-def _convert_part(part: Content) -> dict[str, Any]:
-    return {"text": part.text} if isinstance(part, TextContent) else _convert_file(part)
+    def convert_answer(self, message: Mapping[str, Any], place: str) -> list[dict[str, Any]]:
+        blocks: list[dict[str, Any]] = []
+        thoughts = message.get("thinking_blocks")
+        for block in thoughts if isinstance(thoughts, list) else ():
+            match block:
+                case {"type": "thinking", "thinking": str(text), "signature": str(signature)}:
+                    thought = {"text": text, "signature": signature}
+                    blocks.append({"reasoningContent": {"reasoningText": thought}})
+                case {"type": "redacted_thinking", "data": str(data)}:
+                    blocks.append({"reasoningContent": {"redactedContent": data}})
+        blocks += self.convert_content(message, place)
+        for call in read_tool_calls(message, place):
+            blocks.append({"toolUse": {"toolUseId": call.id, "name": call.name, "input": call.arguments}})
+        return blocks
 
 
 def _convert_file(part: FileContent) -> dict[str, Any]:
@@ -227,19 +237,31 @@ def _convert_file(part: FileContent) -> dict[str, Any]:
     raise field_error(part.place, f"{part.media_type} is not supported", code="unsupported_content")
 
 
-def _convert_answer(message: Mapping[str, Any], place: str) -> list[dict[str, Any]]:
-    blocks: list[dict[str, Any]] = []
-    thoughts = message.get("thinking_blocks")
-    for block in thoughts if isinstance(thoughts, list) else ():
-        match block:
-            case {"type": "thinking", "thinking": str(text), "signature": str(signature)}:
-                blocks.append({"reasoningContent": {"reasoningText": {"text": text, "signature": signature}}})
-            case {"type": "redacted_thinking", "data": str(data)}:
-                blocks.append({"reasoningContent": {"redactedContent": data}})
-    blocks += [_convert_part(part) for part in read_content(message.get("content"), place)]
-    for call in read_tool_calls(message, place):
-        blocks.append({"toolUse": {"toolUseId": call.id, "name": call.name, "input": call.arguments}})
-    return blocks
+def _build_embed_body(asked: EmbeddingCall) -> dict[str, Any]:
+    """Return the body of InvokeModel for embeddings, which is the model's own. Raises BadBodyError."""
+    texts, dimensions = asked.texts, asked.dimensions
+    if "titan-embed-text" in asked.model:
+        if len(texts) != 1:
+            raise field_error("input", "must be one text: Titan takes one in a call", code="unsupported")
+        return {"inputText": texts[0]} | ({"dimensions": dimensions} if dimensions is not None else {})
+    if "cohere.embed" in asked.model:
+        kind = asked.input_type or "search_document"
+        body = {"texts": texts, "input_type": kind, "embedding_types": ["float"]}
+        return body | ({"output_dimension": dimensions} if dimensions is not None else {})
+    raise field_error("model", "must be Titan Text or Cohere Embed for embeddings", code="unsupported")
+
+
+def _read_embeddings(asked: EmbeddingCall, answer: Any, headers: Headers) -> dict[str, Any]:
+    if "embedding" in answer:
+        return asked.build_answer([answer["embedding"]], answer.get("inputTextTokenCount"))
+    found = answer["embeddings"]
+    vectors = found["float"] if isinstance(found, dict) else found
+    counted = find_header(headers, b"x-amzn-bedrock-input-token-count") or b""
+    return asked.build_answer(vectors, int(counted) if counted.isdigit() else None)
+
+
+def _read_tokens(answer: Any, headers: Headers) -> dict[str, Any]:
+    return {"input_tokens": int(answer["inputTokens"])}
 
 
 class FrameBuffer(EventBuffer):
@@ -273,7 +295,8 @@ class FrameBuffer(EventBuffer):
                     msgspec.json.encode({**fields, "type": kind} | ({} if is_event else {"is_error": True}))
                 )
         except ParserError as error:
-            failure = {"type": "modelStreamErrorException", "is_error": True, "message": str(error)}
+            message = f"a frame cannot be read: {error}"
+            failure = {"type": "internalServerException", "is_error": True, "message": message}
             events += write_event(msgspec.json.encode(failure))
         return events
 
@@ -337,10 +360,11 @@ class BedrockReader(ReplyReader):
                 yield {"thinking_blocks": [{"type": "redacted_thinking", "data": data}]}
 
     def _read_usage(self, usage: Mapping[str, Any]) -> None:
-        self.cached_tokens = int(usage.get("cacheReadInputTokens") or 0)
-        self.cache_write_tokens = int(usage.get("cacheWriteInputTokens") or 0)
-        self.prompt_tokens = int(usage.get("inputTokens") or 0) + self.cached_tokens + self.cache_write_tokens
-        self.completion_tokens = int(usage.get("outputTokens") or 0)
+        self.cached_tokens = read_count(usage.get("cacheReadInputTokens"))
+        self.cache_write_tokens = read_count(usage.get("cacheWriteInputTokens"))
+        read = read_count(usage.get("inputTokens"))
+        self.prompt_tokens = read + self.cached_tokens + self.cache_write_tokens
+        self.completion_tokens = read_count(usage.get("outputTokens"))
 
 
 def _thinking_block(text: str, signature: str) -> Delta:

@@ -4,14 +4,15 @@ import base64
 import binascii
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
 from radixway.core.chat_images import find_image_url
-from radixway.core.pipeline import BadRequest, Request
+from radixway.core.pipeline import Request
 from radixway.core.protocols.request import field_error, shorten_value
 
 _DATA_URL = re.compile(r"data:([a-z0-9.+-]+/[a-z0-9.+-]+);base64,", re.IGNORECASE)
@@ -189,6 +190,57 @@ class ChatBody:
             raise field_error("logprobs", "are not told by this hosted model", code="unsupported")
 
 
+class MessageForm(ABC):
+    """How a provider writes messages; converting raises BadBodyError naming the field."""
+
+    answerer: ClassVar[str] = "assistant"
+    """Its role of who answers."""
+    content: ClassVar[str] = "content"
+    """The field with the parts of a message."""
+
+    def convert_messages(self, chat: ChatBody) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Return the parts of system messages, and the turns: those of one role that follow each other are
+        one."""
+        system: list[dict[str, Any]] = []
+        turns: list[dict[str, Any]] = []
+        for role, place, message in chat.messages():
+            match role:
+                case "system" | "developer":
+                    texts = _read_system(message.get("content"), place)
+                    system += [self.convert_part(text) for text in texts]
+                    continue
+                case "user":
+                    name, parts = "user", self.convert_content(message, place)
+                case "tool" | "function":
+                    name, parts = "user", [self.convert_result(message, place)]
+                case "assistant":
+                    name, parts = self.answerer, self.convert_answer(message, place)
+                case _:
+                    why = f"must be system, developer, user, assistant or tool, not {shorten_value(role)}"
+                    raise field_error(f"{place}.role", why)
+            if turns and turns[-1]["role"] == name:
+                turns[-1][self.content] += parts
+            elif parts:
+                turns.append({"role": name, self.content: parts})
+        return system, turns
+
+    def convert_content(self, message: Mapping[str, Any], place: str) -> list[dict[str, Any]]:
+        """Return the parts of a `message`."""
+        return [self.convert_part(part) for part in read_content(message.get("content"), place)]
+
+    @abstractmethod
+    def convert_part(self, part: Content) -> dict[str, Any]:
+        """Return a text, an image or a document."""
+
+    @abstractmethod
+    def convert_result(self, message: Mapping[str, Any], place: str) -> dict[str, Any]:
+        """Return the part that a tool's `message` comes to."""
+
+    @abstractmethod
+    def convert_answer(self, message: Mapping[str, Any], place: str) -> list[dict[str, Any]]:
+        """Return the parts of an assistant's earlier `message`."""
+
+
 def read_content(content: Any, place: str) -> list[Content]:
     """Return the parts of a message's `content`. Raises BadBodyError naming the one at fault."""
     if content is None:
@@ -200,7 +252,7 @@ def read_content(content: Any, place: str) -> list[Content]:
     return [_read_part(part, f"{place}.content[{index}]") for index, part in enumerate(content)]
 
 
-def read_system(content: Any, place: str) -> list[TextContent]:
+def _read_system(content: Any, place: str) -> list[TextContent]:
     """Return the texts of a system message's `content`. Raises BadBodyError where it has anything else."""
     texts = []
     for part in read_content(content, place):
@@ -296,14 +348,6 @@ def read_call_id(message: Mapping[str, Any], place: str) -> str:
     if not isinstance(call_id, str):
         raise field_error(f"{place}.tool_call_id", "must be a string")
     return _NO_CALL_ID.sub("_", call_id)[-64:]
-
-
-def unknown_role(role: str, place: str) -> BadRequest:
-    """Build the error for a message of no known `role`."""
-    return BadRequest(
-        f"{place}.role: must be system, developer, user, assistant or tool, not {shorten_value(role)}",
-        param=f"{place}.role",
-    )
 
 
 def write_arguments(given: Any) -> str:

@@ -1,7 +1,7 @@
 """Chat completions of what a provider's answer says: whole, and as a stream of chunks."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 import msgspec
@@ -16,13 +16,12 @@ from radixway.core.http.server_sent_events import (
 from radixway.core.pipeline import Chunks, ReportingChunks, Request, StreamBrokenError, TokenUsage
 from radixway.routing.transports.hosted.base import Delta, ReplyReader, StreamRefusedError, decode_answer
 
-_UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, RecursionError, msgspec.DecodeError)
+UNREADABLE = (
+    *(KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError, msgspec.DecodeError),
+)
+"""Errors of reading an answer that is not what the provider's API says."""
 _encode = msgspec.json.encode
 _decode_event = msgspec.json.Decoder(dict[str, Any]).decode
-
-
-class UnreadableReplyError(Exception):
-    """A provider's answer is not what its API says."""
 
 
 class CompletionForm:
@@ -37,13 +36,10 @@ class CompletionForm:
         self._tells_usage = wants_usage(request)
 
     def encode_reply(self, reply: Any) -> bytes:
-        """Return the chat completion that a whole `reply` comes to. Raises UnreadableReplyError."""
+        """Return the chat completion that a whole `reply` is. Raises `UNREADABLE`, StreamRefusedError."""
         message: dict[str, Any] = {"role": "assistant", "content": None}
-        try:
-            for delta in self._reader.read_reply(reply):
-                _add_delta(message, delta)
-        except _UNREADABLE as error:
-            raise UnreadableReplyError(type(error).__name__) from None
+        for delta in self._reader.read_reply(reply):
+            _add_delta(message, delta)
         for call in message.get("tool_calls", ()):
             del call["index"]
         if message["content"] is None and "tool_calls" not in message:
@@ -85,7 +81,16 @@ def _add_delta(message: dict[str, Any], delta: Delta) -> None:
 class ConvertedEvents(ReportingChunks):
     """The chunks of a chat completion that a provider's stream comes to."""
 
-    def __init__(self, chunks: Chunks, worker: str, reader: ReplyReader, form: CompletionForm) -> None:
+    def __init__(
+        self,
+        chunks: Chunks,
+        worker: str,
+        reader: ReplyReader,
+        form: CompletionForm,
+        hide_key: Callable[[str], str] = str,
+    ) -> None:
+        """`hide_key`: takes the provider's key out of its errors."""
+        self._hide_key = hide_key
         self._chunks = chunks
         self._worker = worker
         self._reader = reader
@@ -115,7 +120,7 @@ class ConvertedEvents(ReportingChunks):
             try:
                 self._ready = await self._read_more()
             except StreamRefusedError as error:
-                raise StreamBrokenError(self._worker, str(error)) from None
+                raise StreamBrokenError(self._worker, self._hide_key(str(error))) from None
         ready, self._ready = self._ready, b""
         return ready
 
@@ -128,9 +133,11 @@ class ConvertedEvents(ReportingChunks):
             raise self._failure
         try:
             chunk = await anext(self._chunks)
-        except StopAsyncIteration:
+        except (StopAsyncIteration, StreamBrokenError) as end:
             self._is_over = True
             if self._reader.finish_reason is None:
+                if isinstance(end, StreamBrokenError):
+                    raise
                 raise StreamBrokenError(
                     self._worker, "it ended without a finish reason", truncated=True
                 ) from None
@@ -151,7 +158,7 @@ class ConvertedEvents(ReportingChunks):
         for data in iterate_data(chunk):
             try:
                 yield from (delta for delta in self._reader.read_event(_decode_event(data)) if delta)
-            except _UNREADABLE as error:
+            except UNREADABLE as error:
                 raise StreamBrokenError(
                     self._worker, f"an event cannot be read ({type(error).__name__})"
                 ) from None

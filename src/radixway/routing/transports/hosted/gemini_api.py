@@ -3,36 +3,42 @@
 import mimetypes
 import secrets
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
 import msgspec
 
 from radixway.core.config import HostedWorkerSettings
-from radixway.core.http.server_sent_events import EventBuffer
-from radixway.core.pipeline import Request
+from radixway.core.pipeline import CHAT_COMPLETIONS, Request
+from radixway.core.pipeline.endpoints import COUNT_CHAT_TOKENS
+from radixway.core.pipeline.endpoints.pooling import EMBEDDINGS
 from radixway.routing.transports.hosted.base import (
+    AnswerReader,
     Delta,
     Headers,
+    ProviderApi,
     ProviderCall,
     ProviderRefusal,
     ReplyReader,
     StreamRefusedError,
     decode_answer,
+    read_count,
+    read_error_status,
     read_retry_after,
 )
 from radixway.routing.transports.hosted.chat_body import (
     ChatBody,
     Content,
+    MessageForm,
     TextContent,
     ToolCall,
     read_call_id,
-    read_content,
     read_text,
     read_tool_calls,
-    unknown_role,
     write_arguments,
 )
+from radixway.routing.transports.hosted.embeddings import EmbeddingCall
 
 _LENGTH = "MAX_TOKENS"
 _FILTERED = frozenset(
@@ -52,29 +58,33 @@ _KEY_REASONS = frozenset(
 )
 
 
-class GeminiApi:
-    """`POST /models/{model}:generateContent`."""
+class GeminiApi(ProviderApi):
+    """`POST /models/{model}:generateContent`, `:countTokens` and `:batchEmbedContents`."""
 
-    paths: frozenset[str] = frozenset()
+    converted_paths = frozenset({CHAT_COMPLETIONS.path, COUNT_CHAT_TOKENS.path, EMBEDDINGS.path})
 
     def build_call(
         self, request: Request, settings: HostedWorkerSettings, model: str, key: str | None
     ) -> ProviderCall:
-        """Return the call for `request`. Raises BadRequest."""
-        method = "streamGenerateContent?alt=sse" if request.stream else "generateContent"
-        body = msgspec.json.encode(build_generate_body(ChatBody(request)))
         headers: Headers = [(b"x-goog-api-key", (key or "").encode())]
-        return ProviderCall(
-            f"/models/{quote(model.removeprefix('models/'), safe='')}:{method}", body, headers
-        )
+        model = model.removeprefix("models/")
+        read_answer: AnswerReader | None = None
+        if request.endpoint is EMBEDDINGS:
+            asked = EmbeddingCall.from_request(request, model)
+            method, body = "batchEmbedContents", _build_embed_body(asked)
+            read_answer = partial(_read_embeddings, asked)
+        else:
+            body = build_generate_body(ChatBody(request))
+            method = "streamGenerateContent?alt=sse" if request.stream else "generateContent"
+            if request.endpoint is COUNT_CHAT_TOKENS:
+                body.pop("generationConfig", None)
+                method, body = "countTokens", {"generateContentRequest": {"model": f"models/{model}", **body}}
+                read_answer = _read_tokens
+        path = f"/models/{quote(model, safe='')}:{method}"
+        return ProviderCall(path, msgspec.json.encode(body), headers, read_answer=read_answer)
 
     def create_reader(self) -> ReplyReader:
-        """Create a reader of candidates."""
         return GeminiReader()
-
-    def create_event_buffer(self) -> EventBuffer:
-        """Create a buffer of server-sent events."""
-        return EventBuffer()
 
     def explain_error(self, status: int, body: bytes, headers: Headers) -> ProviderRefusal:
         """Read `{"error": {"code", "message", "status", "details"}}`, or a list of one."""
@@ -84,7 +94,7 @@ class GeminiApi:
 def build_generate_body(chat: ChatBody) -> dict[str, Any]:
     """Return the body of `generateContent` for `chat`. Raises BadRequest."""
     chat.require_single_answer()
-    system, contents = convert_contents(chat)
+    system, contents = _GeminiForm().convert_messages(chat)
     body: dict[str, Any] = {"contents": contents}
     if system:
         body["systemInstruction"] = {"parts": system}
@@ -115,46 +125,35 @@ def build_generate_body(chat: ChatBody) -> dict[str, Any]:
     return body | ({"generationConfig": config} if config else {})
 
 
-def convert_contents(chat: ChatBody) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the parts of the system instruction, and the turns of `user` and `model`."""
-    system: list[dict[str, Any]] = []
-    turns: list[dict[str, Any]] = []
-    names: dict[str, str] = {}
-    for role, place, message in chat.messages():
-        match role:
-            case "system" | "developer":
-                if text := read_text(message.get("content"), place):
-                    system.append({"text": text})
-                continue
-            case "user":
-                name, parts = "user", [_convert_part(p) for p in read_content(message.get("content"), place)]
-            case "tool" | "function":
-                call_id = read_call_id(message, place)
-                name, parts = "user", [_convert_result(message, place, names.get(call_id, call_id))]
-            case "assistant":
-                calls = read_tool_calls(message, place)
-                names |= {call.id: call.name for call in calls}
-                parts = [_convert_part(part) for part in read_content(message.get("content"), place)]
-                called = [_convert_call(call) for call in calls]
-                if called:  # the first of several is signed
-                    called[0].setdefault("thoughtSignature", _NO_SIGNATURE)
-                name, parts = "model", parts + called
-            case _:
-                raise unknown_role(role, place)
-        if turns and turns[-1]["role"] == name:
-            turns[-1]["parts"] += parts
-        elif parts:
-            turns.append({"role": name, "parts": parts})
-    return system, turns
+class _GeminiForm(MessageForm):
+    answerer = "model"
+    content = "parts"
 
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}
+        """Functions by the ids of their calls."""
 
-def _convert_part(part: Content) -> dict[str, Any]:
-    if isinstance(part, TextContent):
-        return {"text": part.text}
-    if part.url is not None:
-        kind = mimetypes.guess_type(part.url.partition("?")[0])[0] or "image/jpeg"
-        return {"fileData": {"mimeType": kind, "fileUri": part.url}}
-    return {"inlineData": {"mimeType": part.media_type, "data": part.data}}
+    def convert_part(self, part: Content) -> dict[str, Any]:
+        if isinstance(part, TextContent):
+            return {"text": part.text}
+        if part.url is not None:
+            kind = mimetypes.guess_type(part.url.partition("?")[0])[0] or "image/jpeg"
+            return {"fileData": {"mimeType": kind, "fileUri": part.url}}
+        return {"inlineData": {"mimeType": part.media_type, "data": part.data}}
+
+    def convert_result(self, message: Mapping[str, Any], place: str) -> dict[str, Any]:
+        call_id, text = read_call_id(message, place), read_text(message.get("content"), place)
+        found = decode_answer(text.encode())
+        response = found if isinstance(found, dict) else {"result": text}
+        return {"functionResponse": {"name": self._names.get(call_id, call_id), "response": response}}
+
+    def convert_answer(self, message: Mapping[str, Any], place: str) -> list[dict[str, Any]]:
+        calls = read_tool_calls(message, place)
+        self._names |= {call.id: call.name for call in calls}
+        called = [_convert_call(call) for call in calls]
+        if called:  # the first of several is signed
+            called[0].setdefault("thoughtSignature", _NO_SIGNATURE)
+        return self.convert_content(message, place) + called
 
 
 def _convert_call(call: ToolCall) -> dict[str, Any]:
@@ -163,13 +162,6 @@ def _convert_call(call: ToolCall) -> dict[str, Any]:
         case {"google": {"thought_signature": str(signature)}}:
             part["thoughtSignature"] = signature
     return part
-
-
-def _convert_result(message: Mapping[str, Any], place: str, name: str) -> dict[str, Any]:
-    text = read_text(message.get("content"), place)
-    found = decode_answer(text.encode())
-    response = found if isinstance(found, dict) else {"result": text}
-    return {"functionResponse": {"name": name, "response": response}}
 
 
 def _convert_choice(chat: ChatBody) -> dict[str, Any] | None:
@@ -184,6 +176,22 @@ def _convert_choice(chat: ChatBody) -> dict[str, Any] | None:
             return {"mode": str(other).upper()}
 
 
+def _build_embed_body(asked: EmbeddingCall) -> dict[str, Any]:
+    fields: dict[str, Any] = {"model": f"models/{asked.model}"}
+    if asked.dimensions is not None:
+        fields["outputDimensionality"] = asked.dimensions
+    return {"requests": [{**fields, "content": {"parts": [{"text": text}]}} for text in asked.texts]}
+
+
+def _read_embeddings(asked: EmbeddingCall, answer: Any, headers: Headers) -> dict[str, Any]:
+    vectors = [each["values"] for each in answer["embeddings"]]
+    return asked.build_answer(vectors, (answer.get("usageMetadata") or {}).get("promptTokenCount"))
+
+
+def _read_tokens(answer: Any, headers: Headers) -> dict[str, Any]:
+    return {"input_tokens": int(answer["totalTokens"])}
+
+
 class GeminiReader(ReplyReader):
     """Reads `GenerateContentResponse`s: one that is whole, or one after another; they have the same form."""
 
@@ -195,7 +203,7 @@ class GeminiReader(ReplyReader):
     def read_event(self, event: Mapping[str, Any]) -> Iterator[Delta]:
         """Yield what `event` adds."""
         if "error" in event:
-            raise StreamRefusedError(_status_of(event), _read_error(event, 500, None))
+            raise StreamRefusedError(read_error_status(event), _read_error(event, 500, None))
         self.model = str(event.get("modelVersion") or self.model)
         for candidate in (event.get("candidates") or ())[:1]:
             for part in (candidate.get("content") or {}).get("parts") or ():
@@ -206,12 +214,11 @@ class GeminiReader(ReplyReader):
         if (event.get("promptFeedback") or {}).get("blockReason"):
             self._finish("content_filter")
         usage = event.get("usageMetadata") or {}
-        if "promptTokenCount" in usage:
-            self.prompt_tokens = int(usage["promptTokenCount"])
-        self.cached_tokens = int(usage.get("cachedContentTokenCount") or self.cached_tokens)
-        self.reasoning_tokens = int(usage.get("thoughtsTokenCount") or self.reasoning_tokens)
+        self.prompt_tokens = read_count(usage.get("promptTokenCount"), self.prompt_tokens)
+        self.cached_tokens = read_count(usage.get("cachedContentTokenCount"), self.cached_tokens)
+        self.reasoning_tokens = read_count(usage.get("thoughtsTokenCount"), self.reasoning_tokens)
         if "candidatesTokenCount" in usage or "thoughtsTokenCount" in usage:
-            self.completion_tokens = int(usage.get("candidatesTokenCount") or 0) + self.reasoning_tokens
+            self.completion_tokens = read_count(usage.get("candidatesTokenCount")) + self.reasoning_tokens
 
     def _read_part(self, part: Mapping[str, Any]) -> Iterator[Delta]:
         match part:
@@ -228,13 +235,6 @@ class GeminiReader(ReplyReader):
 
     def _finish(self, reason: str) -> None:
         self.finish_reason = "tool_calls" if reason == "stop" and self._call_count else reason
-
-
-def _status_of(answer: Any) -> int:
-    match answer:
-        case {"error": {"code": int(code)}} if 400 <= code < 600:
-            return code
-    return 500
 
 
 def _read_error(answer: Any, status: int, retry_after_s: float | None) -> ProviderRefusal:

@@ -6,7 +6,6 @@ from typing import Any
 from msgspec import UNSET
 
 from radixway.core.config import HostedWorkerSettings
-from radixway.core.http.server_sent_events import EventBuffer
 from radixway.core.pipeline import Request
 from radixway.core.pipeline.endpoints import (
     CHAT_COMPLETIONS,
@@ -19,65 +18,45 @@ from radixway.core.pipeline.endpoints.pooling import EMBEDDINGS
 from radixway.routing.transports.hosted.base import (
     Delta,
     Headers,
+    ProviderApi,
     ProviderCall,
     ProviderRefusal,
     ReplyReader,
     decode_answer,
+    read_count,
     read_retry_after,
 )
 
-_ENGINE_FIELDS = frozenset(
-    {
-        *(
-            "top_k",
-            "min_p",
-            "repetition_penalty",
-            "min_tokens",
-            "ignore_eos",
-            "stop_token_ids",
-            "regex",
-            "ebnf",
-        ),
-        *("chat_template_kwargs", "continue_final_message", "add_generation_prompt", "add_special_tokens"),
-        *(
-            "return_token_ids",
-            "separate_reasoning",
-            "stream_reasoning",
-            "skip_special_tokens",
-            "spaces_between",
-        ),
-        *("guided_json", "guided_regex", "guided_choice", "guided_grammar", "structured_outputs", "thinking"),
-        *(
-            "documents",
-            "mm_processor_kwargs",
-            "include_stop_str_in_output",
-            "prompt_logprobs",
-            "length_penalty",
-        ),
-    }
-)
+_OF_ENGINES = """
+top_k min_p repetition_penalty length_penalty min_tokens ignore_eos stop_token_ids regex ebnf thinking
+chat_template_kwargs continue_final_message add_generation_prompt add_special_tokens skip_special_tokens
+spaces_between include_stop_str_in_output return_token_ids prompt_logprobs separate_reasoning
+stream_reasoning guided_json guided_regex guided_choice guided_grammar structured_outputs documents
+mm_processor_kwargs
+"""
+_ENGINE_FIELDS = frozenset(_OF_ENGINES.split())
 """Fields of engines, which OpenAI refuses; requests for own models may have them."""
-_GATEWAY_FIELDS = frozenset(
-    {
-        *("cache_salt", "extra_key", "priority", "rid", "kv_transfer_params", "session_id", "vllm_xargs"),
-        *("bootstrap_host", "bootstrap_port", "bootstrap_room", "data_parallel_rank", "lora_path"),
-    }
-)
+_OF_GATEWAYS = """
+cache_salt extra_key priority rid kv_transfer_params session_id vllm_xargs bootstrap_host bootstrap_port
+bootstrap_room data_parallel_rank lora_path
+"""
+_GATEWAY_FIELDS = frozenset(_OF_GATEWAYS.split())
 """Fields that are for own workers alone; the first is a secret."""
 _MESSAGE_FIELDS = ("reasoning_content", "reasoning", "thinking_blocks")
 """What answers have beside OpenAI's fields, and clients send back; so they do empty `tool_calls`."""
 
 
-class OpenAIApi:
+class OpenAIApi(ProviderApi):
     """`POST /chat/completions` and its neighbours."""
 
-    paths = frozenset(
+    passed_paths = frozenset(
         endpoint.path
         for endpoint in (
             *(CHAT_COMPLETIONS, COMPLETIONS, EMBEDDINGS, RESPONSES, COUNT_RESPONSE_TOKENS),
             *(IMAGE_GENERATIONS, SPEECH, TRANSCRIPTIONS, TRANSLATIONS),
         )
     )
+    converted_paths = frozenset()
     is_strict = True
     """It refuses fields that it does not know."""
 
@@ -93,12 +72,7 @@ class OpenAIApi:
         return ProviderCall(path, request.raw, self._headers(key), request.content_type)
 
     def create_reader(self) -> ReplyReader:
-        """Create a reader of the usage in chunks that pass as they are."""
         return ChunkReader()
-
-    def create_event_buffer(self) -> EventBuffer:
-        """Create a buffer of server-sent events."""
-        return EventBuffer()
 
     def explain_error(self, status: int, body: bytes, headers: Headers) -> ProviderRefusal:
         """Read `{"error": {"message", "type", "param", "code"}}`, or what servers like it send."""
@@ -150,14 +124,14 @@ class OpenAIApi:
 class CompatibleApi(OpenAIApi):
     """A server of OpenAI's API: fields that OpenAI does not know may be its own, and few count tokens."""
 
-    paths = OpenAIApi.paths - {COUNT_RESPONSE_TOKENS.path}
+    passed_paths = OpenAIApi.passed_paths - {COUNT_RESPONSE_TOKENS.path}
     is_strict = False
 
 
 class AzureApi(OpenAIApi):
     """Azure OpenAI: a deployment's path, `api-version`, and the header `api-key`."""
 
-    paths = OpenAIApi.paths - {COUNT_RESPONSE_TOKENS.path}
+    passed_paths = OpenAIApi.passed_paths - {COUNT_RESPONSE_TOKENS.path}
 
     def _headers(self, key: str | None) -> Headers:
         return [(b"api-key", (key or "").encode())]
@@ -180,13 +154,12 @@ class ChunkReader(ReplyReader):
     def read_event(self, event: Mapping[str, Any]) -> Iterator[Delta]:
         """Take the counts of `event`."""
         match event.get("usage"):
-            case {"prompt_tokens": int(prompt), **usage}:
-                self.prompt_tokens = prompt
-                answer, details = usage.get("completion_tokens"), usage.get("prompt_tokens_details")
-                self.completion_tokens = answer if isinstance(answer, int) else 0
-                match details:
-                    case {"cached_tokens": int(cached)}:
-                        self.cached_tokens = cached
+            case {"prompt_tokens": prompt, **usage}:
+                self.prompt_tokens = read_count(prompt)
+                self.completion_tokens = read_count(usage.get("completion_tokens"))
+                match usage.get("prompt_tokens_details"):
+                    case {"cached_tokens": cached}:
+                        self.cached_tokens = read_count(cached)
         yield from ()
 
 
