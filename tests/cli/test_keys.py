@@ -54,4 +54,6 @@ def test_a_team_gets_a_key_with_a_budget(run, monkeypatch):
 
 def test_mistakes_end_with_their_reason(run):
     assert "budget_duration" in run("teams", "create", "red", "--budget-duration", "soon", code=2)
+    assert "--max-budget" in run("teams", "create", "red", "--max-budget", "nan", code=2)
+    assert "--spend" in run("budget", "set", "team", "red", "--spend", "inf", code=2)
     assert "key, user or team" in run("budget", "set", "model", "m", "--spend", "0", code=2)

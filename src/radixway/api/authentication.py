@@ -110,7 +110,7 @@ class CallerAuthenticator:
             raise
         policy = None
         if self._tenancies:
-            policy = self._policy_of(name, known)
+            policy = self._tenancies[name].narrowed_to(None if known is None else known.models)
             request.journal.add("tenant", policy)
         if known is None:
             request.caller = Caller(name, None, policy)
@@ -148,7 +148,7 @@ class CallerAuthenticator:
         _, name, known = self._identify(scope)
         if known is not None and known.access is not None:
             known.access.check_valid(time())
-        return self._policy_of(name, known)
+        return self._tenancies[name].narrowed_to(None if known is None else known.models)
 
     def check_call(self, scope: Scope) -> None:
         """Check that the caller may make the call in `scope`. Raises as `authenticate`."""
@@ -170,9 +170,6 @@ class CallerAuthenticator:
         if request_keys(scope["headers"]):
             self._attempts.count_wrong_key(scope)
 
-    def _policy_of(self, name: str, known: KnownKey | None) -> TenantPolicy:
-        return self._tenancies[name] if known is None or known.policy is None else known.policy
-
     def _identify(self, scope: Scope) -> tuple[bool, str, KnownKey | None]:
         """Return whether the caller is trusted, its tenant, and the key that it is known by."""
         key = self._ring.find_key(scope["headers"]) if self.needs_keys and self._ring is not None else None
@@ -180,11 +177,9 @@ class CallerAuthenticator:
         trusted = by_hop or (key is not None and "trusted" in key.scopes)
         named = self._named_tenant(scope) if trusted else None
         if named is not None:
-            team = None if self._ring is None else self._ring.teams.get(named)
-            if key is None or key.access is None:
-                return True, named, team
-            access = key.access.naming(named, None if team is None else team.access)
-            return True, named, KnownKey(named, None, key.scopes, access=access)
+            if key is not None and self._ring is not None:
+                return True, named, self._ring.name_tenant(key, named)
+            return True, named, None if self._ring is None else self._ring.teams.get(named)
         if key is not None:
             if not key.may_use_models:
                 raise ForbiddenError(f"this key is for {' and '.join(sorted(key.scopes))} calls alone")

@@ -23,8 +23,8 @@ Alias = Annotated[str | None, Option(help="A name for people.")]
 Models = Annotated[
     list[str] | None, Option("--model", help="A model it may use, or a pattern; repeatable.", metavar="NAME")
 ]
-MaxBudget = Annotated[float | None, Option(help="Most that it may spend in a period.", min=0)]
-SoftBudget = Annotated[float | None, Option(help="Spending at which an alert is sent.", min=0)]
+MaxBudget = Annotated[float | None, Option(help="Most that it may spend in a period.", min=0, max=1e12)]
+SoftBudget = Annotated[float | None, Option(help="Spending at which an alert is sent.", min=0, max=1e12)]
 Period = Annotated[
     str | None,
     Option("--budget-duration", help="When spending restarts at zero: 30d.", metavar="12h|30d|1mo"),
@@ -278,7 +278,9 @@ def set_budget(
     max_budget: MaxBudget = None,
     soft_budget: SoftBudget = None,
     budget_duration: Period = None,
-    spend: Annotated[float | None, Option(help="What counts as spent; 0 begins anew.", min=0)] = None,
+    spend: Annotated[
+        float | None, Option(help="What counts as spent; 0 begins anew.", min=0, max=1e12)
+    ] = None,
     url: GatewayUrl = GATEWAY,
     key: AdminKey = None,
     as_json: AsJson = False,

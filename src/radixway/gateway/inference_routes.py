@@ -29,6 +29,7 @@ from radixway.core.telemetry import MetricsRegistry
 from radixway.core.tenants import PriceList, StreamUsage, TenantService
 from radixway.gateway.semantics_builder import SemanticsBuilder
 from radixway.gateway.upstream_stack import UpstreamStack
+from radixway.routing.transports.dearest_prices import DearestPrices
 from radixway.semantics.guard.audit import AuditService
 from radixway.trajectories import RadixTreeMiddleware, ResumeAborted
 
@@ -61,11 +62,19 @@ class InferenceRoutes:
         """
         limits: list[Middleware] = []
         admission: list[Middleware] = []
+        prices = PriceList(config.tenants.pricing, semantics.model_pricing)
         if tenants is not None:
-            limits = tenants.middlewares(semantics.is_auto, semantics.model_pricing)
+            dearest = DearestPrices(
+                config.routing,
+                upstream.registry,
+                prices,
+                semantics.is_auto,
+                semantics.current_section,
+                config.guard.private_models,
+            )
+            limits = tenants.middlewares(prices, dearest.find_price, semantics.is_auto)
             admission = [tenants.session_admission()]
         audited = [] if audit is None else audit.middlewares()
-        prices = PriceList(config.tenants.pricing, semantics.model_pricing)
         usage: list[Middleware] = []
         if tenants is not None or semantics.semantic is not None:
             accounts = {} if tenants is None else tenants.accounts

@@ -160,9 +160,9 @@ class SemanticsBuilder(Component):
 
     def model_names(self) -> set[str]:
         """Return the model names that the semantic layer serves beside those of workers."""
-        if self.semantic is None:
+        section = self.current_section()
+        if section is None:
             return set()
-        section = self.semantic.snapshots.current.section
         named = section.model_names() if section.include_config_models_in_list else ()
         return {"auto", section.auto_model_name, *named}
 
@@ -191,19 +191,23 @@ class SemanticsBuilder(Component):
         """Tell if the name `model` leaves the choice to the gateway."""
         return model == ANY_MODEL if self.semantic is None else self.semantic.snapshots.current.is_auto(model)
 
+    def current_section(self) -> SemanticConfig | None:
+        """Return the semantic section as it is now; another object after each change."""
+        return None if self.semantic is None else self.semantic.snapshots.current.section
+
     def default_model(self) -> str:
         """The configured model for what no rule decides; empty where there is none."""
         return "" if self.semantic is None else self.semantic.snapshots.current.default_model
 
     def has_prices(self) -> bool:
         """Return whether any model has a price in the semantic configuration."""
-        known = {} if self.semantic is None else self.semantic.snapshots.current.section.models
-        return any(model.pricing is not None for model in known.values())
+        section = self.current_section()
+        return section is not None and any(model.pricing for model in section.models.values())
 
     def model_pricing(self, model: str) -> ModelPricing | None:
         """Return the price of `model` in the semantic configuration; None where it has none."""
-        known = {} if self.semantic is None else self.semantic.snapshots.current.section.models
-        return known[model].pricing if model in known else None
+        section = self.current_section()
+        return section.models[model].pricing if section is not None and model in section.models else None
 
     def configured_workers(self) -> list[WorkerSettings]:
         """Return the endpoints of the semantic configuration as workers."""

@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import logging
-
-import pytest
+from functools import reduce
 
 from api.keys.test_rest_routes import ADMIN, CHAT, ask, bearer, call, keys_gateway
 
+DEEP: dict = {"a": reduce(lambda inner, _: [inner], range(300), [])}
 
-@pytest.mark.parametrize(
-    ("path", "body", "param"),
-    [
-        ("/keys", {"alias": "a\u0000b"}, "alias"),
-        ("/keys", {"alias": "\u001b[31mred"}, "alias"),
-        ("/keys", {"expires": "9999-12-31T23:59:59-12:00"}, "expires"),
-        ("/keys", {"expires": "0001-01-01T00:00:00+12:00"}, "expires"),
-        ("/keys", {"key": "sk-with a space in it"}, "key"),
-        ("/keys", {"max_budget": 1e13}, "max_budget"),
-        ("/users", {"id": "a\nb"}, "id"),
-        ("/user/new", {"teams": 5}, "teams"),
-        ("/user/new", {"auto_create_key": "no"}, "auto_create_key"),
-        ("/key/generate", {"tags": ["a"], "metadata": "text"}, "metadata"),
-    ],
-)
-async def test_an_odd_value_is_refused_by_its_name(tmp_path, path, body, param):
+
+async def test_an_odd_value_is_refused_by_its_name(tmp_path):
     async with keys_gateway(tmp_path) as gateway:
-        assert (await call(gateway, "POST", path, body, status=400))["error"]["param"] == param
+        for path, body, param in (
+            ("/keys", {"alias": "a\u0000b"}, "alias"),
+            ("/keys", {"alias": "\u001b[31mred"}, "alias"),
+            ("/keys", {"expires": "9999-12-31T23:59:59-12:00"}, "expires"),
+            ("/keys", {"expires": "9999-12-31T23:59:59.999999"}, "expires"),
+            ("/keys", {"metadata": DEEP}, "metadata"),
+            ("/key/generate", {"tags": DEEP}, "metadata"),
+            ("/keys", {"expires": "0001-01-01T00:00:00+12:00"}, "expires"),
+            ("/keys", {"key": "sk-with a space in it"}, "key"),
+            ("/keys", {"max_budget": 1e13}, "max_budget"),
+            ("/users", {"id": "a\nb"}, "id"),
+            ("/user/new", {"teams": 5}, "teams"),
+            ("/user/new", {"auto_create_key": "no"}, "auto_create_key"),
+            ("/key/generate", {"tags": ["a"], "metadata": "text"}, "metadata"),
+        ):
+            assert (await call(gateway, "POST", path, body, status=400))["error"]["param"] == param, body
         for listed in ("/keys", "/users", "/teams"):
             assert (await call(gateway, "GET", listed))["total"] == 0, "nothing is left of it"
 
@@ -37,7 +38,7 @@ async def test_odd_days_pages_and_names_are_asked_for_in_vain(tmp_path):
             "/spend?to=0001-01-01": 400,
             "/spend?from=2026-02-30": 400,
             "/spend?key=%00": 400,
-            "/spend/logs?user_id=%00": 422,
+            "/spend/logs?user_id=%00": 400,
             "/spend/logs?start_date=soon": 400,
             "/spend/logs?start_date=2026-11-01%2000:00:00&end_date=2026-11-30": 200,
             "/keys/%ff": 404,
@@ -108,6 +109,20 @@ async def test_a_proxys_key_ends_like_any_other(tmp_path):
         assert await ask_as_red() == (401, "key_expired")
 
 
+async def test_a_proxys_key_narrows_the_models_of_the_team_that_it_names(tmp_path):
+    async with keys_gateway(tmp_path) as gateway:
+        await call(gateway, "POST", "/teams", {"id": "red", "models": ["m", "n"]}, status=201)
+        body = {"scopes": ["trusted"], "models": ["n", "o"]}
+        made = await call(gateway, "POST", "/keys", body, status=201)
+        named = {"headers": bearer(made["key"])["headers"] | {"x-tenant-id": "red"}}
+        body = (await gateway.post("/v1/chat/completions", CHAT, **named))[1]
+        assert body["error"]["param"] == "model"
+        assert (await gateway.get("/v1/models", **named))[1]["data"] == []
+        await call(gateway, "PATCH", f"/keys/{made['id']}", {"models": ["m", "o"]})
+        assert (await gateway.post("/v1/chat/completions", CHAT, **named))[0] == 200
+        assert [each["id"] for each in (await gateway.get("/v1/models", **named))[1]["data"]] == ["m"]
+
+
 async def test_a_key_made_for_an_owner_that_another_gateway_deletes_goes_with_it(tmp_path):
     keys = {"sync_s": 60}
     async with keys_gateway(tmp_path, keys=keys) as first, keys_gateway(tmp_path, keys=keys) as second:
@@ -116,3 +131,30 @@ async def test_a_key_made_for_an_owner_that_another_gateway_deletes_goes_with_it
         assert (await call(first, "DELETE", "/users/ann"))["deleted_keys"] == [made["id"]]
         await second.gateway.access.sync()
         assert (await ask(second, made["key"]))[0] == 401
+
+
+async def test_a_text_that_a_key_had_before_is_not_given_to_another(tmp_path):
+    text = {"key": "sk-0123456789abcdef"}
+    async with keys_gateway(tmp_path) as gateway:
+        first = await call(gateway, "POST", "/keys", text, status=201)
+        again = {"key": first["id"], "new_key": text["key"], "grace_period": "1h"}
+        await call(gateway, "POST", "/key/regenerate", again, status=409)
+        await call(gateway, "POST", f"/keys/{first['id']}/rotate", {"grace": "1h"})
+        refused = await call(gateway, "POST", "/keys", text, status=409)
+        assert refused["error"]["param"] == "key"
+        await call(gateway, "POST", f"/keys/{first['id']}/rotate")
+        await call(gateway, "POST", "/keys", text, status=201)
+        assert (await ask(gateway, text["key"]))[0] == 200
+
+
+async def test_who_is_made_again_owes_nothing_of_before(tmp_path):
+    keys = {"sync_s": 60}
+    async with keys_gateway(tmp_path, keys=keys) as first, keys_gateway(tmp_path, keys=keys) as second:
+        await call(first, "POST", "/users", {"id": "ann"}, status=201)
+        made = await call(first, "POST", "/keys", {"user": "ann"}, status=201)
+        await second.gateway.access.sync()
+        assert (await ask(second, made["key"]))[0] == 200
+        await call(first, "DELETE", "/users/ann")
+        await second.gateway.access.sync()
+        again = await call(first, "POST", "/users", {"id": "ann"}, status=201)
+        assert (again["spend"], again["total_spend"]) == (0, 0)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from api.keys.test_rest_routes import ADMIN, ask, call, keys_gateway
+from api.keys.test_rest_routes import ADMIN, COST, ask, call, keys_gateway
 
 LITELLM = Path("~/.cache/radixway-bench/litellm/bin/python").expanduser()
 """A Python with `litellm[proxy]`; benchmarks/litellm.md says how it is made."""
@@ -138,25 +138,81 @@ async def test_teams_users_and_spending_have_its_shapes(tmp_path):
         assert await call(gateway, "GET", "/team/list") == []
 
 
-@pytest.mark.parametrize(
-    ("path", "body", "param"),
-    [
-        ("/key/generate", {"guardrails": ["pii"]}, "guardrails"),
-        ("/key/generate", {"model_max_budget": {"m": 1}}, "model_max_budget"),
-        ("/key/generate", {"key_alias": ""}, "key_alias"),
-        ("/key/generate", {"team_id": "nobody"}, "team_id"),
-        ("/key/generate", {"allowed_routes": ["management_routes"]}, "allowed_routes"),
-        ("/key/update", {"rpm_limit": 1}, "key"),
-        ("/key/delete", {}, "keys"),
-        ("/team/new", {"team_id": "no name"}, "team_id"),
-        ("/user/delete", {"user_ids": []}, "user_ids"),
-        (
-            "/team/member_add",
-            {"team_id": "red", "member": {"role": "owner", "user_id": "a"}},
-            "members[0].role",
-        ),
-    ],
-)
-async def test_a_wrong_field_is_named_as_litellm_calls_it(tmp_path, path, body, param):
+async def test_spending_is_told_by_day_key_and_user_in_the_currency_of_budgets(tmp_path):
+    prices = {"m": {"prompt_per_1m": 1, "completion_per_1m": 2}, "n": {"prompt_per_1m": 5, "currency": "EUR"}}
+    async with keys_gateway(tmp_path, models=["m", "n"], tenants={"pricing": prices}) as gateway:
+        made = [await call(gateway, "POST", "/key/generate", {"user_id": user}) for user in ("ann", "bob")]
+        for key, model in ((made[0], "m"), (made[0], "n"), (made[1], "m")):
+            assert (await ask(gateway, key["key"], model=model))[0] == 200
+        tokens = [key["token"] for key in made]
+        rows = await call(gateway, "GET", f"/spend/logs?api_key={made[0]['key']}")
+        assert [(row["model"], row["spend"]) for row in rows] == [("m", pytest.approx(COST)), ("n", 0)]
+        assert {row["total_tokens"] for row in rows} == {150}
+        rows = await call(gateway, "GET", "/spend/logs?user_id=bob&model=m&team_id=default")
+        assert [row["api_key"] for row in rows] == [tokens[1]]
+        assert await call(gateway, "GET", "/spend/logs?team_id=red") == []
+        today = rows[0]["startTime"][:10]
+        dates = f"/spend/logs?start_date={today}&end_date={today}"
+        (day,) = await call(gateway, "GET", dates)
+        assert day["users"] == {"ann": pytest.approx(COST), "bob": pytest.approx(COST)}
+        assert day["models"] == {"m": pytest.approx(2 * COST), "n": 0}
+        assert (day["spend"], day[tokens[0]]) == (pytest.approx(2 * COST), pytest.approx(COST))
+        assert len(await call(gateway, "GET", dates + "&summarize=false")) == 3
+        (report,) = await call(gateway, "GET", "/global/spend/report?group_by=user")
+        assert [each["total_spend"] for each in report["users"]] == [pytest.approx(COST)] * 2
+        await call(gateway, "POST", "/key/delete", {"keys": [tokens[0]]})
+        assert len(await call(gateway, "GET", f"/spend/logs?api_key={tokens[0]}")) == 2, "as it was"
+
+
+async def test_what_of_spending_is_not_kept_is_refused_by_its_name(tmp_path):
     async with keys_gateway(tmp_path) as gateway:
-        assert (await call(gateway, "POST", path, body, status=400))["error"]["param"] == param
+        for query, status, param in (
+            ("/spend/logs?request_id=1", 400, "request_id"),
+            ("/spend/logs?end_user=ann", 400, "end_user"),
+            ("/spend/logs?summarize=perhaps", 400, "summarize"),
+            ("/spend/logs?api_key=sk-not-there-at-all", 404, "api_key"),
+            ("/spend/logs?start_date=2026-11-02&end_date=2026-11-01", 400, "start_date"),
+            ("/global/spend/report?group_by=customer", 400, "group_by"),
+            ("/global/spend/report?team_id=red", 400, "team_id"),
+        ):
+            assert (await call(gateway, "GET", query, status=status))["error"]["param"] == param
+
+
+async def test_a_user_is_made_with_a_key_and_teams_or_not_at_all(tmp_path):
+    async with keys_gateway(tmp_path) as gateway:
+        await call(gateway, "POST", "/key/generate", {"key_alias": "taken"})
+        await call(gateway, "POST", "/team/new", {"team_id": "red"})
+        for given, status, param in (
+            ({"key_alias": "taken"}, 409, "key_alias"),
+            ({"team_id": "nobody"}, 400, "team_id"),
+            ({"duration": "soon"}, 400, "duration"),
+            ({"teams": ["red", "nobody"]}, 404, "teams"),
+        ):
+            body = {"user_id": "ann", "teams": ["red"]} | given
+            refused = await call(gateway, "POST", "/user/new", body, status=status)
+            assert refused["error"]["param"] == param
+            assert (await call(gateway, "GET", "/user/list"))["users"] == []
+            assert (await call(gateway, "GET", "/teams/red"))["members"] == []
+        made = await call(gateway, "POST", "/user/new", {"user_id": "ann", "teams": ["red"]})
+        assert made["teams"] == ["red"] and (await ask(gateway, made["key"]))[0] == 200
+
+
+async def test_a_wrong_field_is_named_as_litellm_calls_it(tmp_path):
+    async with keys_gateway(tmp_path) as gateway:
+        for path, body, param in (
+            ("/key/generate", {"guardrails": ["pii"]}, "guardrails"),
+            ("/key/generate", {"model_max_budget": {"m": 1}}, "model_max_budget"),
+            ("/key/generate", {"key_alias": ""}, "key_alias"),
+            ("/key/generate", {"team_id": "nobody"}, "team_id"),
+            ("/key/generate", {"allowed_routes": ["management_routes"]}, "allowed_routes"),
+            ("/key/update", {"rpm_limit": 1}, "key"),
+            ("/key/delete", {}, "keys"),
+            ("/team/new", {"team_id": "no name"}, "team_id"),
+            ("/user/delete", {"user_ids": []}, "user_ids"),
+            (
+                "/team/member_add",
+                {"team_id": "red", "member": {"role": "owner", "user_id": "a"}},
+                "members[0].role",
+            ),
+        ):
+            assert (await call(gateway, "POST", path, body, status=400))["error"]["param"] == param, body

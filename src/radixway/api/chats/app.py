@@ -63,7 +63,7 @@ async def send_as_tenant(
         payer = tenants.ring.find_payer(user.tenant, asking_key.get())
         if payer is not None and payer.access is not None:
             payer.access.check_valid(time())
-            policy, access = payer.policy or policy, payer.access
+            policy, access = policy.narrowed_to(payer.models), payer.access
         request.journal.add("tenant", policy)
     request.caller = Caller(user.tenant, user.gateway_user, policy, access)
     return await pipeline(request)

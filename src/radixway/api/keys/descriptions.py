@@ -41,24 +41,14 @@ def describe_key(access: AccessService, key: KeyRecord, now: float) -> dict[str,
     }
 
 
-def describe_team(access: AccessService, team: TeamRecord) -> dict[str, Any]:
-    """Describe `team`, and how many keys it has."""
-    return describe_teams(access, [team])[0]
-
-
 def describe_teams(access: AccessService, teams: Iterable[TeamRecord]) -> list[dict[str, Any]]:
-    """Describe each of `teams`."""
+    """Describe each of `teams`, and how many keys it has."""
     keys = Counter(key.team for key in access.directory.keys.values())
     return [_describe(access, team) | {"keys": keys[team.id]} for team in teams]
 
 
-def describe_user(access: AccessService, user: UserRecord) -> dict[str, Any]:
-    """Describe `user`: the teams, and how many keys there are."""
-    return describe_users(access, [user])[0]
-
-
 def describe_users(access: AccessService, users: Iterable[UserRecord]) -> list[dict[str, Any]]:
-    """Describe each of `users`."""
+    """Describe each of `users`: the teams, and how many keys there are."""
     keys = Counter(key.user for key in access.directory.keys.values())
     teams = defaultdict(list)
     for team in access.directory.teams.values():

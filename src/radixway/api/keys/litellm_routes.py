@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import time
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -12,16 +12,17 @@ from fastapi import APIRouter, Depends, Request
 from radixway.api.admin_access import AdminAccess
 from radixway.api.keys import litellm_shapes as shapes
 from radixway.api.keys.litellm_spend import add_spend_paths
-from radixway.api.keys.rest_routes import find_owner
 from radixway.api.keys.store import (
     KeyChanges,
+    KeyRecord,
     RecordNotFoundError,
     TeamChanges,
-    TeamMember,
     TeamRecord,
     UserChanges,
     UserRecord,
 )
+from radixway.api.keys.store.changes import OwnerChanges
+from radixway.api.keys.store.records import RecordT
 from radixway.core.http import LazyRouter, Scope
 from radixway.core.pipeline import BadRequest
 from radixway.core.tenants import KnownKey
@@ -57,6 +58,8 @@ def litellm_routes(
     _add_key_paths(administered, access)
     _add_user_paths(administered, access)
     _add_team_paths(administered, access)
+    _add_owner_paths(administered, access, UserRecord, UserChanges, shapes.USER_FIELDS, shapes.user_info)
+    _add_owner_paths(administered, access, TeamRecord, TeamChanges, shapes.TEAM_FIELDS, shapes.team_info)
     add_spend_paths(administered, access)
     return router, administered
 
@@ -67,7 +70,7 @@ def _add_key_paths(router: APIRouter, access: AccessService) -> None:
         """Create a key."""
         given = await shapes.read_fields(request)
         with shapes.litellm_names(shapes.KEY_FIELDS):
-            changes = shapes.convert_fields(shapes.take_fields(given, shapes.KEY_FIELDS), KeyChanges)
+            changes = shapes.read_changes(given, shapes.KEY_FIELDS, KeyChanges)
             key, text = await access.create_key(changes)
         return shapes.new_key_info(access, key, text, time())
 
@@ -77,8 +80,8 @@ def _add_key_paths(router: APIRouter, access: AccessService) -> None:
         given = await shapes.read_fields(request)
         key = shapes.require_key(access, given.pop("key", None))
         with shapes.litellm_names(shapes.KEY_FIELDS):
-            changes = shapes.convert_fields(shapes.take_fields(given, shapes.KEY_FIELDS), KeyChanges)
-            changed = await access.update_key(key.id, changes)
+            changes = shapes.read_changes(given, shapes.KEY_FIELDS, KeyChanges)
+            changed = await access.update_record(KeyRecord, key.id, changes)
         return {"key": changed.id} | shapes.key_info(access, changed, time())
 
     async def regenerate(request: Request, key: str | None) -> dict[str, Any]:
@@ -91,7 +94,7 @@ def _add_key_paths(router: APIRouter, access: AccessService) -> None:
         if given.get("new_key") is not None:
             given["key"] = given.pop("new_key")
         with shapes.litellm_names(shapes.KEY_FIELDS | {"grace_period": "grace"}):
-            changes = shapes.convert_fields(shapes.take_fields(given, shapes.KEY_FIELDS), KeyChanges)
+            changes = shapes.read_changes(given, shapes.KEY_FIELDS, KeyChanges)
             changed, text = await access.rotate_key(found.id, grace, changes)
         return shapes.new_key_info(access, changed, text, time())
 
@@ -118,13 +121,13 @@ def _add_key_paths(router: APIRouter, access: AccessService) -> None:
             if not named:
                 raise RecordNotFoundError(f"there is no key {alias[:80]!r}", param="key_aliases")
             found += named
-        await access.delete_records("key", found)
+        await access.delete_records(KeyRecord, found)
         return {"deleted_keys": [*keys, *aliases]}
 
     async def set_blocked(request: Request, *, blocked: bool) -> dict[str, Any]:
         given = await shapes.read_fields(request)
         key = shapes.require_key(access, given.get("key"))
-        changed = await access.update_key(key.id, KeyChanges(blocked=blocked))
+        changed = await access.update_record(KeyRecord, key.id, KeyChanges(blocked=blocked))
         return shapes.key_info(access, changed, time())
 
     @router.post("/key/block")
@@ -175,24 +178,18 @@ def _add_user_paths(router: APIRouter, access: AccessService) -> None:
         own: dict[str, Any] = {
             name: given.pop(name) for name in ("key_alias", "duration", "team_id") if name in given
         }
-        with shapes.litellm_names(shapes.USER_FIELDS | shapes.KEY_FIELDS):
-            changes = shapes.convert_fields(shapes.take_fields(given, shapes.USER_FIELDS), UserChanges)
-            key_changes = shapes.convert_fields(shapes.take_fields(own, shapes.KEY_FIELDS), KeyChanges)
-            for team in teams:
-                find_owner(access.directory.teams, "team", team)
-            user = await access.create_user(changes)
-            for team in teams:
-                await access.change_members(team, [TeamMember(user.id)])
-            if not makes_key:
-                return shapes.user_info(access, user) | {"key": None}
-            key_changes.user = user.id
-            key, text = await access.create_key(key_changes)
-        return shapes.new_key_info(access, key, text, time()) | shapes.user_info(access, user)
+        users, keys = shapes.USER_FIELDS, shapes.KEY_FIELDS
+        with shapes.litellm_names(keys | users if "key_alias" in own else users | keys):
+            changes = shapes.read_changes(given, shapes.USER_FIELDS, UserChanges)
+            key_changes = shapes.read_changes(own, shapes.KEY_FIELDS, KeyChanges)
+            user, made = await access.create_user(changes, teams, key_changes if makes_key else None)
+        key = {"key": None} if made is None else shapes.new_key_info(access, *made, time())
+        return key | shapes.user_info(access, user)
 
     @router.get("/user/info")
     async def user_info(user_id: str) -> dict[str, Any]:
         """Show a user, the user's keys and teams."""
-        user = find_owner(access.directory.users, "user_id", user_id)
+        user = access.directory.require_record(UserRecord, user_id, "user_id")
         keys = [key for key in access.directory.keys.values() if key.user == user_id]
         return {
             "user_id": user_id,
@@ -208,7 +205,7 @@ def _add_user_paths(router: APIRouter, access: AccessService) -> None:
     @router.get("/v2/user/info")
     async def user_alone(user_id: str) -> dict[str, Any]:
         """Show a user alone."""
-        return shapes.user_info(access, find_owner(access.directory.users, "user_id", user_id))
+        return shapes.user_info(access, access.directory.require_record(UserRecord, user_id, "user_id"))
 
     @router.get("/user/list")
     async def list_users(page: int = 1, page_size: int = 25) -> dict[str, Any]:
@@ -223,25 +220,6 @@ def _add_user_paths(router: APIRouter, access: AccessService) -> None:
             "total_pages": pages,
         }
 
-    @router.post("/user/update")
-    async def update_user(request: Request) -> dict[str, Any]:
-        """Change a user."""
-        given = await shapes.read_fields(request)
-        user = find_owner(access.directory.users, "user_id", _text(given, "user_id"))
-        del given["user_id"]
-        with shapes.litellm_names(shapes.USER_FIELDS):
-            changes = shapes.convert_fields(shapes.take_fields(given, shapes.USER_FIELDS), UserChanges)
-            changed = await access.update_record(UserRecord, user.id, changes)
-        return {"user_id": changed.id, "data": shapes.user_info(access, changed)}
-
-    @router.post("/user/delete")
-    async def delete_users(request: Request) -> dict[str, Any]:
-        """Delete users and their keys."""
-        given = await shapes.read_fields(request)
-        users = _texts(given, "user_ids", required=True)
-        keys = await access.delete_records("user", users)
-        return {"deleted_users": users, "deleted_keys": [key.id for key in keys]}
-
 
 def _add_team_paths(router: APIRouter, access: AccessService) -> None:
     @router.post("/team/new")
@@ -251,14 +229,14 @@ def _add_team_paths(router: APIRouter, access: AccessService) -> None:
         given.setdefault("team_id", None)
         given["team_id"] = given["team_id"] or str(uuid4())
         with shapes.litellm_names(shapes.TEAM_FIELDS):
-            changes = shapes.convert_fields(shapes.take_fields(given, shapes.TEAM_FIELDS), TeamChanges)
-            team = await access.create_team(changes)
+            changes = shapes.read_changes(given, shapes.TEAM_FIELDS, TeamChanges)
+            team = await access.create_owner(TeamRecord, changes)
         return shapes.team_info(access, team)
 
     @router.get("/team/info")
     async def team_info(team_id: str) -> dict[str, Any]:
         """Show a team and its keys."""
-        team = find_owner(access.directory.teams, "team_id", team_id)
+        team = access.directory.require_record(TeamRecord, team_id, "team_id")
         keys = [key for key in access.directory.keys.values() if key.team == team_id]
         return {
             "team_id": team_id,
@@ -275,25 +253,6 @@ def _add_team_paths(router: APIRouter, access: AccessService) -> None:
             for team in sorted(access.directory.teams.values(), key=lambda team: team.id)
             if user_id is None or any(member.user_id == user_id for member in team.members)
         ]
-
-    @router.post("/team/update")
-    async def update_team(request: Request) -> dict[str, Any]:
-        """Change a team."""
-        given = await shapes.read_fields(request)
-        team = find_owner(access.directory.teams, "team_id", _text(given, "team_id"))
-        del given["team_id"]
-        with shapes.litellm_names(shapes.TEAM_FIELDS):
-            changes = shapes.convert_fields(shapes.take_fields(given, shapes.TEAM_FIELDS), TeamChanges)
-            changed = await access.update_record(TeamRecord, team.id, changes)
-        return {"team_id": changed.id, "data": shapes.team_info(access, changed)}
-
-    @router.post("/team/delete")
-    async def delete_teams(request: Request) -> dict[str, Any]:
-        """Delete teams and their keys."""
-        given = await shapes.read_fields(request)
-        teams = _texts(given, "team_ids", required=True)
-        keys = await access.delete_records("team", teams)
-        return {"deleted_teams": teams, "deleted_keys": [key.id for key in keys]}
 
     async def set_blocked(request: Request, *, blocked: bool) -> dict[str, Any]:
         given = await shapes.read_fields(request)
@@ -316,12 +275,10 @@ def _add_team_paths(router: APIRouter, access: AccessService) -> None:
         """Add a `member`, or a list of them, to a team."""
         given = await shapes.read_fields(request)
         team_id, member = _text(given, "team_id"), given.get("member")
-        shapes.take_fields(given, dict.fromkeys(("team_id", "member")))
-        members = shapes.convert_fields(
-            {"members": member if isinstance(member, list) else [member]}, TeamChanges
-        ).members
-        assert isinstance(members, list)
-        team = await access.change_members(team_id, members)
+        given["member"] = member if isinstance(member, list) else [member]
+        changes = shapes.read_changes(given, {"team_id": "id", "member": "members"}, TeamChanges)
+        assert isinstance(changes.members, list)
+        team = await access.change_members(team_id, changes.members)
         return shapes.team_info(access, team) | {"updated_users": [], "updated_team_memberships": []}
 
     @router.post("/team/member_delete")
@@ -330,6 +287,34 @@ def _add_team_paths(router: APIRouter, access: AccessService) -> None:
         given = await shapes.read_fields(request)
         team = await access.change_members(_text(given, "team_id"), (), [_text(given, "user_id")])
         return shapes.team_info(access, team)
+
+
+def _add_owner_paths(
+    router: APIRouter,
+    access: AccessService,
+    kind: type[RecordT],
+    changes: type[OwnerChanges],
+    fields: Mapping[str, str | None],
+    info: Callable[[AccessService, RecordT], dict[str, Any]],
+) -> None:
+    """Add what teams and users have in common."""
+    name, id_field = kind.kind, f"{kind.kind}_id"
+
+    @router.post(f"/{name}/update", name=f"update_{name}")
+    async def update_owner(request: Request) -> dict[str, Any]:
+        """Change what is given."""
+        given = await shapes.read_fields(request)
+        owner = access.directory.require_record(kind, _text(given, id_field), id_field)
+        with shapes.litellm_names(fields):
+            changed = await access.update_record(kind, owner.id, shapes.read_changes(given, fields, changes))
+        return {id_field: changed.id, "data": info(access, changed)}
+
+    @router.post(f"/{name}/delete", name=f"delete_{name}s")
+    async def delete_owners(request: Request) -> dict[str, Any]:
+        """Delete them and their keys."""
+        ids = _texts(await shapes.read_fields(request), f"{name}_ids", required=True)
+        keys = await access.delete_records(kind, ids)
+        return {f"deleted_{name}s": ids, "deleted_keys": [key.id for key in keys]}
 
 
 def _text(given: dict[str, Any], name: str) -> str:

@@ -92,10 +92,10 @@ def litellm_names(names: Mapping[str, str | None]) -> Iterator[None]:
         raise
 
 
-def convert_fields(fields: Mapping[str, Any], into: type[ChangesT]) -> ChangesT:
-    """Convert fields of our names. Raises BadBodyError naming the field at fault."""
+def read_changes(given: Mapping[str, Any], names: Mapping[str, str | None], into: type[ChangesT]) -> ChangesT:
+    """Convert what is `given` under LiteLLM's names. Raises as `take_fields`, and BadBodyError."""
     try:
-        return msgspec.convert(fields, into)
+        return msgspec.convert(take_fields(given, names), into)
     except msgspec.ValidationError as error:
         raise field_error(str(error)) from None
 

@@ -2,50 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from fastapi import APIRouter, Query
+import msgspec
+from fastapi import APIRouter, Request
 
 from radixway.api.keys.litellm_shapes import require_key
 from radixway.api.keys.rest_routes import day_span
-from radixway.api.keys.store.changes import PLAIN_TEXT
+from radixway.api.keys.store.changes import PlainText
+from radixway.api.openapi import query_parameters
+from radixway.core.http.request_body import decode_query
 from radixway.core.pipeline import BadRequest
 
 if TYPE_CHECKING:
     from radixway.api.keys.store.access_service import AccessService
 
 
+_GROUPS = {"team": "team_id", "user": "user_id", "api_key": "key_id"}
+
+
+class _LogsQuery(msgspec.Struct, forbid_unknown_fields=True):
+    api_key: PlainText | None = None
+    user_id: PlainText | None = None
+    team_id: PlainText | None = None
+    model: PlainText | None = None
+    request_id: str | None = None
+    start_date: str | None = None
+    end_date: str | None = None
+    summarize: bool = True
+
+
+class _ReportQuery(msgspec.Struct, forbid_unknown_fields=True):
+    start_date: str | None = None
+    end_date: str | None = None
+    group_by: str = "team"
+
+
 def add_spend_paths(router: APIRouter, access: AccessService) -> None:
     """Add the paths to `router`."""
 
-    @router.get("/spend/logs")
-    async def spend_logs(
-        api_key: str | None = None,
-        user_id: Annotated[str | None, Query(pattern=PLAIN_TEXT)] = None,
-        request_id: str | None = None,
-        start_date: str | None = None,
-        end_date: str | None = None,
-        *,
-        summarize: bool = True,
-    ) -> list[dict[str, Any]]:
-        """What was spent by day, key, user and model; with dates and without `summarize=false`, by day.
+    @router.get("/spend/logs", openapi_extra=query_parameters(_LogsQuery))
+    async def spend_logs(request: Request) -> list[dict[str, Any]]:
+        """Sum what was spent by day, key, user, team and model; with dates, and `summarize`, by day.
 
-        Single requests are not kept here: `/explain/{request_id}` has them.
+        Without dates they are the last 30 days. Single requests are not kept here: `/explain/{id}` has them.
         """
-        if request_id is not None:
+        query = decode_query(dict(request.query_params), _LogsQuery)
+        if query.request_id is not None:
             raise BadRequest(
                 "request_id: single requests are not kept here; ask /explain/{request_id}", param="request_id"
             )
-        first, last = day_span(start_date, end_date, ("start_date", "end_date"))
-        wanted = {"user_id": user_id} if user_id else {}
-        if api_key is not None:
-            wanted["key_id"] = require_key(access, api_key, "api_key").id
-        await access.sync()
-        rows = await access.store.sum_usage(
-            ("day", "key_id", "user_id", "team_id", "model"), first, last, wanted
-        )
-        if summarize and (start_date or end_date):
+        wanted = {name: value for name in ("user_id", "team_id", "model") if (value := getattr(query, name))}
+        if query.api_key is not None:
+            is_id = query.api_key.startswith("key-")  # of a deleted key, maybe
+            wanted["key_id"] = query.api_key if is_id else require_key(access, query.api_key, "api_key").id
+        columns = ("day", "key_id", "user_id", "team_id", "model")
+        rows = await _sum_spending(access, columns, query.start_date, query.end_date, wanted)
+        if query.summarize and (query.start_date or query.end_date):
             return _summarize_days(rows)
         return [
             {
@@ -66,18 +80,14 @@ def add_spend_paths(router: APIRouter, access: AccessService) -> None:
             for row in rows
         ]
 
-    @router.get("/global/spend/report")
-    async def spend_report(
-        start_date: str | None = None, end_date: str | None = None, group_by: str = "team"
-    ) -> list[dict[str, Any]]:
-        """What was spent by day, and within it by `group_by`: team, user or api_key."""
-        columns = {"team": "team_id", "user": "user_id", "api_key": "key_id"}
-        if group_by not in columns:
-            raise BadRequest(f"group_by: {', '.join(columns)}, not {group_by[:40]!r}", param="group_by")
-        first, last = day_span(start_date, end_date, ("start_date", "end_date"))
-        await access.sync()
-        column = columns[group_by]
-        rows = await access.store.sum_usage(("day", column, "model"), first, last, {})
+    @router.get("/global/spend/report", openapi_extra=query_parameters(_ReportQuery))
+    async def spend_report(request: Request) -> list[dict[str, Any]]:
+        """Sum what was spent by day, and within it by `group_by`: team, user or api_key."""
+        query = decode_query(dict(request.query_params), _ReportQuery)
+        group_by, column = query.group_by, _GROUPS.get(query.group_by)
+        if column is None:
+            raise BadRequest(f"group_by: {', '.join(_GROUPS)}, not {group_by[:40]!r}", param="group_by")
+        rows = await _sum_spending(access, ("day", column, "model"), query.start_date, query.end_date, {})
         days: dict[str, dict[str, dict[str, Any]]] = {}
         for row in rows:
             group = days.setdefault(row["day"], {}).setdefault(
@@ -95,6 +105,20 @@ def add_spend_paths(router: APIRouter, access: AccessService) -> None:
             {"group_by_day": f"{day}T00:00:00+00:00", f"{group_by}s": [*groups.values()]}
             for day, groups in days.items()
         ]
+
+
+async def _sum_spending(
+    access: AccessService,
+    columns: Sequence[str],
+    start_date: str | None,
+    end_date: str | None,
+    wanted: Mapping[str, str],
+) -> list[dict[str, Any]]:
+    """Return the usage by `columns`, costs in the currency of budgets: others count for nothing, as there."""
+    first, last = day_span(start_date, end_date, ("start_date", "end_date"))
+    await access.sync()
+    rows = await access.store.sum_usage(columns, first, last, wanted)
+    return [row | {"cost": row["cost"] * (row["currency"] == access.directory.currency)} for row in rows]
 
 
 def _summarize_days(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
-from radixway.api.keys.store.changes import PLAIN_TEXT
-from radixway.api.keys.store.records import AccessRecord
-
-if TYPE_CHECKING:
-    from radixway.api.keys.store.access_service import RecordT
+from radixway.api.keys.store.changes import PlainText
+from radixway.api.keys.store.records import AccessRecord, RecordT
 
 _MAX_LISTED = 1000
-_Name = Annotated[str, Meta(pattern=PLAIN_TEXT)]
 
 
 class ListQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -30,8 +26,8 @@ class ListQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 class KeyQuery(ListQuery, kw_only=True, forbid_unknown_fields=True):
     """Query of the list of keys."""
 
-    team: _Name | None = None
-    user: _Name | None = None
+    team: PlainText | None = None
+    user: PlainText | None = None
     state: Annotated[str, Meta(description="active, blocked, expired.")] | None = None
     order: Literal["oldest", "newest"] | None = "oldest"
     limit: Annotated[int, Meta(ge=1, le=_MAX_LISTED)] | None = 100

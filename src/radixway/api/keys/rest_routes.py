@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from datetime import UTC, date, datetime, timedelta
 from time import time
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,9 +17,7 @@ from radixway.api.client_requests import decode_body
 from radixway.api.keys.descriptions import (
     describe_budget,
     describe_key,
-    describe_team,
     describe_teams,
-    describe_user,
     describe_users,
     key_state,
 )
@@ -33,8 +32,8 @@ from radixway.api.keys.store import (
     UserChanges,
     UserRecord,
 )
-from radixway.api.keys.store.changes import PLAIN_TEXT
-from radixway.api.keys.store.records import AccessRecord
+from radixway.api.keys.store.changes import OwnerChanges, PlainText
+from radixway.api.keys.store.records import AccessRecord, RecordT
 from radixway.api.openapi import query_parameters, request_body
 from radixway.core.http import LazyRouter
 from radixway.core.http.request_body import decode_query
@@ -63,17 +62,14 @@ class KeysOffError(GatewayError):
         )
 
 
-_Name = Annotated[str, Meta(pattern=PLAIN_TEXT)]
-
-
 class _SpendQuery(msgspec.Struct, forbid_unknown_fields=True, rename={"first": "from", "last": "to"}):
     by: Annotated[str, Meta(description="day, key, user, team, model; with commas.")] = "team,model"
     first: _Day | None = None
     last: _Day | None = None
-    key: _Name | None = None
-    user: _Name | None = None
-    team: _Name | None = None
-    model: _Name | None = None
+    key: PlainText | None = None
+    user: PlainText | None = None
+    team: PlainText | None = None
+    model: PlainText | None = None
 
 
 class _Rotation(msgspec.Struct, forbid_unknown_fields=True):
@@ -107,7 +103,15 @@ def key_routes(access: AccessService, admin: AdminAccess) -> APIRouter:
     """Build the paths for administrators."""
     router = LazyRouter(tags=["keys"], dependencies=[Depends(admin)])
     _add_key_paths(router, access)
-    _add_owner_paths(router, access)
+    _add_owner_paths(router, access, TeamRecord, TeamChanges, describe_teams)
+    _add_owner_paths(router, access, UserRecord, UserChanges, describe_users)
+
+    @router.post("/teams/{team}/members", openapi_extra=request_body(_Members))
+    async def change_members(team: str, request: Request) -> dict[str, Any]:
+        """Add and remove members, who are labels: keys decide who may ask."""
+        body = await decode_body(request, _Members)
+        return describe_teams(access, [await access.change_members(team, body.add, body.remove)])[0]
+
     _add_spend_paths(router, access)
     return router
 
@@ -143,101 +147,78 @@ def _add_key_paths(router: APIRouter, access: AccessService) -> None:
     async def update_key(key: str, request: Request) -> dict[str, Any]:
         """Change what is given; null takes a limit away."""
         changes = await decode_body(request, KeyChanges)
-        changed = await access.update_key(_find_key(access, key).id, changes)
+        changed = await access.update_record(KeyRecord, _find_key(access, key).id, changes)
         return describe_key(access, changed, time())
 
     @router.delete("/keys/{key}")
     async def delete_key(key: str) -> dict[str, Any]:
         """Delete a key; at other gateways it ends within `keys.sync_s`."""
-        await access.delete_records("key", [_find_key(access, key).id])
+        await access.delete_records(KeyRecord, [_find_key(access, key).id])
         return {"deleted": key}
 
     @router.post("/keys/{key}/rotate", openapi_extra=request_body(_Rotation))
     async def rotate_key(key: str, request: Request) -> dict[str, Any]:
         """Replace a key's text; `key` in the answer is the new one, shown this once."""
         grace = (await decode_body(request, _Rotation, b"{}")).grace
-        changed, text = await access.rotate_key(_find_key(access, key).id, grace)
+        changed, text = await access.rotate_key(_find_key(access, key).id, grace, KeyChanges())
         return {"key": text} | describe_key(access, changed, time())
+
+    async def set_blocked(key: str, *, blocked: bool) -> dict[str, Any]:
+        changes = KeyChanges(blocked=blocked)
+        changed = await access.update_record(KeyRecord, _find_key(access, key).id, changes)
+        return describe_key(access, changed, time())
 
     @router.post("/keys/{key}/block")
     async def block_key(key: str) -> dict[str, Any]:
         """Refuse a key until it is unblocked."""
-        changed = await access.update_key(_find_key(access, key).id, KeyChanges(blocked=True))
-        return describe_key(access, changed, time())
+        return await set_blocked(key, blocked=True)
 
     @router.post("/keys/{key}/unblock")
     async def unblock_key(key: str) -> dict[str, Any]:
         """Let a blocked key in again."""
-        changed = await access.update_key(_find_key(access, key).id, KeyChanges(blocked=False))
-        return describe_key(access, changed, time())
+        return await set_blocked(key, blocked=False)
 
 
-def _add_owner_paths(router: APIRouter, access: AccessService) -> None:
-    @router.get("/teams", openapi_extra=query_parameters(ListQuery))
-    async def list_teams(request: Request) -> dict[str, Any]:
-        """List the teams, by id. Tenants of the configuration are not among them."""
+def _add_owner_paths(
+    router: APIRouter,
+    access: AccessService,
+    kind: type[RecordT],
+    changes: type[OwnerChanges],
+    describe: Callable[[AccessService, Iterable[RecordT]], list[dict[str, Any]]],
+) -> None:
+    """Add the paths of teams or of users, whose budget all of their keys share."""
+    name = kind.kind
+    path, one = f"/{name}s", f"/{name}s/{{id}}"
+
+    @router.get(path, name=f"list_{name}s", openapi_extra=query_parameters(ListQuery))
+    async def list_owners(request: Request) -> dict[str, Any]:
+        """List them, by id. Tenants of the configuration are not among the teams."""
         query = decode_query(dict(request.query_params), ListQuery)
-        found, total = select_page(query, access.directory.teams.values())
-        return {"teams": describe_teams(access, found), "total": total}
+        found, total = select_page(query, access.directory.list_records(kind))
+        return {f"{name}s": describe(access, found), "total": total}
 
-    @router.post("/teams", status_code=201, openapi_extra=request_body(TeamChanges))
-    async def create_team(request: Request) -> JSONResponse:
-        """Create a team, which is a tenant by its `id`: given, or else the `alias` where that may be one."""
-        team = await access.create_team(await decode_body(request, TeamChanges, b"{}"))
-        return JSONResponse(describe_team(access, team), 201)
+    @router.post(path, name=f"create_{name}", status_code=201, openapi_extra=request_body(changes))
+    async def create_owner(request: Request) -> JSONResponse:
+        """Create one. A team is a tenant by its `id`: given, or else the `alias` where that may be one."""
+        owner = await access.create_owner(kind, await decode_body(request, changes, b"{}"))
+        return JSONResponse(describe(access, [owner])[0], 201)
 
-    @router.get("/teams/{team}")
-    async def show_team(team: str) -> dict[str, Any]:
-        """Show a team."""
-        return describe_team(access, find_owner(access.directory.teams, "team", team))
+    @router.get(one, name=f"show_{name}")
+    async def show_owner(id: str) -> dict[str, Any]:
+        """Show one."""
+        return describe(access, [access.directory.require_record(kind, id)])[0]
 
-    @router.patch("/teams/{team}", openapi_extra=request_body(TeamChanges))
-    async def update_team(team: str, request: Request) -> dict[str, Any]:
+    @router.patch(one, name=f"update_{name}", openapi_extra=request_body(changes))
+    async def update_owner(id: str, request: Request) -> dict[str, Any]:
         """Change what is given; null takes a limit away."""
-        changes = await decode_body(request, TeamChanges)
-        return describe_team(access, await access.update_record(TeamRecord, team, changes))
+        given = await decode_body(request, changes)
+        return describe(access, [await access.update_record(kind, id, given)])[0]
 
-    @router.post("/teams/{team}/members", openapi_extra=request_body(_Members))
-    async def change_members(team: str, request: Request) -> dict[str, Any]:
-        """Add and remove members, who are labels: keys decide who may ask."""
-        body = await decode_body(request, _Members)
-        return describe_team(access, await access.change_members(team, body.add, body.remove))
-
-    @router.delete("/teams/{team}")
-    async def delete_team(team: str) -> dict[str, Any]:
-        """Delete a team and its keys."""
-        gone = await access.delete_records("team", [team])
-        return {"deleted": team, "deleted_keys": [key.id for key in gone]}
-
-    @router.get("/users", openapi_extra=query_parameters(ListQuery))
-    async def list_users(request: Request) -> dict[str, Any]:
-        """List the users, by id."""
-        query = decode_query(dict(request.query_params), ListQuery)
-        found, total = select_page(query, access.directory.users.values())
-        return {"users": describe_users(access, found), "total": total}
-
-    @router.post("/users", status_code=201, openapi_extra=request_body(UserChanges))
-    async def create_user(request: Request) -> JSONResponse:
-        """Create a user, whose budget all of the user's keys share."""
-        user = await access.create_user(await decode_body(request, UserChanges, b"{}"))
-        return JSONResponse(describe_user(access, user), 201)
-
-    @router.get("/users/{user}")
-    async def show_user(user: str) -> dict[str, Any]:
-        """Show a user."""
-        return describe_user(access, find_owner(access.directory.users, "user", user))
-
-    @router.patch("/users/{user}", openapi_extra=request_body(UserChanges))
-    async def update_user(user: str, request: Request) -> dict[str, Any]:
-        """Change what is given; null takes a limit away."""
-        changes = await decode_body(request, UserChanges)
-        return describe_user(access, await access.update_record(UserRecord, user, changes))
-
-    @router.delete("/users/{user}")
-    async def delete_user(user: str) -> dict[str, Any]:
-        """Delete a user and the user's keys."""
-        gone = await access.delete_records("user", [user])
-        return {"deleted": user, "deleted_keys": [key.id for key in gone]}
+    @router.delete(one, name=f"delete_{name}")
+    async def delete_owner(id: str) -> dict[str, Any]:
+        """Delete it and its keys."""
+        gone = await access.delete_records(kind, [id])
+        return {"deleted": id, "deleted_keys": [key.id for key in gone]}
 
 
 def _add_spend_paths(router: APIRouter, access: AccessService) -> None:
@@ -270,14 +251,6 @@ def _add_spend_paths(router: APIRouter, access: AccessService) -> None:
         names = {column: name for name, column in SPEND_COLUMNS.items()}
         shown = [{names.get(column, column): value for column, value in row.items()} for row in rows]
         return {"from": first, "to": last, "by": by, "spend": shown}
-
-
-def find_owner(records: dict[str, Any], kind: str, id: str) -> Any:
-    """Return the record `id` of `records`. Raises RecordNotFoundError."""
-    found = records.get(id)
-    if found is None:
-        raise RecordNotFoundError(f"there is no {kind} {id[:80]!r}", param=kind)
-    return found
 
 
 def day_span(first: str | None, last: str | None, names: tuple[str, str] = ("from", "to")) -> tuple[str, str]:

@@ -265,6 +265,12 @@ class GuardConfig(ConfigSection):
     audit: AuditConfig = AuditConfig()
     policies: dict[str, GuardPolicy] = Field(default_factory=dict)
 
+    @property
+    def private_models(self) -> frozenset[str]:
+        """The models that the action `route` has answer in place of others."""
+        sections = (self.pii, *(policy.pii for policy in self.policies.values()))
+        return frozenset(each.route_to for each in sections if each is not None and each.route_to)
+
 
 def is_guard_requested(guard: GuardConfig) -> bool:
     """Return whether the section `guard` itself wants requests read; classic keys may want it without."""

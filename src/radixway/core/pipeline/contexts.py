@@ -3,7 +3,7 @@
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import translate
 from functools import lru_cache
 from typing import Literal
@@ -53,16 +53,26 @@ class TenantPolicy(SharedObject):
             return False
         return self.models is None or any(map(self.allows_model, models))
 
+    def narrowed_to(self, models: re.Pattern[str] | None) -> "TenantPolicy":
+        """Return the policy of a key that may use those of its models that match `models`; None: all."""
+        return self if models is None else _narrow_policy(self, models)
 
-def model_pattern(patterns: Collection[str], within: re.Pattern[str] | None = None) -> re.Pattern[str] | None:
-    """Return one regular expression for `patterns`, names or globs (`qwen-*`); None where there are none.
 
-    `within`: what matches must match this one too.
-    """
-    if not patterns:
-        return within
-    expression = "|".join(map(translate, patterns))
-    return re.compile(expression if within is None else f"(?={within.pattern})(?:{expression})")
+@lru_cache(1024)
+def _narrow_policy(policy: TenantPolicy, models: re.Pattern[str]) -> TenantPolicy:
+    return replace(policy, models=match_both(policy.models, models))
+
+
+def model_pattern(patterns: Collection[str]) -> re.Pattern[str] | None:
+    """Return one regular expression for `patterns`, names or globs (`qwen-*`); None where there are none."""
+    return re.compile("|".join(map(translate, patterns))) if patterns else None
+
+
+def match_both(one: re.Pattern[str] | None, other: re.Pattern[str] | None) -> re.Pattern[str] | None:
+    """Return a pattern of what matches both of these; None matches all."""
+    if one is None or other is None:
+        return one or other
+    return re.compile(f"(?={one.pattern})(?:{other.pattern})")
 
 
 class CallerKey(ABC):

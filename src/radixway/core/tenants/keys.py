@@ -1,6 +1,7 @@
 """API keys: whose they are, and what they allow. Kept and compared as digests only."""
 
 import os
+import re
 import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -9,7 +10,7 @@ from types import MappingProxyType
 
 from radixway.core.config import ConfigError
 from radixway.core.config.tenants import KeyConfig, TenantsConfig
-from radixway.core.pipeline import TenantPolicy, UnauthorizedError
+from radixway.core.pipeline import UnauthorizedError
 from radixway.core.tenants.budgets import KeyAccess
 
 
@@ -20,8 +21,8 @@ class KnownKey:
     tenant: str
     user: str | None
     scopes: frozenset[str]
-    policy: TenantPolicy | None = None
-    """The tenant's policy as far as it is the key's too; None: it is the tenant's."""
+    models: re.Pattern[str] | None = None
+    """Pattern of the models that it may use, of those of its tenant; None: all."""
     access: KeyAccess | None = None
     """What it may do, and its budgets, where it was made at run time."""
     may_use_models: bool = field(init=False)
@@ -111,6 +112,14 @@ class KeyRing:
         if known is None:
             raise UnauthorizedError("the key that asked for this is deleted", code="invalid_api_key")
         return known
+
+    def name_tenant(self, key: KnownKey, tenant: str) -> KnownKey:
+        """Return who asks where `key`, a proxy's, names `tenant`: both pay, and allow what both may."""
+        team = self.teams.get(tenant)
+        access = None if team is None else team.access
+        if key.access is not None:
+            access = key.access.naming(tenant, access)
+        return KnownKey(tenant, None, key.scopes, key.models, access)
 
     def find_key(self, headers: Iterable[tuple[bytes, bytes]]) -> KnownKey | None:
         """Find the key in `headers`: `Authorization: Bearer` or `x-api-key`; None without a known one."""

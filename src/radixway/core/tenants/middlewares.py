@@ -20,6 +20,7 @@ from radixway.core.telemetry import StepMetrics
 from radixway.core.tenants.account import NOTHING, LimitsBackend, TenantAccount, UsageEstimate
 from radixway.core.tenants.budgets import KeyAccess
 from radixway.core.tenants.pricing import (
+    DearestPrice,
     PriceList,
     count_prompt_tokens,
     estimate_request,
@@ -40,18 +41,21 @@ class TenantLimits:
         accounts: Mapping[str, TenantAccount],
         ledger: UsageLedger,
         prices: PriceList,
+        dearest_price: DearestPrice,
         is_auto: Callable[[str], bool],
         steps: StepMetrics,
         clock: Callable[[], float] = time,
         shared: LimitsBackend | None = None,
     ) -> None:
-        """`is_auto`: whether a model's name leaves the choice to the gateway. `steps`: where its own time is
-        counted. `clock`: since the epoch. `shared`: where limits are kept, if not in this process alone.
+        """`dearest_price`: what requests reserve. `is_auto`: whether a model's name leaves the choice to the
+        gateway. `steps`: where its own time is counted. `clock`: since the epoch. `shared`: where limits are
+        kept, if not in this process alone.
         """
         self._shared = shared
         self._accounts = accounts
         self._ledger = ledger
         self._prices = prices
+        self._dearest_price = dearest_price
         self._is_auto = is_auto
         self._clock = clock
         self._times = steps.middleware_buckets(self)
@@ -133,9 +137,10 @@ class TenantLimits:
         """Estimate tokens, and the cost in `currency` where that is given."""
         prompt_tokens, answer_tokens = estimate_request(request)
         cost = 0.0
-        if currency is not None:
-            pricing = self._prices.pricing_of(request.model or "")
-            if pricing is not None and pricing.currency == currency:
+        policy = request.caller.policy
+        if currency is not None and policy is not None:
+            pricing = self._dearest_price(request.model, policy, currency)
+            if pricing is not None:
                 cost = pricing.cost(prompt_tokens, answer_tokens)
         return UsageEstimate(prompt_tokens + answer_tokens, cost)
 

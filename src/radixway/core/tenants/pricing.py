@@ -7,9 +7,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from radixway.core.config import ModelPricing
-from radixway.core.pipeline import Request, TokenUsage
+from radixway.core.pipeline import Request, TenantPolicy, TokenUsage
 
 PricingOf = Callable[[str], ModelPricing | None]
+DearestPrice = Callable[[str | None, TenantPolicy, str], ModelPricing | None]
+"""Returns what a request for a model costs its caller at most in a currency; None: nothing."""
 
 
 class TokenCost(NamedTuple):

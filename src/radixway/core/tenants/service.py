@@ -19,7 +19,7 @@ from radixway.core.telemetry import MetricsRegistry
 from radixway.core.tenants.account import LimitsBackend, TenantAccount
 from radixway.core.tenants.keys import KeyRing
 from radixway.core.tenants.middlewares import CacheSalting, SessionAdmission, TenantLimits
-from radixway.core.tenants.pricing import PriceList, PricingOf
+from radixway.core.tenants.pricing import DearestPrice, PriceList
 from radixway.core.tenants.usage_ledger import (
     UsageKey,
     UsageLedger,
@@ -83,7 +83,6 @@ class TenantService(Component):
         self._shared = None if shared is None else _build_shared_limits(shared, self.accounts)
         self._limits: LimitsBackend | None = self._shared or limits
         """Where limits are kept, if not in this process alone."""
-        self._pricing = section.pricing
         metrics.gauges(
             "radixway_tenant_limits_shared",
             "Whether tenants' limits are those of all gateways: 1, or 0 while the server is unavailable",
@@ -94,13 +93,16 @@ class TenantService(Component):
         self._steps = metrics.steps
         publish_tenants(metrics, self.accounts, self.ledger)
 
-    def middlewares(self, is_auto: Callable[[str], bool], pricing_of: PricingOf) -> list[Middleware]:
+    def middlewares(
+        self, prices: PriceList, dearest_price: DearestPrice, is_auto: Callable[[str], bool]
+    ) -> list[Middleware]:
         """Return the limits, for the beginning of a pipeline, and what belongs behind the semantic cache.
 
-        `is_auto`: whether a name leaves the model to the gateway. `pricing_of`: prices not given here.
+        The arguments: see `TenantLimits`.
         """
-        prices = PriceList(self._pricing, pricing_of)
-        limits = TenantLimits(self.accounts, self.ledger, prices, is_auto, self._steps, shared=self._limits)
+        limits = TenantLimits(
+            self.accounts, self.ledger, prices, dearest_price, is_auto, self._steps, shared=self._limits
+        )
         salted = any(tenancy.cache_salt is not None for tenancy in self.tenancies.values())
         return [limits, CacheSalting()] if salted else [limits]
 

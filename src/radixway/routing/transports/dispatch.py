@@ -183,7 +183,7 @@ class RequestDispatcher:
     def _iter_models(self, requested: str | None) -> Iterator[str | None]:
         """Yield the models that may answer: the one requested, its fallbacks, the one of the overflow."""
         seen = None
-        for seen in _iter_fallbacks(requested, self._fallbacks):
+        for seen in iter_fallbacks(requested, self._fallbacks):
             yield seen
         if self._overflow_model is not None and self._overflow_model != seen:
             yield self._overflow_model
@@ -292,7 +292,7 @@ def _may_fall_back(request: Request, model: str) -> bool:
     )
 
 
-def _iter_fallbacks(model: str | None, fallbacks: Mapping[str, str]) -> Iterator[str | None]:
+def iter_fallbacks(model: str | None, fallbacks: Mapping[str, str]) -> Iterator[str | None]:
     """Yield a model, its fallback, and so on; configuration has excluded cycles."""
     yield model
     while model is not None and (model := fallbacks.get(model)) is not None:

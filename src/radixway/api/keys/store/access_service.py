@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from time import time
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
@@ -19,16 +19,23 @@ from radixway.api.keys.store.budget_alerts import BudgetAlertSender
 from radixway.api.keys.store.changes import (
     AccessChanges,
     KeyChanges,
-    TeamChanges,
+    OwnerChanges,
     UserChanges,
     parse_duration,
 )
 from radixway.api.keys.store.errors import AccessUnavailableError, RecordConflictError, RecordNotFoundError
 from radixway.api.keys.store.key_directory import KeyDirectory
-from radixway.api.keys.store.records import AccessRecord, KeyRecord, TeamMember, TeamRecord, UserRecord
+from radixway.api.keys.store.records import (
+    AccessRecord,
+    KeyRecord,
+    RecordT,
+    TeamMember,
+    TeamRecord,
+    UserRecord,
+)
 from radixway.chat.notifications import wait_for_event
 from radixway.core.component import CannotErase, Component, Subject
-from radixway.core.config import ConfigError
+from radixway.core.config import DEFAULT_TENANT, ConfigError
 from radixway.core.config.keys import KeysConfig
 from radixway.core.config.tenants import check_tenant_name
 from radixway.core.pipeline import BadRequest
@@ -39,7 +46,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-RecordT = TypeVar("RecordT", bound=AccessRecord)
 _KEY_PREFIX = "sk-"
 
 
@@ -123,75 +129,90 @@ class AccessService(Component):
         except AccessUnavailableError as error:
             raise CannotErase("the database of keys does not answer") from error
 
-    # Keys
+    # Keys, teams and users
 
     async def create_key(self, changes: KeyChanges) -> tuple[KeyRecord, str]:
         """Create a key; return it with its text, which is stored nowhere. Raises BadRequest,
         RecordConflictError, AccessUnavailableError."""
-        await self.store.open()
-        now = self._clock()
-        text = changes.key or _generate_key()
-        key = KeyRecord(id=f"key-{secrets.token_hex(8)}", digest="", shown="", created_at=now)
-        self._set_text(key, text)
-        self._apply_key(key, changes, now)
         async with self.store.edit_records() as edit:
-            await self._check_owners(edit, key)
-            await self._save_new(edit, key, changes, now)
+            made = await self._add_key(edit, changes)
         await self.sync()
-        return key, text
+        return made
 
-    async def update_key(self, id: str, changes: KeyChanges) -> KeyRecord:
-        """Change the key `id`. Raises RecordNotFoundError, and as `create_key`."""
-        if changes.key is not None:
+    async def create_owner(self, kind: type[RecordT], changes: OwnerChanges) -> RecordT:
+        """Create a team or user. Raises as `create_key`."""
+        async with self.store.edit_records() as edit:
+            record = await self._add_owner(edit, kind, changes)
+        await self.sync()
+        return record
+
+    async def create_user(
+        self, changes: UserChanges, teams: Sequence[str], key_changes: KeyChanges | None
+    ) -> tuple[UserRecord, tuple[KeyRecord, str] | None]:
+        """Create a user, a member of `teams`, with a key if `key_changes` are given: all of it or nothing.
+
+        Raises as `create_key`, and RecordNotFoundError naming `teams`.
+        """
+        made = None
+        async with self.store.edit_records() as edit:
+            user = await self._add_owner(edit, UserRecord, changes)
+            for team in teams:
+                await self._edit_members(edit, team, [TeamMember(user.id)], param="teams")
+            if key_changes is not None:
+                key_changes.user = user.id
+                made = await self._add_key(edit, key_changes)
+        await self.sync()
+        return user, made
+
+    async def update_record(self, kind: type[RecordT], id: str, changes: AccessChanges) -> RecordT:
+        """Change the record `id`. Raises RecordNotFoundError, and as `create_key`."""
+        if isinstance(changes, KeyChanges) and changes.key is not None:
             raise BadRequest("key: a key's text changes by rotating it", param="key")
-        now = self._clock()
+        if isinstance(changes, OwnerChanges) and changes.id not in (None, id):
+            raise BadRequest(f"id: a {kind.kind} keeps its id", param="id")
         async with self.store.edit_records() as edit:
-            key = await _require(edit, KeyRecord, id)
-            before = key.budget_duration
-            self._apply_key(key, changes, now)
-            await self._check_owners(edit, key)
-            await edit.save_record(key)
-            await self._save_spending(edit, key, changes, before, now)
+            record = await _require(edit, kind, id)
+            await self._change_record(edit, record, changes, self._clock())
         await self.sync()
-        return key
+        return record
 
-    async def rotate_key(
-        self, id: str, grace: str | None, changes: KeyChanges | None = None
-    ) -> tuple[KeyRecord, str]:
+    async def rotate_key(self, id: str, grace: str | None, changes: KeyChanges) -> tuple[KeyRecord, str]:
         """Replace the text of the key `id`; the old one works for the duration `grace` more.
 
-        What it spent, its limits and its id stay. Raises as `update_key`.
+        What it spent, its id and, but for `changes`, its limits stay. Raises as `update_record`.
         """
-        await self.store.open()
         now = self._clock()
         old_until = None if not grace else parse_duration(grace, "grace").after(now)
-        text = (changes and changes.key) or _generate_key()
         async with self.store.edit_records() as edit:
             key = await _require(edit, KeyRecord, id)
-            before = key.budget_duration
             key.old_digest, key.old_until = (key.digest, old_until) if old_until else (None, None)
-            self._set_text(key, text)
-            key.rotated_at = key.updated_at = now
-            if changes is not None:
-                self._apply_key(key, changes, now)
-                await self._check_owners(edit, key)
-                await self._save_spending(edit, key, changes, before, now)
-            await edit.save_record(key)
+            text = self._set_text(key, changes.key)
+            key.rotated_at = now
+            await self._change_record(edit, key, changes, now)
         await self.sync()
         return key, text
 
-    async def delete_records(self, kind: str, ids: Sequence[str]) -> list[KeyRecord]:
+    async def change_members(
+        self, team_id: str, added: Sequence[TeamMember], removed: Sequence[str] = ()
+    ) -> TeamRecord:
+        """Add members to a team, or give them another role, and remove others. Raises as `update_record`."""
+        async with self.store.edit_records() as edit:
+            team = await self._edit_members(edit, team_id, added, removed)
+        await self.sync()
+        return team
+
+    async def delete_records(self, kind: type[AccessRecord], ids: Sequence[str]) -> list[KeyRecord]:
         """Delete keys, or users or teams with all their keys; all or none. Return the keys that are gone.
 
         Raises RecordNotFoundError.
         """
         ids = list(dict.fromkeys(ids))
-        column = {"key": "id"}.get(kind, kind)
+        column = "id" if kind is KeyRecord else kind.kind
         async with self.store.edit_records() as edit:
             doomed = [key for key in await edit.list_keys() if getattr(key, column) in ids]
             for id in ids:
-                await edit.delete_record(kind, id)
-            for key in doomed if kind != "key" else ():
+                await edit.delete_record(kind.kind, id)
+            for key in doomed if kind is not KeyRecord else ():
                 await edit.delete_record("key", key.id)
         await self.sync()
         return doomed
@@ -203,63 +224,56 @@ class AccessService(Component):
         digest = digest_key(given.encode(), self.store.pepper).hex()
         return next((key for key in self.directory.keys.values() if key.digest == digest), None)
 
-    # Teams and users
-
-    async def create_team(self, changes: TeamChanges) -> TeamRecord:
-        """Create a team. Raises as `create_key`."""
+    async def _add_key(self, edit: RecordEdit, changes: KeyChanges) -> tuple[KeyRecord, str]:
         now = self._clock()
-        team = TeamRecord(id=changes.id or _team_id(changes.alias), created_at=now)
-        if team.id in self._tenants.configured or team.id == "default":
-            raise RecordConflictError(f"the tenant {team.id!r} is configured in a file", param="id")
-        return await self._create(team, changes, now)
+        key = KeyRecord(id=f"key-{secrets.token_hex(8)}", digest="", shown="", created_at=now)
+        text = self._set_text(key, changes.key)
+        await self._add_record(edit, key, changes, now)
+        return key, text
 
-    async def create_user(self, changes: UserChanges) -> UserRecord:
-        """Create a user. Raises as `create_key`."""
+    async def _add_owner(self, edit: RecordEdit, kind: type[RecordT], changes: OwnerChanges) -> RecordT:
         now = self._clock()
-        return await self._create(
-            UserRecord(id=changes.id or str(uuid.uuid4()), created_at=now), changes, now
-        )
-
-    async def update_record(self, kind: type[RecordT], id: str, changes: AccessChanges) -> RecordT:
-        """Change the team or user `id`. Raises as `update_key`."""
-        now = self._clock()
-        async with self.store.edit_records() as edit:
-            record = await _require(edit, kind, id)
-            before = record.budget_duration
-            changes.apply_to(record, now)
-            await edit.save_record(record)
-            await self._save_spending(edit, record, changes, before, now)
-        await self.sync()
+        is_team = kind is TeamRecord
+        record = kind(id=changes.id or _new_id(changes.alias if is_team else None), created_at=now)
+        if is_team and (record.id in self._tenants.configured or record.id == DEFAULT_TENANT):
+            raise RecordConflictError(f"the tenant {record.id!r} is configured in a file", param="id")
+        if await edit.find_record(kind, record.id) is not None:
+            raise RecordConflictError(f"there is a {kind.kind} {record.id[:80]!r}", param="id")
+        await self._add_record(edit, record, changes, now)
         return record
 
-    async def change_members(
-        self, team_id: str, added: Sequence[TeamMember], removed: Sequence[str] = ()
-    ) -> TeamRecord:
-        """Add members to a team, or give them another role, and remove others. Raises as `update_key`."""
-        async with self.store.edit_records() as edit:
-            team = await _require(edit, TeamRecord, team_id)
-            members = {member.user_id: member for member in [*team.members, *added]}
-            team.members = [member for id, member in members.items() if id not in removed]
-            team.updated_at = self._clock()
-            await edit.save_record(team)
-        await self.sync()
-        return team
-
-    async def _create(self, record: RecordT, changes: AccessChanges, now: float) -> RecordT:
-        changes.apply_to(record, now)
-        async with self.store.edit_records() as edit:
-            if await edit.find_record(type(record), record.id) is not None:
-                raise RecordConflictError(f"there is a {record.kind} {record.id[:80]!r}", param="id")
-            await self._save_new(edit, record, changes, now)
-        await self.sync()
-        return record
-
-    async def _save_new(
+    async def _add_record(
         self, edit: RecordEdit, record: AccessRecord, changes: AccessChanges, now: float
     ) -> None:
+        changes.apply_to(record, now)
+        await self._check_team(edit, record)
         await edit.save_record(record)
         spent = changes.spend if isinstance(changes.spend, float) else 0.0
-        await edit.set_spending(record, resets_at=_period_end(record, now), spent=spent)
+        await edit.set_spending(record, resets_at=_period_end(record, now), spent=spent, total=0.0)
+
+    async def _change_record(
+        self, edit: RecordEdit, record: AccessRecord, changes: AccessChanges, now: float
+    ) -> None:
+        before = record.budget_duration
+        changes.apply_to(record, now)
+        await self._check_team(edit, record)
+        await edit.save_record(record)
+        await self._save_spending(edit, record, changes, before, now)
+
+    async def _edit_members(
+        self,
+        edit: RecordEdit,
+        team_id: str,
+        added: Sequence[TeamMember],
+        removed: Sequence[str] = (),
+        param: str = "team",
+    ) -> TeamRecord:
+        team = await _require(edit, TeamRecord, team_id, param)
+        members = {member.user_id: member for member in [*team.members, *added]}
+        team.members = [member for id, member in members.items() if id not in removed]
+        team.updated_at = self._clock()
+        await edit.save_record(team)
+        return team
 
     async def _save_spending(
         self,
@@ -281,22 +295,26 @@ class AccessService(Component):
         spent = changes.spend if isinstance(changes.spend, float) else None
         await edit.set_spending(record, resets_at=resets_at, spent=spent)
 
-    def _apply_key(self, key: KeyRecord, changes: KeyChanges, now: float) -> None:
-        changes.apply_to(key, now)
-        expires_at = changes.expires_at(now)
-        if expires_at is not UNSET:
-            key.expires_at = expires_at
+    def _set_text(self, key: KeyRecord, given: str | None) -> str:
+        """Have `key` known by the text `given`, or one that is made up; return it.
 
-    def _set_text(self, key: KeyRecord, text: str) -> None:
-        key.digest = digest_key(text.encode(), self.store.pepper).hex()
-        key.shown = f"{_KEY_PREFIX}…{text[-4:]}"
+        Raises RecordConflictError: another key has that text, or this or another had it before.
+        """
+        text = given or _KEY_PREFIX + secrets.token_urlsafe(32)
+        digest = digest_key(text.encode(), self.store.pepper).hex()
+        others = self.directory.keys.values() if given else ()
+        if any(digest in (other.digest, other.old_digest) for other in others):
+            raise RecordConflictError("this key exists already", param="key")
+        key.digest, key.shown = digest, f"{_KEY_PREFIX}…{text[-4:]}"
+        return text
 
-    async def _check_owners(self, edit: RecordEdit, key: KeyRecord) -> None:
-        """Check that there is the key's team. A user need not be known: then it is a label."""
-        if key.team is None or key.team in self._tenants.configured:
+    async def _check_team(self, edit: RecordEdit, record: AccessRecord) -> None:
+        """Check that there is a key's team. A user need not be known: then it is a label."""
+        team = record.team if isinstance(record, KeyRecord) else None
+        if team is None or team in self._tenants.configured:
             return
-        if await edit.find_record(TeamRecord, key.team) is None:
-            raise BadRequest(f"team: there is no team {key.team[:80]!r}", param="team")
+        if await edit.find_record(TeamRecord, team) is None:
+            raise BadRequest(f"team: there is no team {team[:80]!r}", param="team")
 
     # The store
 
@@ -363,11 +381,8 @@ def build_access_service(
     return AccessService(config, config.database_url(home), tenants)
 
 
-def _generate_key() -> str:
-    return _KEY_PREFIX + secrets.token_urlsafe(32)
-
-
-def _team_id(alias: object) -> str:
+def _new_id(alias: object) -> str:
+    """Return `alias` where a tenant may be called so, else an id that is made up."""
     if isinstance(alias, str):
         with suppress(ValueError):
             return check_tenant_name(alias)
@@ -378,8 +393,8 @@ def _period_end(record: AccessRecord, now: float) -> float | None:
     return None if record.budget_duration is None else BudgetPeriod(record.budget_duration).after(now)
 
 
-async def _require(edit: RecordEdit, kind: type[RecordT], id: str) -> RecordT:
+async def _require(edit: RecordEdit, kind: type[RecordT], id: str, param: str = "") -> RecordT:
     record = await edit.find_record(kind, id)
-    if not isinstance(record, kind):
-        raise RecordNotFoundError(f"there is no {kind.kind} {id[:80]!r}", param=kind.kind)
+    if record is None:
+        raise RecordNotFoundError(f"there is no {kind.kind} {id[:80]!r}", param=param or kind.kind)
     return record

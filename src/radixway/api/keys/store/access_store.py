@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from radixway.api.keys.store import schema
 from radixway.api.keys.store.errors import AccessUnavailableError, RecordConflictError, RecordNotFoundError
 from radixway.api.keys.store.migrations import FOLDER
-from radixway.api.keys.store.records import RECORD_TYPES, AccessRecord, KeyRecord
+from radixway.api.keys.store.records import RECORD_TYPES, AccessRecord, KeyRecord, RecordT
 from radixway.chat.database import ChatDatabase, insert_into
 from radixway.chat.database_outages import is_outage
 from radixway.chat.migrations import migrate
@@ -76,7 +76,7 @@ class RecordEdit:
         self._revision = revision
         self._spending_revision = spending_revision
 
-    async def find_record(self, kind: type[AccessRecord], id: str) -> AccessRecord | None:
+    async def find_record(self, kind: type[RecordT], id: str) -> RecordT | None:
         """Return the record of `kind` with this `id`, if there is one."""
         table = schema.records.c
         found = select(table.body).where(table.kind == kind.kind, table.id == id, table.deleted.is_(False))
@@ -136,12 +136,21 @@ class RecordEdit:
         await self._write.execute(delete(schema.spending).where(spent.kind == kind, spent.id == id))
 
     async def set_spending(
-        self, record: AccessRecord, *, resets_at: float | None, spent: float | None = None
+        self,
+        record: AccessRecord,
+        *,
+        resets_at: float | None,
+        spent: float | None = None,
+        total: float | None = None,
     ) -> None:
-        """Set when the spending of `record` begins anew, and what it is; its alerts may be sent again."""
+        """Set when the spending of `record` begins anew, and what it is; its alerts may be sent again.
+
+        `total`: of all periods, set for a new record: an earlier one of its id may have left some.
+        """
         row: dict[str, Any] = {"resets_at": resets_at, "revision": self._spending_revision}
         row |= {"soft_alert_at": None, "hard_alert_at": None}
-        changed = row if spent is None else row | {"spent": spent}
+        given = {"spent": spent, "total": total}
+        changed = row | {name: amount for name, amount in given.items() if amount is not None}
         statement = insert_into(self._write, schema.spending).values(
             kind=record.kind, id=record.id, spent=spent or 0.0, total=0.0, **row
         )

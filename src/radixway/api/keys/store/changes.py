@@ -7,18 +7,19 @@ from typing import Annotated, Any, get_args
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from radixway.api.keys.store.records import AccessRecord, TeamMember
+from radixway.api.keys.store.records import AccessRecord, KeyRecord, TeamMember
 from radixway.core.config.tenants import Scope, check_tenant_name
 from radixway.core.pipeline import BadRequest
 from radixway.core.tenants import BudgetPeriod
 
-PLAIN_TEXT = r"^[^\x00-\x1f\x7f]*$"
+PlainText = Annotated[str, Meta(pattern=r"^[^\x00-\x1f\x7f]*$")]
 """Names are shown in terminals and logs, and PostgreSQL keeps no U+0000."""
-_Text = Annotated[str, Meta(min_length=1, max_length=256, pattern=PLAIN_TEXT)]
+_Text = Annotated[PlainText, Meta(min_length=1, max_length=256)]
 _Texts = Annotated[list[_Text], Meta(max_length=256)]
 _Amount = Annotated[float, Meta(ge=0, le=1e12)]
 _Count = Annotated[int, Meta(ge=1, le=10**12)]
 _MAX_METADATA_BYTES = 16_384
+_MAX_METADATA_LEVELS = 32
 ALL_MODELS = frozenset({"all-proxy-models", "all-team-models"})
 """LiteLLM's names for no limit of models; those of the team hold anyhow."""
 
@@ -58,6 +59,8 @@ class AccessChanges(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
             self.models = [name for name in self.models if name not in ALL_MODELS]
         if self.metadata and len(msgspec.json.encode(self.metadata)) > _MAX_METADATA_BYTES:
             raise BadRequest(f"metadata: at most {_MAX_METADATA_BYTES} bytes of JSON", param="metadata")
+        if not _nests_within(self.metadata, _MAX_METADATA_LEVELS):
+            raise BadRequest(f"metadata: at most {_MAX_METADATA_LEVELS} levels", param="metadata")
 
 
 _EMPTY: dict[str, Callable[[], Any]] = {
@@ -84,8 +87,14 @@ class KeyChanges(AccessChanges, kw_only=True, forbid_unknown_fields=True):
     expires: _Text | UnsetType | None = UNSET
     """Until when it works, as a time of ISO 8601; null: for ever."""
 
-    def expires_at(self, now: float) -> float | UnsetType | None:
-        """Return when the key is to expire, in seconds since the epoch. Raises BadRequest."""
+    def apply_to(self, record: AccessRecord, now: float) -> None:
+        super().apply_to(record, now)
+        assert isinstance(record, KeyRecord)
+        expires_at = self._expires_at(now)
+        if expires_at is not UNSET:
+            record.expires_at = expires_at
+
+    def _expires_at(self, now: float) -> float | UnsetType | None:
         if self.duration is not UNSET and self.expires is not UNSET:
             raise BadRequest("give duration or expires", param="expires")
         if isinstance(self.duration, str):
@@ -93,7 +102,9 @@ class KeyChanges(AccessChanges, kw_only=True, forbid_unknown_fields=True):
         if isinstance(self.expires, str):
             try:
                 at = datetime.fromisoformat(self.expires)
-                return (at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+                ends = (at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+                datetime.fromtimestamp(ends, UTC)  # a float of the last year's end may be beyond it
+                return ends
             except (ValueError, OverflowError):
                 raise BadRequest(
                     f"expires: a time like 2026-12-31T00:00:00Z, not {self.expires[:40]!r}", param="expires"
@@ -113,11 +124,16 @@ class KeyChanges(AccessChanges, kw_only=True, forbid_unknown_fields=True):
                 )
 
 
-class TeamChanges(AccessChanges, kw_only=True, forbid_unknown_fields=True):
-    """What may be set of a team."""
+class OwnerChanges(AccessChanges, kw_only=True, forbid_unknown_fields=True):
+    """What may be set of a team and of a user."""
 
     id: _Text | None = None
-    """Its name as a tenant; only as it is created."""
+    """A team's name as a tenant, or a user's; only as it is created."""
+
+
+class TeamChanges(OwnerChanges, kw_only=True, forbid_unknown_fields=True):
+    """What may be set of a team."""
+
     members: Annotated[list[TeamMember], Meta(max_length=10_000)] | UnsetType | None = UNSET
 
     def _check(self) -> None:
@@ -129,11 +145,9 @@ class TeamChanges(AccessChanges, kw_only=True, forbid_unknown_fields=True):
                 raise BadRequest(f"id: {error}", param="id") from None
 
 
-class UserChanges(AccessChanges, kw_only=True, forbid_unknown_fields=True):
+class UserChanges(OwnerChanges, kw_only=True, forbid_unknown_fields=True):
     """What may be set of a user."""
 
-    id: _Text | None = None
-    """Only as it is created."""
     email: _Text | UnsetType | None = UNSET
     role: _Text | UnsetType | None = UNSET
 
@@ -144,3 +158,9 @@ def parse_duration(text: str, field: str) -> BudgetPeriod:
         return BudgetPeriod(text)
     except ValueError as error:
         raise BadRequest(f"{field}: {error}", param=field) from None
+
+
+def _nests_within(value: Any, levels: int) -> bool:
+    """Return whether `value`, of JSON, has at most `levels` of objects and lists and what is in them."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return levels >= 0 and all(_nests_within(each, levels - 1) for each in inner)

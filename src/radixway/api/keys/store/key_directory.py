@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING
 
 from radixway.api.keys.store.access_store import SpendingRow, StoreChanges
-from radixway.api.keys.store.records import AccessRecord, KeyRecord, TeamRecord, UserRecord
+from radixway.api.keys.store.errors import RecordNotFoundError
+from radixway.api.keys.store.records import AccessRecord, KeyRecord, RecordT, TeamRecord, UserRecord
 from radixway.core.config import DEFAULT_TENANT
-from radixway.core.pipeline.contexts import model_pattern
+from radixway.core.pipeline.contexts import match_both, model_pattern
 from radixway.core.tenants import KeyAccess, KnownKey, SpendAccount, SpenderKind, SpendRows
 
 if TYPE_CHECKING:
@@ -40,6 +40,17 @@ class KeyDirectory:
         self._known: dict[bytes, KnownKey] = {}
         self._digests: dict[str, tuple[bytes, ...]] = {}
         """Digests of each key in `_known`."""
+
+    def require_record(self, kind: type[RecordT], id: str, param: str | None = None) -> RecordT:
+        """Return the record `id`. Raises RecordNotFoundError naming `param`, by default the kind."""
+        record = self.records[kind.kind].get(id)
+        if not isinstance(record, kind):
+            raise RecordNotFoundError(f"there is no {kind.kind} {id[:80]!r}", param=param or kind.kind)
+        return record
+
+    def list_records(self, kind: type[RecordT]) -> list[RecordT]:
+        """Return all records of `kind`."""
+        return [record for record in self.records[kind.kind].values() if isinstance(record, kind)]
 
     def tenant_of(self, key: KeyRecord) -> str:
         """Return the name of the tenant that `key` belongs to."""
@@ -127,16 +138,14 @@ class KeyDirectory:
     def _add_key(self, key: KeyRecord) -> None:
         """Let requests be known by `key`; not where its team is gone."""
         tenant = self.tenant_of(key)
-        policy = self._tenants.tenancies.get(tenant)
-        if policy is None:
+        if tenant not in self._tenants.tenancies:
             return
         user = None if key.user is None else self.users.get(key.user)
         team = None if tenant in self._tenants.configured else self.teams.get(tenant)
         owners = [owner for owner in (key, user, team) if owner is not None]
-        narrowed = policy.models
-        for owner in (key, user):
-            if owner is not None and owner.models:
-                narrowed = model_pattern(owner.models, narrowed)
+        models = model_pattern(key.models)
+        if user is not None:
+            models = match_both(model_pattern(user.models), models)
         blocked = next((owner.kind for owner in owners if owner.blocked), None)
         accounts = [self._account_of(owner) for owner in owners]
 
@@ -152,8 +161,7 @@ class KeyDirectory:
                 expires_at=expires_at,
                 blocked=blocked,
             )
-            own = policy if narrowed is policy.models else replace(policy, models=narrowed)
-            return KnownKey(tenant, key.user, frozenset(key.scopes), own, access)
+            return KnownKey(tenant, key.user, frozenset(key.scopes), models, access)
 
         known = {bytes.fromhex(key.digest): known_until(key.expires_at)}
         if key.old_digest is not None and key.old_until is not None:

@@ -1,6 +1,6 @@
 """Keys, users and teams as the store keeps them, in JSON."""
 
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 import msgspec
 
@@ -91,6 +91,7 @@ class UserRecord(AccessRecord, kw_only=True, omit_defaults=True):
     """A label."""
 
 
+RecordT = TypeVar("RecordT", bound=AccessRecord)
 RECORD_TYPES: dict[str, type[AccessRecord]] = {
     kind.kind: kind for kind in (KeyRecord, TeamRecord, UserRecord)
 }
