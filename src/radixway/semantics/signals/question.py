@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from radixway.core.pipeline import Request
+from radixway.semantics.prompts import PromptReading, read_prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,12 +13,14 @@ class RequestQuestion:
     """The text of one request. Signals see this and nothing else of it."""
 
     text: str
-    """The last user message; where there is none, all other messages."""
+    """What is asked: of the last user message that asks something, its ask; without any, all other messages."""
     whole: str = ""
     """All text of the messages, tool calls and reasoning included: for signals that depend on length, and
     for content that must not pass anywhere."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """The client's headers that travel on, names in lower case."""
+    reading: PromptReading | None = None
+    """What of that message or prompt was left out, and why."""
 
 
 _NO_TEXT = frozenset(
@@ -64,16 +67,23 @@ def read_question(body: Mapping[str, Any], headers: tuple[tuple[bytes, bytes], .
     if isinstance(messages, str):
         messages = [{"role": "user", "content": messages}]
     if not isinstance(messages, list):
-        text = _prompt_text(body.get("prompt")) or _prompt_text(body.get("text"))
-        return RequestQuestion(text, text, named)
+        return question_in(_prompt_text(body.get("prompt")) or _prompt_text(body.get("text")), named)
     turns = [
         (message.get("role"), content_text(message.get("content"))) for message in filter_objects(messages)
     ]
-    question = next((text for role, text in reversed(turns) if role == "user" and text.strip()), None)
-    if question is None:
-        question = " ".join(text for role, text in turns if role != "user" and text)
     sources = [body.get("system"), body.get("instructions"), *messages]
-    return RequestQuestion(question, "\n".join(_iter_texts(sources)), named)
+    whole = "\n".join(_iter_texts(sources))
+    for role, text in reversed(turns):
+        if role == "user" and text.strip() and (reading := read_prompt(text)).ask:
+            return RequestQuestion(reading.ask, whole, named, reading)
+    said = [text for role, text in turns if text and role != "user"] or [text for _, text in turns if text]
+    return RequestQuestion(" ".join(said), whole, named)
+
+
+def question_in(text: str, headers: Mapping[str, str] | None = None) -> RequestQuestion:
+    """Return the question of a prompt that stands alone."""
+    reading = read_prompt(text)
+    return RequestQuestion(reading.ask or text, text, headers or {}, reading)
 
 
 def content_text(content: Any) -> str:
