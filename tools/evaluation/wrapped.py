@@ -37,7 +37,8 @@ class Shape:
             "commented": "\n".join(f"# {line}" for line in question.splitlines()),
         }
         messages = [
-            {"role": each["role"], "content": _fill_template(each["content"], parts)} for each in self.messages
+            {"role": each["role"], "content": _fill_template(each["content"], parts)}
+            for each in self.messages
         ]
         return {"model": "auto", "messages": messages}
 
@@ -100,7 +101,7 @@ def language_of(text: str) -> str:
 def evaluate_wrapped(
     rows: Sequence[tuple[str, str]], is_right: Callable[[Mapping[str, Any], str], bool]
 ) -> dict[str, Share]:
-    """Return how many of `rows` (question, label) are read rightly in each shape, `is_right` telling of a body.
+    """Return how many of `rows` (question, label) are read rightly in each shape; `is_right` tells.
 
     Passages follow one another, so that a row has the same one in every shape.
     """

@@ -1,6 +1,6 @@
 """Finds the human's ask in a prompt: pure, without recursion, in time linear in the text.
 
-A prompt is cut into lines, tags and quotation marks. One step after another then leaves out what is not the ask:
+A prompt is cut into lines, tags and quotation marks. Then each step leaves out what is not the ask:
 
     harness and document tags → JSON → e-mail → labels and headings → quotation marks → comments → paragraphs
 
@@ -14,28 +14,24 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import dropwhile
-from typing import Any, Literal
+from typing import Any
 
+from radixway.semantics.prompts.json_asks import ask_in_json, find_json
+from radixway.semantics.prompts.lines import PartKind, PromptLine, cut_lines
 from radixway.semantics.prompts.wording import (
     ASK_TAGS,
-    HTML_TAGS,
     LabelKind,
     asks,
     is_frame,
+    is_harness_tag,
     is_impersonal,
     label_kind,
     label_strength,
     refers_to_data,
     shares_words,
     split_sentences,
-    tag_name,
 )
 
-PartKind = Literal["ask", "data", "frame"]
-"""`frame`: instructions of the application, its reminders and templates."""
-
-MAX_CHARS = 200_000
-"""Of a longer text the first and the last half of so many are read; an ask stands at an end."""
 _MAX_DATA_READ = 2_000
 """Characters of data that are read with an ask about them."""
 _MAX_RELATED_READ = 600
@@ -43,7 +39,6 @@ _MAX_RELATED_READ = 600
 _LONG_PASSAGE = 200
 """Characters from which an impersonal paragraph beside an ask is taken for a passage."""
 
-_MARKS = re.compile(r"\n|</?([A-Za-z][\w.-]{0,40})(?:\s[^<>\n]{0,200})?>|\"\"\"|'''")
 _LABEL = re.compile(
     r"\s*(?:#{1,6}\s*|[-*•]\s+|\d+[.)]\s+|【|\[)?(?:\*\*|__)?([^\W\d_][^:：\n*#<>{}\"\]】]{0,32}?)"
     r"\s*(?:[:：]\s*(?:\*\*|__)?|(?:\*\*|__)\s*[:：]?|】|\][:：]?)\s*"
@@ -51,15 +46,19 @@ _LABEL = re.compile(
 _HEADING = re.compile(r"\s*#{1,6}\s+(?:\d+[.)]?\s+)?(.{1,60}?)\s*[:：#]*\s*$")
 _RULE = re.compile(r"\s*([-=*_~#])\1{2,}\s*$")
 _FENCE = re.compile(r"\s*(?:```|~~~)")
-_MAIL_FIELD = re.compile(r"\s*(from|to|cc|bcc|subject|date|sent|reply-to|received|发件人|收件人|主题|抄送|日期)\s*[:：]", re.I)
+_MAIL_FIELD = re.compile(
+    r"\s*(from|to|cc|bcc|subject|date|sent|reply-to|received|发件人|收件人|主题|抄送|日期)\s*[:：]", re.I
+)
 _MAIL_END = re.compile(
-    r"\s*(?:--\s*$|-{2,}\s*(?:original|forwarded)\b|_{10,}\s*$|on\b.{4,120}\bwrote:\s*$|在.{4,60}写道[:：]?\s*$|>)", re.I
+    r"\s*(?:--\s*$|-{2,}\s*(?:original|forwarded)\b|_{10,}\s*$|on\b.{4,120}\bwrote:\s*$|在.{4,60}写道[:：]?\s*$|>)",
+    re.I,
 )
 _COMMENT = re.compile(r"\s*(?:#(?![!\[])|//+|--(?!-)|;+|%|\*(?!/)|/\*+|<!--)\s?(.*?)(?:\*/|-->)?\s*$")
-_TRANSCRIPT = re.compile(r"<\|im_start\|>(\w+)\n|<\|(?:start_header_id\|>)?(user|assistant|system)\|?(?:<\|end_header_id\|>|>)\n?|\[INST\]")
+_TRANSCRIPT = re.compile(
+    r"<\|im_start\|>(\w+)\n|<\|(?:start_header_id\|>)?(user|assistant|system)\|?(?:<\|end_header_id\|>|>)\n?|\[INST\]"
+)
 _TRANSCRIPT_END = re.compile(r"<\|im_end\|>|<\|eot_id\|>|<\|end\|>|\[/INST\]|</s>")
 _ANNOUNCED = re.compile(r"[^:：?？]{1,200}[:：]\s*")
-_JSON_KEYS = ("text", "content", "value", "body", "data", "payload", "messages", "conversation")
 
 
 @dataclass(slots=True)
@@ -90,21 +89,10 @@ class PromptReading:
         return {
             "characters": len(self.ask),
             "left_out": [
-                {"kind": part.kind, "why": part.why, "characters": part.end - part.start} for part in left[:20]
+                {"kind": part.kind, "why": part.why, "characters": part.end - part.start}
+                for part in left[:20]
             ],
         }
-
-
-@dataclass(slots=True)
-class _Line:
-    """A line, a tag or a quotation mark of the text."""
-
-    start: int
-    end: int
-    tag: str = ""
-    """A tag's name, `/name` where it closes, or the quotation mark."""
-    part: PartKind = "ask"
-    why: str = ""
 
 
 def read_prompt(text: str) -> PromptReading:
@@ -135,7 +123,7 @@ class _PromptReader:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.lines = list(_cut_lines(text))
+        self.lines = list(cut_lines(text))
         self.found: str | None = None
         """The ask, where it is not what is left of the text: unescaped, or uncommented."""
 
@@ -199,7 +187,9 @@ class _PromptReader:
         pairs = self._tag_pairs()
         if not pairs:
             return
-        wanted = [(first, last) for first, last, name in pairs if name in ASK_TAGS and self._holds_text(first, last)]
+        wanted = [
+            (first, last) for first, last, name in pairs if name in ASK_TAGS and self._holds_text(first, last)
+        ]
         if wanted:
             first, last = wanted[-1]
             self._leave_out(self.lines[: first + 1], "frame", "around tag")
@@ -213,16 +203,16 @@ class _PromptReader:
             inside.update(range(begin, end + 1))
         rest = [line for at, line in enumerate(self.lines) if at not in inside and line.part == "ask"]
         # A text of tags alone is a reminder without an ask; a document with tags in it is read whole.
-        only_harness = all(_is_harness(name) for *_, name in pairs)
+        only_harness = all(is_harness_tag(name) for *_, name in pairs)
         if self._text_of(rest).strip() or only_harness:
             for begin, end, name in pairs:
-                kind: PartKind = "frame" if _is_harness(name) else "data"
+                kind: PartKind = "frame" if is_harness_tag(name) else "data"
                 self._leave_out(self.lines[begin : end + 1], kind, f"tag {name}")
 
     def _read_json(self) -> None:
         """Read the ask from JSON, bare, in a fence, or after instructions that announce it."""
         left = [line for line in self.lines if line.part == "ask"]
-        span = _json_span(self.text, left)
+        span = find_json(self.text, left)
         if span is None:
             return
         start, end = span
@@ -234,7 +224,7 @@ class _PromptReader:
             value = json.loads(self.text[start:end])
         except (ValueError, RecursionError):
             return
-        ask = _ask_of_json(value)
+        ask = ask_in_json(value)
         if ask is None:
             return
         self.found = read_prompt(ask).ask if len(ask) < end - start else ask
@@ -249,10 +239,14 @@ class _PromptReader:
         shown = [line for line in left if self._of(line).strip()]
         fields = [line for line in shown[:12] if _MAIL_FIELD.match(self._of(line))]
         ends = [line for line in shown if _MAIL_END.match(self._of(line))]
-        if len(fields) < 2 and not (ends and any("wrote" in self._of(line) or ">" in self._of(line)[:2] for line in ends)):
+        if len(fields) < 2 and not (
+            ends and any("wrote" in self._of(line) or ">" in self._of(line)[:2] for line in ends)
+        ):
             return
         after = [line for line in left if not fields or line.start > fields[-1].start]
-        cut = next((line.start for line in ends if not fields or line.start > fields[-1].start), len(self.text))
+        cut = next(
+            (line.start for line in ends if not fields or line.start > fields[-1].start), len(self.text)
+        )
         body = [line for line in after if line.start < cut and line not in fields]
         if not self._text_of(body).strip():  # replies below what they quote
             body = [line for line in after if line not in ends]
@@ -266,7 +260,7 @@ class _PromptReader:
                 self._leave_out([line], "frame", "greeting")
         self._leave_closing_out(body)
 
-    def _leave_closing_out(self, body: Sequence[_Line]) -> None:
+    def _leave_closing_out(self, body: Sequence[PromptLine]) -> None:
         """Leave out a name alone under a greeting."""
         shown = [line for line in body if self._of(line).strip()]
         if len(shown) > 1 and shown[-2].part == "frame" and len(self._of(shown[-1]).split()) <= 4:
@@ -297,7 +291,9 @@ class _PromptReader:
         for section in sections:
             if section is not chosen:
                 kind: PartKind = "data" if section.kind == "data" or section.kind == "answer" else "frame"
-                self._leave_out(section.lines, kind, f"label {section.label}" if section.label else "before label")
+                self._leave_out(
+                    section.lines, kind, f"label {section.label}" if section.label else "before label"
+                )
 
     def _leave_sections_out(self, sections: Sequence[_Section]) -> None:
         """Where no label names an ask, leave out sections of data and of style, if something stays."""
@@ -363,10 +359,10 @@ class _PromptReader:
 
     # ------------------------------------------------------------ lines
 
-    def _of(self, line: _Line) -> str:
+    def _of(self, line: PromptLine) -> str:
         return self.text[line.start : line.end]
 
-    def _text_of(self, lines: Iterable[_Line]) -> str:
+    def _text_of(self, lines: Iterable[PromptLine]) -> str:
         """Return the text of lines, with one line end or nothing between two, as there was."""
         pieces: list[str] = []
         end = -1
@@ -377,24 +373,24 @@ class _PromptReader:
             end = line.end
         return "".join(pieces)
 
-    def _leave_out(self, lines: Iterable[_Line], part: PartKind, why: str) -> None:
+    def _leave_out(self, lines: Iterable[PromptLine], part: PartKind, why: str) -> None:
         for line in lines:
             if line.part == "ask":
                 line.part, line.why = part, why
 
     def _narrow(self, start: int, end: int, part: PartKind, why: str) -> None:
         """Leave out all but the characters from `start` to `end`."""
-        narrowed: list[_Line] = []
+        narrowed: list[PromptLine] = []
         for line in self.lines:
             if line.end <= start or line.start >= end:
                 line.part, line.why = part, why
                 narrowed.append(line)
                 continue
             if line.start < start:
-                narrowed.append(_Line(line.start, start, "", part, why))
-            narrowed.append(_Line(max(line.start, start), min(line.end, end), line.tag))
+                narrowed.append(PromptLine(line.start, start, "", part, why))
+            narrowed.append(PromptLine(max(line.start, start), min(line.end, end), line.tag))
             if line.end > end:
-                narrowed.append(_Line(end, line.end, "", part, why))
+                narrowed.append(PromptLine(end, line.end, "", part, why))
         self.lines = narrowed
 
     def _tag_pairs(self) -> list[tuple[int, int, str]]:
@@ -417,10 +413,10 @@ class _PromptReader:
     def _holds_text(self, first: int, last: int) -> bool:
         return bool(self._text_of(self.lines[first + 1 : last]).strip())
 
-    def _sections(self, lines: Sequence[_Line]) -> list[_Section]:
+    def _sections(self, lines: Sequence[PromptLine]) -> list[_Section]:
         """Cut lines at known labels, headings and rules; the first section has no label."""
         sections = [_Section("", None, 0, [])]
-        labels: list[_Line] = []
+        labels: list[PromptLine] = []
         fenced = False
         for line in lines:
             said = self._of(line)
@@ -443,14 +439,14 @@ class _PromptReader:
             if heading or found is None or found.end() >= len(said):
                 self._leave_out([line], "frame", "label")
             else:
-                labels.append(_Line(line.start, line.start + found.end(), "", "frame", "label"))
+                labels.append(PromptLine(line.start, line.start + found.end(), "", "frame", "label"))
                 line.start += found.end()
                 sections[-1].lines.append(line)
         self.lines = sorted([*self.lines, *labels], key=lambda line: line.start)
         return [sections[0], *(each for each in sections[1:] if each.lines or each.kind is not None)]
 
-    def _paragraphs(self) -> list[list[_Line]]:
-        paragraphs: list[list[_Line]] = [[]]
+    def _paragraphs(self) -> list[list[PromptLine]]:
+        paragraphs: list[list[PromptLine]] = [[]]
         fenced = False
         for line in self.lines:
             if line.part != "ask":
@@ -472,44 +468,11 @@ class _Section:
     label: str
     kind: LabelKind | None
     strength: int
-    lines: list[_Line]
-
-
-def _cut_lines(text: str) -> Iterable[_Line]:
-    """Cut `text` at line ends, at tags that are not HTML's, and at triple quotes."""
-    at = 0
-    if len(text) > MAX_CHARS:
-        half = MAX_CHARS // 2
-        yield from _cut_span(text, 0, half)
-        yield _Line(half, len(text) - half, "", "data", "too long")
-        at = len(text) - half
-    yield from _cut_span(text, at, len(text))
-
-
-def _cut_span(text: str, start: int, end: int) -> Iterable[_Line]:
-    at = start
-    for mark in _MARKS.finditer(text, start, end):
-        name = mark[1]
-        if name is not None and name.casefold() in HTML_TAGS:
-            continue
-        yield _Line(at, mark.start())
-        at = mark.end()
-        if name is not None:
-            closes = "/" if mark[0][1] == "/" else ""
-            yield _Line(mark.start(), at, closes + tag_name(name))
-        elif mark[0] != "\n":
-            yield _Line(mark.start(), at, mark[0])
-    yield _Line(at, end)
-
-
-def _is_harness(name: str) -> bool:
-    """Return whether a tag holds what an application tells the model of itself."""
-    words = name.split()
-    return not {"reminder", "environment", "instructions", "system", "guidelines", "rules", "tools", "info"}.isdisjoint(words)
+    lines: list[PromptLine]
 
 
 def _is_passage(text: str) -> bool:
-    """Return whether a paragraph is prose about something, long enough to hide an ask, and asks hardly anything."""
+    """Return whether a paragraph is prose about something, long, that asks hardly anything."""
     if len(text) * (1 if text.isascii() else 2.5) < _LONG_PASSAGE or text[-1] in "?？:：" or _is_code(text):
         return False
     sentences = split_sentences(text)
@@ -535,38 +498,3 @@ def _without_frame(text: str) -> str:
     if announced and is_frame(announced[0]) and announced.end() < len(kept[first]):
         kept[first] = kept[first][announced.end() :]
     return "\n".join(kept).strip()
-
-
-def _json_span(text: str, lines: Sequence[_Line]) -> tuple[int, int] | None:
-    """Return where JSON may stand in what is left: from the first line that begins so to the last that ends so."""
-    shown = [line for line in lines if text[line.start : line.end].strip()]
-    start = next((line.start for line in shown if text[line.start : line.end].lstrip()[0] in "{["), None)
-    end = next((line.end for line in reversed(shown) if text[line.start : line.end].rstrip()[-1] in "}]"), None)
-    if start is None or end is None or end <= start or end - start > MAX_CHARS:
-        return None
-    return start, end
-
-
-def _ask_of_json(value: Any) -> str | None:
-    """Return the likeliest ask in decoded JSON: by its key's name, then the longest sentence."""
-    best: tuple[int, int, str] | None = None
-    waiting: list[tuple[Any, str, int]] = [(value, "", 0)]
-    seen = 0
-    while waiting and seen < 2_000:
-        each, key, depth = waiting.pop(0)
-        seen += 1
-        if isinstance(each, dict):
-            if str(each.get("role")) in ("system", "assistant", "tool"):
-                continue
-            name = "user" if each.get("role") == "user" else ""
-            waiting += [(item, name if at == "content" and name else str(at), depth + 1) for at, item in each.items()]
-        elif isinstance(each, list):
-            waiting += [(item, key, depth) for item in each]
-        elif isinstance(each, str) and (" " in each.strip() or not each.isascii()):
-            plain = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", key)
-            kind = label_kind(plain)
-            rank = 3 * label_strength(plain) if kind == "ask" else 2 if plain in _JSON_KEYS else 1 if kind is None else 0
-            rank = rank * 2 + (rank > 0 and any(map(asks, split_sentences(each)[:20])))
-            if rank and (best is None or (rank, len(each)) >= best[:2]):
-                best = rank, len(each), each
-    return None if best is None else best[2]

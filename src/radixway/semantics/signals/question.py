@@ -13,12 +13,14 @@ class RequestQuestion:
     """The text of one request. Signals see this and nothing else of it."""
 
     text: str
-    """What is asked: of the last user message that asks something, its ask; without any, all other messages."""
+    """What is asked: the ask of the last user message that has one; without any, all other messages."""
     whole: str = ""
     """All text of the messages, tool calls and reasoning included: for signals that depend on length, and
     for content that must not pass anywhere."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """The client's headers that travel on, names in lower case."""
+    message: str = ""
+    """All of that user message or prompt: for words that must not pass. Empty where `text` is all of it."""
     reading: PromptReading | None = None
     """What of that message or prompt was left out, and why."""
 
@@ -75,7 +77,7 @@ def read_question(body: Mapping[str, Any], headers: tuple[tuple[bytes, bytes], .
     whole = "\n".join(_iter_texts(sources))
     for role, text in reversed(turns):
         if role == "user" and text.strip() and (reading := read_prompt(text)).ask:
-            return RequestQuestion(reading.ask, whole, named, reading)
+            return RequestQuestion(reading.ask, whole, named, text, reading)
     said = [text for role, text in turns if text and role != "user"] or [text for _, text in turns if text]
     return RequestQuestion(" ".join(said), whole, named)
 
@@ -83,7 +85,7 @@ def read_question(body: Mapping[str, Any], headers: tuple[tuple[bytes, bytes], .
 def question_in(text: str, headers: Mapping[str, str] | None = None) -> RequestQuestion:
     """Return the question of a prompt that stands alone."""
     reading = read_prompt(text)
-    return RequestQuestion(reading.ask or text, text, headers or {}, reading)
+    return RequestQuestion(reading.ask or text, text, headers or {}, text, reading)
 
 
 def content_text(content: Any) -> str:
