@@ -285,10 +285,13 @@ class _PromptReader:
             return
         is_pasted = last.kind == "answer" and self._text_of(last.lines).strip() and last is not chosen
         if any(map(asks, told)) and (is_pasted or any(asks(each) and refers_to_data(each) for each in told)):
+            pasted = [section.mark for section in sections if section.mark is not None]
             for section in sections[1:]:
-                self._leave_out(section.lines, "data", f"label {section.label}")
+                self._leave_out([*pasted, *section.lines], "data", f"label {section.label}")
             return
         for section in sections:
+            if section.mark is not None:
+                self._leave_out([section.mark], "frame", "label")
             if section is not chosen:
                 kind: PartKind = "data" if section.kind == "data" or section.kind == "answer" else "frame"
                 self._leave_out(
@@ -303,7 +306,8 @@ class _PromptReader:
             return
         for section in other:
             kind: PartKind = "frame" if section.kind == "style" else "data"
-            self._leave_out(section.lines, kind, f"label {section.label}")
+            marks = [] if section.mark is None else [section.mark]
+            self._leave_out([*marks, *section.lines], kind, f"label {section.label}")
 
     def _read_quotes(self) -> None:
         """Between triple quotes stands the ask where all around says how to answer; else data."""
@@ -425,8 +429,7 @@ class _PromptReader:
                 sections[-1].lines.append(line)
                 continue
             if _RULE.match(said):
-                sections.append(_Section("rule", None, 0, []))
-                self._leave_out([line], "frame", "rule")
+                sections.append(_Section("rule", None, 0, [], line))
                 continue
             heading = _HEADING.match(said)
             found = None if heading else _LABEL.match(said)
@@ -435,12 +438,12 @@ class _PromptReader:
             if kind is None:
                 sections[-1].lines.append(line)
                 continue
-            sections.append(_Section(label.casefold()[:24], kind, label_strength(label), []))
-            if heading or found is None or found.end() >= len(said):
-                self._leave_out([line], "frame", "label")
-            else:
-                labels.append(PromptLine(line.start, line.start + found.end(), "", "frame", "label"))
-                line.start += found.end()
+            sections.append(_Section(label.casefold()[:24], kind, label_strength(label), [], line))
+            if found is not None and found.end() < len(said):
+                mark = PromptLine(line.start, line.start + found.end())
+                labels.append(mark)
+                line.start = mark.end
+                sections[-1].mark = mark
                 sections[-1].lines.append(line)
         self.lines = sorted([*self.lines, *labels], key=lambda line: line.start)
         return [sections[0], *(each for each in sections[1:] if each.lines or each.kind is not None)]
@@ -469,6 +472,8 @@ class _Section:
     kind: LabelKind | None
     strength: int
     lines: list[PromptLine]
+    mark: PromptLine | None = None
+    """The label, heading or rule itself."""
 
 
 def _is_passage(text: str) -> bool:
