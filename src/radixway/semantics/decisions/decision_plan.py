@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,6 @@ from radixway.semantics.decisions.score_feedback import ScoreFeedback
 from radixway.semantics.decisions.snapshot import SemanticSnapshot
 from radixway.semantics.decisions.system_prompts import category_prompt
 from radixway.semantics.decisions.verdict import DecisionVerdict
-from radixway.semantics.prompts import PromptReading
 from radixway.semantics.signals.base import SignalSet
 from radixway.semantics.signals.context_length import estimate_tokens
 from radixway.semantics.signals.language import detect_language
@@ -65,8 +64,8 @@ class DecisionPlan:
     """Estimated; this and the wish are what the choice is made by, beside the rules."""
     split: str | None = None
     failed: tuple[str, ...] = ()
-    reading: PromptReading | None = None
-    """What of the user's message was read."""
+    prompt_read: Mapping[str, Any] | None = None
+    """Figures of what was read: see `RequestQuestion.explain`."""
 
     def explain(self) -> dict[str, Any]:
         """Return every signal, who won, and why. Names and figures only."""
@@ -89,8 +88,8 @@ class DecisionPlan:
             entry["entropy"] = round(domain.entropy, 4)
         if (encoder_s := self.signals.latencies_s.get("encoder")) is not None:
             entry["encoder_ms"] = round(encoder_s * 1e3, 3)
-        if self.reading is not None and len(self.reading.parts) > 1:
-            entry["prompt"] = self.reading.explain()
+        if self.prompt_read:
+            entry["prompt"] = self.prompt_read
         if lost := explain_losing_rules(self.snapshot.rules, self.signals, verdict):
             entry["lost"] = lost
         return (
@@ -126,7 +125,7 @@ def make_plan(
         tokens,
         side,
         failed,
-        question.reading,
+        question.explain(),
     )
 
 

@@ -44,6 +44,16 @@ _FRAME = _pattern(_SENTENCES["frame"], about=_SENTENCES["about"])
 _ASKS = _pattern(_SENTENCES["ask"], verbs="|".join(sorted(_words(_SENTENCES["verbs"]))))
 _REFERS = _pattern(_SENTENCES["refers"])
 _COMMON = _words(_SENTENCES["common"])
+_TURNS = _WORDING["turns"]
+_FOLLOW_UP = _pattern(_TURNS["follow_up"])
+_OPENING = _pattern(_TURNS["opening"])
+_FUNCTION_WORDS = _words(_TURNS["function_words"]) | _COMMON
+_CONTENT = re.compile(r"[^\W\d_]{4,}")
+_HAN = re.compile(r"[\u4e00-\u9fff]{2,}")
+_HAN_COMMON = _words(
+    "什么, 怎么, 为什, 么样, 如何, 可以, 一个, 这个, 那个, 我们, 你们, 他们, 是否, 多少, 哪些, 请问, 解释, 证明, 说明, 的是, 是什"
+)
+_FOLLOW_UP_CHARS = 200
 _LONG_WORDS = re.compile(r"[^\W\d_]{6,}")
 _FIRST_PERSON = re.compile(r"\b(?:I|I'm|I've|i'm|i've|my|My|me|we|We|our|Our)\b|我")
 _CHARS_PER_PERSON = 400
@@ -113,3 +123,27 @@ def shares_words(ask: str, data: str) -> bool:
 def is_impersonal(text: str) -> bool:
     """Return whether hardly anybody speaks of themselves, as in a passage of an article."""
     return len(_FIRST_PERSON.findall(text)) * _CHARS_PER_PERSON <= len(text)
+
+
+def is_follow_up(ask: str) -> bool:
+    """Return whether `ask` adds nothing of its own to what was said before: "Are you sure? Check it again"."""
+    if len(ask) > _FOLLOW_UP_CHARS:
+        return False
+    return all(_FOLLOW_UP.search(sentence) for sentence in split_sentences(ask.replace("\n", " ")))
+
+
+def opens_follow_up(ask: str) -> bool:
+    """Return whether `ask` opens like a turn that goes on from another, or speaks of what was said."""
+    return _OPENING.search(ask[:_SENTENCE_CHARS]) is not None
+
+
+def content_words(text: str) -> set[str]:
+    """Return the words of `text` that say what it is about; of Chinese, pairs of characters."""
+    words = {_stem(word.casefold()) for word in _CONTENT.findall(text)} - _FUNCTION_WORDS
+    for run in _HAN.findall(text):
+        words.update(run[at : at + 2] for at in range(len(run) - 1))
+    return words - _HAN_COMMON
+
+
+def _stem(word: str) -> str:
+    return word[:-1] if word.endswith("s") and not word.endswith("ss") and word.isascii() else word
