@@ -4,7 +4,7 @@ import pytest
 
 from radixway.semantics.prompts import read_conversation
 
-PROOF = "Prove that every bounded sequence of real numbers has a convergent subsequence, and name each theorem used."
+PROOF = "Prove that every bounded sequence of real numbers has a convergent subsequence. Name each theorem."
 ANSWER = "Let (a_n) be bounded. By bisection we build nested intervals, each with infinitely many terms."
 
 

@@ -1,8 +1,9 @@
 """What a user's last turn is about: a follow-up is read with the turn that it goes on from.
 
-"Are you sure? Check the second step again" says nothing by itself. So the earlier turn that stands by itself is judged
-in its place, or together with it where it adds something: category, difficulty and model carry over, a follow-up can
-only add to them, and a turn about something else is judged alone. Nothing is stored: the history tells.
+"Are you sure? Check the second step again" says nothing by itself. So the earlier turn that stands by itself is
+judged in its place, or together with it where it adds something: category, difficulty and model carry over, a
+follow-up can only add to them, and a turn about something else is judged alone. Nothing is stored: the history
+tells.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from radixway.semantics.prompts.reader import PromptReading, read_prompt
-from radixway.semantics.prompts.wording import content_words, is_follow_up, opens_follow_up
+from radixway.semantics.prompts.wording import content_words, is_follow_up, opens_follow_up, says_nothing
 
 _TURNS_BACK = 12
 """User turns before the last one that are looked at."""
@@ -38,7 +39,7 @@ class ConversationReading:
 
 
 def read_conversation(turns: Sequence[tuple[str | None, str]]) -> ConversationReading | None:
-    """Return what the last user turn of `turns` (role, text) asks; None where no user's turn asks anything."""
+    """Return what the last user turn of `turns` (role, text) asks; None where none asks anything."""
     asked: list[tuple[int, str, PromptReading]] = []
     for at in range(len(turns) - 1, -1, -1):
         role, text = turns[at]
@@ -51,6 +52,8 @@ def read_conversation(turns: Sequence[tuple[str | None, str]]) -> ConversationRe
                 break
     if not asked:
         return None
+    while len(asked) > 1 and says_nothing(asked[-1][2].ask):
+        asked.pop()
     _, message, reading = asked[0]
     if len(asked) == 1:
         return ConversationReading(reading.ask, message, reading)

@@ -50,9 +50,7 @@ _OPENING = _pattern(_TURNS["opening"])
 _FUNCTION_WORDS = _words(_TURNS["function_words"]) | _COMMON
 _CONTENT = re.compile(r"[^\W\d_]{4,}")
 _HAN = re.compile(r"[\u4e00-\u9fff]{2,}")
-_HAN_COMMON = _words(
-    "什么, 怎么, 为什, 么样, 如何, 可以, 一个, 这个, 那个, 我们, 你们, 他们, 是否, 多少, 哪些, 请问, 解释, 证明, 说明, 的是, 是什"
-)
+_HAN_COMMON = _words(_TURNS["han_function_pairs"])
 _FOLLOW_UP_CHARS = 200
 _LONG_WORDS = re.compile(r"[^\W\d_]{6,}")
 _FIRST_PERSON = re.compile(r"\b(?:I|I'm|I've|i'm|i've|my|My|me|we|We|our|Our)\b|我")
@@ -126,10 +124,15 @@ def is_impersonal(text: str) -> bool:
 
 
 def is_follow_up(ask: str) -> bool:
-    """Return whether `ask` adds nothing of its own to what was said before: "Are you sure? Check it again"."""
+    """Return whether `ask` adds nothing to what was said before: "Are you sure? Check it again"."""
     if len(ask) > _FOLLOW_UP_CHARS:
         return False
     return all(_FOLLOW_UP.search(sentence) for sentence in split_sentences(ask.replace("\n", " ")))
+
+
+def says_nothing(ask: str) -> bool:
+    """Return whether `ask` is a greeting or a follow-up: nothing that another turn can go on from."""
+    return is_follow_up(ask) or all(map(is_frame, split_sentences(ask)))
 
 
 def opens_follow_up(ask: str) -> bool:

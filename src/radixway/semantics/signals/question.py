@@ -13,8 +13,8 @@ class RequestQuestion:
     """The text of one request. Signals see this and nothing else of it."""
 
     text: str
-    """What is asked: the ask of the last user message that has one, with the turn it goes on from; without any,
-    all other messages."""
+    """What is asked: the ask of the last user message that has one, with the turn it goes on from; without
+    any, all other messages."""
     whole: str = ""
     """All text of the messages, tool calls and reasoning included: for signals that depend on length, and
     for content that must not pass anywhere."""
