@@ -1,8 +1,8 @@
 """What a user's last turn is about: a follow-up is read with the turn that it goes on from.
 
 "Are you sure? Check the second step again" says nothing by itself. So the earlier turn that stands by itself
-is judged in its place, or together with it where it adds something: category, difficulty and model carry over,
-a follow-up can only add to them, and a turn about something else is judged alone. Nothing is stored: the
+is judged in its place, or together with it where it adds something: category, difficulty and model carry
+over, a follow-up can only add to them, and a turn about something else is judged alone. Nothing is stored: the
 history tells.
 """
 
