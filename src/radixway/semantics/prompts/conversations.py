@@ -2,8 +2,8 @@
 
 "Are you sure? Check the second step again" says nothing by itself. So the earlier turn that stands by itself
 is judged in its place, or together with it where it adds something: category, difficulty and model carry
-over, a follow-up can only add to them, and a turn about something else is judged alone. Nothing is stored: the
-history tells.
+over, a follow-up can only add to them, and a turn about something else is judged alone. Nothing is stored:
+the history tells.
 """
 
 from __future__ import annotations
