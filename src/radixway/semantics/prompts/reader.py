@@ -198,7 +198,7 @@ class _PromptReader:
                 if first < begin and end < last:
                     self._leave_out(self.lines[begin : end + 1], "data", f"tag {name}")
             return
-        inside = set()
+        inside: set[int] = set()
         for begin, end, _ in pairs:
             inside.update(range(begin, end + 1))
         rest = [line for at, line in enumerate(self.lines) if at not in inside and line.part == "ask"]
