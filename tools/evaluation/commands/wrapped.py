@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -61,11 +62,11 @@ def _domain_reader() -> Callable[[Mapping[str, Any], str], bool]:
     except EncoderError as error:
         raise ValueError(str(error)) from None
 
-    def is_right(body: Mapping[str, Any], label: str) -> bool:
-        text = read_question(body).text
-        return head.classify_domain(text, encoder.encode([text])[0]).label == label
+    @cache
+    def domain_of(text: str) -> str:
+        return head.classify_domain(text, encoder.encode([text])[0]).label
 
-    return is_right
+    return lambda body, label: domain_of(read_question(body).text) == label
 
 
 def _tell(name: str, shares: Mapping[str, Share]) -> None:
