@@ -255,3 +255,35 @@ async def test_a_worker_cannot_speak_for_the_guard(monkeypatch):
         assert status == 200 and not {"x-vsr-pii-violation", "x-radixway-guard", "x-vsr-jailbreak-type"} & {
             name.lower() for name in headers
         }
+
+
+@pytest.mark.parametrize(("on_error", "status"), [("allow", 200), ("block", 503)])
+@pytest.mark.parametrize("part", ["pii", "jailbreak"])
+async def test_on_error_decides_also_where_the_fallback_fails(monkeypatch, part, on_error, status):
+    def fail(*_):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("radixway.semantics.guard.pii.recognisers.find_structured_steps", fail)
+    monkeypatch.setattr("radixway.semantics.guard.jailbreak.pattern_attacks_steps", fail)
+    section = {part: {"action": "block", "on_error": on_error}}
+    async with scripted_worker() as worker, guarded(monkeypatch, worker.url, guard=section) as gateway:
+        gateway.finder.broken = gateway.judge.broken = True
+        got, _, headers = await gateway.post("/v1/chat/completions", chat("Hello"))
+        assert got == status
+        assert f"error {part}" in headers["x-radixway-guard"].split(", ")
+
+
+@pytest.mark.parametrize(("on_error", "status"), [("allow", 200), ("block", 503)])
+async def test_on_error_decides_where_a_request_cannot_be_read(monkeypatch, on_error, status):
+    def fail(*_, **__):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("radixway.semantics.guard.request_reader.read_texts", fail)
+    section = {"pii": {"action": "block", "on_error": on_error}}
+    async with scripted_worker() as worker, guarded(monkeypatch, worker.url, guard=section) as gateway:
+        got, told, headers = await gateway.post("/v1/chat/completions", chat("Hello"))
+        assert got == status
+        if status == 200:
+            assert headers["x-radixway-guard"] == "error reading"
+        else:
+            assert told["error"]["code"] == "guard_failed"

@@ -10,6 +10,7 @@ from evaluation.commands.jailbreak import jailbreak
 from evaluation.commands.pii import pii
 from evaluation.commands.routing import routing
 from evaluation.commands.tools import tools
+from evaluation.commands.wrapped import wrapped
 
 app = typer.Typer(
     help="Measure how good the shipped parts are, on labelled data.",
@@ -18,7 +19,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 guard_app = typer.Typer(help="How well the guard finds what it looks for.", no_args_is_help=True)
-for command in (domain, cache, routing, tools):
+for command in (domain, cache, routing, tools, wrapped):
     app.command()(command)
 guard_app.command()(pii)
 guard_app.command()(jailbreak)

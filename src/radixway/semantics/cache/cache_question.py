@@ -6,11 +6,15 @@ digest, the *scope*; whatever of the body is not known to be without influence o
 """
 
 import hashlib
+import json
 import unicodedata
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
+
+from radixway.semantics.prompts import read_prompt
 
 Share = Literal["tenant", "user", "user_if_known"]
 
@@ -51,7 +55,7 @@ class CacheQuestion:
     exact: str
     """Digest of the question as `normalize_question` writes it."""
     text: str
-    """The last user turn; for completions the prompt."""
+    """The ask of the last user turn, or of the prompt. What stands around it is part of the scope."""
     tenant: str
     user: str | None
     """Owner of the entry, for purging; also where the whole tenant shares it."""
@@ -87,6 +91,7 @@ def read_cache_question(
     if not multi_turn and any(message.get("role") in ("user", "assistant") for message in before):
         raise NotCacheableError("multi_turn")
     model = body.get("model") or ""
+    text, around = _part_ask(text)
     scope = {
         "encoder": encoder,
         "surface": "chat" if "messages" in body else "completions",
@@ -94,6 +99,7 @@ def read_cache_question(
         "user": None if share == "tenant" else user,
         "model": model,
         "before": before,
+        "around": around,
         "parameters": {
             name: value
             for name, value in body.items()
@@ -155,6 +161,19 @@ def _last_turn(body: dict[str, Any]) -> tuple[list[Any], str]:
     if len(before) != len(messages) - 1:
         raise NotCacheableError("no_messages")
     return [_flatten_content(message) for message in before], plain_content_text(last.get("content"))
+
+
+def _part_ask(text: str) -> tuple[str, str]:
+    """Return the ask in `text` and what stands around it; all of `text` if the ask is no piece of it."""
+    ask = read_prompt(text).ask
+    written = next((form for form in (ask, *_json_forms(ask)) if form and form in text), None)
+    return (text, "") if written is None else (ask, text.replace(written, "\0", 1))
+
+
+def _json_forms(ask: str) -> Iterator[str]:
+    """Yield `ask` as it may stand between the quotes of a JSON string."""
+    for ascii_only in (False, True):
+        yield json.dumps(ask, ensure_ascii=ascii_only)[1:-1]
 
 
 def _flatten_content(message: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from radixway.semantics.decisions.signal_reader import SignalReader
 from radixway.semantics.decisions.snapshot import SemanticSnapshot
 from radixway.semantics.decisions.verdict import DecisionVerdict, MissingSignals, judge_signals
 from radixway.semantics.signals.base import DomainValue, SignalSet, SignalValue
-from radixway.semantics.signals.question import RequestQuestion
+from radixway.semantics.signals.question import question_in
 
 HIGH_CONFIDENCE = 0.7
 """From which a category is said to be sure, where the caller names no threshold; as published."""
@@ -90,7 +90,7 @@ async def read_intent(
 
     Reads the text more than once unless it is awaited within `EncodeOnceMiddleware`.
     """
-    question = RequestQuestion(text, text)
+    question = question_in(text)
     decided, verdict, failed = await reader.read_signals(
         snapshot, question, partial(judge_signals, snapshot.rules)
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,6 +64,8 @@ class DecisionPlan:
     """Estimated; this and the wish are what the choice is made by, beside the rules."""
     split: str | None = None
     failed: tuple[str, ...] = ()
+    prompt_read: Mapping[str, Any] | None = None
+    """Figures of what was read: see `RequestQuestion.explain`."""
 
     def explain(self) -> dict[str, Any]:
         """Return every signal, who won, and why. Names and figures only."""
@@ -86,6 +88,8 @@ class DecisionPlan:
             entry["entropy"] = round(domain.entropy, 4)
         if (encoder_s := self.signals.latencies_s.get("encoder")) is not None:
             entry["encoder_ms"] = round(encoder_s * 1e3, 3)
+        if self.prompt_read:
+            entry["prompt"] = self.prompt_read
         if lost := explain_losing_rules(self.snapshot.rules, self.signals, verdict):
             entry["lost"] = lost
         return (
@@ -110,7 +114,18 @@ def make_plan(
     choice, reasoning, side = rank_models(snapshot, verdict, wish, tokens, states, feedback)
     prompt, mode = _system_prompt(snapshot, verdict, question)
     return DecisionPlan(
-        snapshot, signals, verdict, choice, reasoning, prompt, mode, wish, tokens, side, failed
+        snapshot,
+        signals,
+        verdict,
+        choice,
+        reasoning,
+        prompt,
+        mode,
+        wish,
+        tokens,
+        side,
+        failed,
+        question.explain(),
     )
 
 

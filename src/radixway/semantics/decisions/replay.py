@@ -34,7 +34,7 @@ from radixway.semantics.decisions.signal_reader import SignalReader
 from radixway.semantics.decisions.snapshot import SemanticSnapshot
 from radixway.semantics.decisions.verdict import DecisionVerdict, MissingSignals, judge_blocks, judge_signals
 from radixway.semantics.signals.base import SignalSet, SignalValue
-from radixway.semantics.signals.question import RequestQuestion
+from radixway.semantics.signals.question import question_in
 
 Recorded = DecisionPlan | BlockedDecision | BlockCheck
 """Entries of a journal that can be judged again."""
@@ -287,7 +287,7 @@ class RulesTryout:
         return DecisionComparison(before, after, signals=signals)
 
     async def _judge_text(self, text: str, snapshot: SemanticSnapshot) -> tuple[DecisionOutcome, SignalSet]:
-        question = RequestQuestion(text, text)
+        question = question_in(text)
         signals, verdict, failed = await self._reader.read_signals(
             snapshot, question, partial(judge_signals, snapshot.rules)
         )

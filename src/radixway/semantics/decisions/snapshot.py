@@ -81,16 +81,18 @@ async def compile_snapshot(
     rules = compile_rules(section)
     categories = collect_categories(section)
     blocking = [rule for rule in (*rules.policies, *rules.decisions) if rule.action == "block"]
+    blocks = frozenset().union(*(rule.when.signal_kinds for rule in blocking))
+    detectors = await _build_detectors(section, categories, encode, head, blocks)
     return SemanticSnapshot(
         section=section,
         rules=rules,
-        detectors={each.kind: each for each in await _build_detectors(section, categories, encode, head)},
+        detectors={each.kind: each for each in detectors},
         categories={category.name: category for category in categories},
         needs={
             category.name: _best_model_thinks(category) for category in categories if category.model_scores
         },
         default_model=section.default_model or _best_overall_model(section.categories),
-        blocks=frozenset().union(*(rule.when.signal_kinds for rule in blocking)),
+        blocks=blocks,
         cache_rules=compile_cache_rules(section),
         guard_by_category=has_guard_by_category(section),
         tools=await _build_tool_index(section.tools, profiles),
@@ -102,6 +104,7 @@ async def _build_detectors(
     categories: Sequence[CategoryConfig],
     encode: Encode | None,
     head: DomainClassifier | None,
+    blocks: frozenset[str],
 ) -> list[SignalDetector]:
     from radixway.semantics.signals.complexity import ComplexityDetector
     from radixway.semantics.signals.language import LanguageDetector
@@ -112,7 +115,7 @@ async def _build_detectors(
         if keywords := collect_keywords(section):
             from radixway.semantics.signals.keyword import KeywordDetector
 
-            found.append(KeywordDetector(keywords, names))
+            found.append(KeywordDetector(keywords, names, reads_message="keyword" in blocks))
         if regexes := collect_regexes(section):
             from radixway.semantics.signals.keyword import RegexDetector
 

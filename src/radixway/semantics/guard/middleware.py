@@ -5,13 +5,14 @@ Guard ▸ detect ▸ GuardEvaluation ▸ [cache, decision] ▸ ModelClearanceMid
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from time import time
 
 from radixway.core.config import ConfigError
-from radixway.core.pipeline import ANY_MODEL, Endpoint, ModelStates, Next, Reply, Request
+from radixway.core.pipeline import ANY_MODEL, Endpoint, GatewayError, ModelStates, Next, Reply, Request
 from radixway.semantics.guard.answers.answer_forms import FORMS
 from radixway.semantics.guard.block_replies import (
     GuardBlockedError,
@@ -24,12 +25,14 @@ from radixway.semantics.guard.block_replies import (
 from radixway.semantics.guard.guard_context import GuardContext, of_this_request
 from radixway.semantics.guard.guard_metrics import GuardMetrics
 from radixway.semantics.guard.incident import IncidentRecorder
-from radixway.semantics.guard.passages import EARLIER, TEXTLESS, read_texts
+from radixway.semantics.guard.passages import EARLIER, TEXTLESS, RequestTexts, read_texts
 from radixway.semantics.guard.policy import PiiVerdict, filter_findings, finding_types, worst_attack
 from radixway.semantics.guard.redaction import redact_passages, replace_texts
 from radixway.semantics.guard.request_reader import RequestTextReader, is_token_ids, run_on_body
 from radixway.semantics.guard.rulebook import GuardRulebook
 from radixway.semantics.guard.text_scanner import ScanFailedError, TextScanner
+
+log = logging.getLogger(__name__)
 
 PRIVATE, UNREAD = "personal_data", "guard_failed"
 """`CacheContext.bypass_reason` of requests with personal data, and of those that could not be read."""
@@ -70,7 +73,11 @@ class Guard:
         book = self._rules()
         if not book.is_on:
             return await call_next(request)
-        texts = await self._reading.read_request(request)
+        texts = await self._read_request(request, book)
+        if texts is None:
+            reply = await call_next(request)
+            reply.headers.append((b"x-radixway-guard", b"error reading"))
+            return reply
         rules_of = partial(book.rules_for, tenant_policy(request))
         review = GuardContext(self._scan, texts, rules_of, self._recorder, request.model, request.journal)
         token = of_this_request.set(review)
@@ -93,6 +100,32 @@ class Guard:
             of_this_request.reset(token)
             await review.cancel_scans()
         return reply
+
+    async def _read_request(self, request: Request, book: GuardRulebook) -> RequestTexts | None:
+        """Return the texts of `request`; None where they cannot be read and rules let such requests pass.
+
+        Raises GuardFailedError where they do not, BadRequest, TextTooLongError.
+        """
+        try:
+            return await self._reading.read_request(request)
+        except GatewayError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a tokenizer's, say: on_error decides
+            log.warning("guard: a request could not be read: %s", type(error).__name__)
+            rules = book.rules_for(tenant_policy(request), None, None)
+            stops = [
+                name
+                for name, enabled, on_error in (
+                    ("pii", rules.pii.enabled, rules.pii.config.on_error),
+                    ("jailbreak", rules.jailbreak.enabled, rules.jailbreak.on_error),
+                )
+                if enabled and on_error == "block"
+            ]
+            request.journal.add("guard_error", guard="reading", action="block" if stops else "allow")
+            request.cache.bypass_reason = UNREAD
+            if stops:
+                raise GuardFailedError(stops) from None
+            return None
 
 
 class _GuardStep:

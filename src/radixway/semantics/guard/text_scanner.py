@@ -115,17 +115,7 @@ class TextScanner:
         try:
             return await self._scan_timed("pii", self._scan_personal_data(passages))
         except ScanFailedError as failed:
-            from radixway.semantics.guard.pii.recognisers import find_structured_steps
-
-            known = {passage.text: self._personal.find_known(passage.text) for passage in passages}
-            unread = [text for text, found in known.items() if found is None]
-            read = await run_steps(steps_in_turn(unread, find_structured_steps, len))
-            all_found = known | dict(zip(unread, read, strict=True))
-            failed.found = [
-                LocatedPersonalData(passage, span)
-                for passage in passages
-                for span in all_found[passage.text] or ()
-            ]
+            failed.found = await self._without_failing("pii", self._find_by_form(passages)) or []
             raise
 
     async def find_attacks(self, passages: Sequence[TextPassage]) -> list[LocatedAttack]:
@@ -133,11 +123,37 @@ class TextScanner:
         try:
             return await self._scan_timed("jailbreak", self._scan_attacks(passages))
         except ScanFailedError as failed:
-            from radixway.semantics.guard.jailbreak import pattern_attacks_steps
-
-            found = await run_steps(pattern_attacks_steps(passages))
-            failed.judged = [LocatedAttack(*pair) for pair in zip(passages, found, strict=True)]
+            failed.judged = await self._without_failing("jailbreak", self._judge_by_wording(passages)) or []
             raise
+
+    async def _find_by_form(self, passages: Sequence[TextPassage]) -> list[LocatedPersonalData]:
+        """Find what is known without a classifier."""
+        from radixway.semantics.guard.pii.recognisers import find_structured_steps
+
+        known = {passage.text: self._personal.find_known(passage.text) for passage in passages}
+        unread = [text for text, found in known.items() if found is None]
+        read = await run_steps(steps_in_turn(unread, find_structured_steps, len))
+        all_found = known | dict(zip(unread, read, strict=True))
+        return [
+            LocatedPersonalData(passage, span)
+            for passage in passages
+            for span in all_found[passage.text] or ()
+        ]
+
+    async def _judge_by_wording(self, passages: Sequence[TextPassage]) -> list[LocatedAttack]:
+        """Judge by known wordings alone."""
+        from radixway.semantics.guard.jailbreak import pattern_attacks_steps
+
+        found = await run_steps(pattern_attacks_steps(passages))
+        return [LocatedAttack(*pair) for pair in zip(passages, found, strict=True)]
+
+    async def _without_failing(self, guard: str, work: Awaitable[T]) -> T | None:
+        """Return what `work` returns; None where it fails as well, so that `on_error` decides, not a 500."""
+        try:
+            return await work
+        except Exception as error:  # noqa: BLE001 - whatever it is, the request was not read
+            log.warning("guard: %s failed again, by form and wording: %s", guard, type(error).__name__)
+            return None
 
     async def _scan_personal_data(self, passages: Sequence[TextPassage]) -> list[LocatedPersonalData]:
         found: list[LocatedPersonalData] = []

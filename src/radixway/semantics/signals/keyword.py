@@ -34,8 +34,19 @@ class KeywordDetector:
     kind = "keyword"
     needs_encoding = False
 
-    def __init__(self, rules: Sequence[KeywordSignalConfig], categories: Iterable[str] = ()) -> None:
-        """`categories`: rules of these names speak for them. Raises ConfigError for a bad pattern."""
+    def __init__(
+        self,
+        rules: Sequence[KeywordSignalConfig],
+        categories: Iterable[str] = (),
+        *,
+        reads_message: bool = False,
+    ) -> None:
+        """`categories`: rules of these names speak for them. `reads_message`: all of the user's message is
+        searched, not the ask alone: where a rule blocks by words, which an attacker may put anywhere.
+
+        Raises ConfigError for a bad pattern.
+        """
+        self._reads_message = reads_message
         self._rules = tuple(rules)
         self._categories = frozenset(categories)
         self._exact = [
@@ -52,7 +63,7 @@ class KeywordDetector:
         self, question: RequestQuestion, encoding: TextEncoding | None = None
     ) -> Iterator[SignalValue]:
         """Yield the rules that match."""
-        text = normalize_text(question.text)
+        text = normalize_text((self._reads_message and question.message) or question.text)
         found: dict[int, set[int]] = {}
         groups: list[KeywordAutomaton | KeywordPatterns] = [*self._exact, *self._patterns]
         for group in groups:

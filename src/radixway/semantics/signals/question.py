@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from radixway.core.pipeline import Request
+from radixway.semantics.prompts import PromptReading, read_conversation, read_prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,12 +13,29 @@ class RequestQuestion:
     """The text of one request. Signals see this and nothing else of it."""
 
     text: str
-    """The last user message; where there is none, all other messages."""
+    """What is asked: the ask of the last user message that has one, with the turn it goes on from; without
+    any, all other messages."""
     whole: str = ""
     """All text of the messages, tool calls and reasoning included: for signals that depend on length, and
     for content that must not pass anywhere."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """The client's headers that travel on, names in lower case."""
+    message: str = ""
+    """All of that user message or prompt: for words that must not pass. Empty where `text` is all of it."""
+    reading: PromptReading | None = None
+    """What of that message or prompt was left out, and why."""
+    turns_back: int = 0
+    """How many user turns before it stands the one it goes on from, which is part of `text`; 0: none."""
+
+    def explain(self) -> dict[str, Any] | None:
+        """Return what was left out of the user's message and which turn it goes on from, without a word of
+        them; None where all of one message was read."""
+        entry: dict[str, Any] = {}
+        if self.reading is not None and len(self.reading.parts) > 1:
+            entry = self.reading.explain()
+        if self.turns_back:
+            entry["turns_back"] = self.turns_back
+        return entry or None
 
 
 _NO_TEXT = frozenset(
@@ -64,16 +82,22 @@ def read_question(body: Mapping[str, Any], headers: tuple[tuple[bytes, bytes], .
     if isinstance(messages, str):
         messages = [{"role": "user", "content": messages}]
     if not isinstance(messages, list):
-        text = _prompt_text(body.get("prompt")) or _prompt_text(body.get("text"))
-        return RequestQuestion(text, text, named)
+        return question_in(_prompt_text(body.get("prompt")) or _prompt_text(body.get("text")), named)
     turns = [
         (message.get("role"), content_text(message.get("content"))) for message in filter_objects(messages)
     ]
-    question = next((text for role, text in reversed(turns) if role == "user" and text.strip()), None)
-    if question is None:
-        question = " ".join(text for role, text in turns if role != "user" and text)
     sources = [body.get("system"), body.get("instructions"), *messages]
-    return RequestQuestion(question, "\n".join(_iter_texts(sources)), named)
+    whole = "\n".join(_iter_texts(sources))
+    if (read := read_conversation(turns)) is not None:
+        return RequestQuestion(read.ask, whole, named, read.message, read.reading, read.turns_back)
+    said = [text for role, text in turns if text and role != "user"] or [text for _, text in turns if text]
+    return RequestQuestion(" ".join(said), whole, named)
+
+
+def question_in(text: str, headers: Mapping[str, str] | None = None) -> RequestQuestion:
+    """Return the question of a prompt that stands alone."""
+    reading = read_prompt(text)
+    return RequestQuestion(reading.ask or text, text, headers or {}, text, reading)
 
 
 def content_text(content: Any) -> str:

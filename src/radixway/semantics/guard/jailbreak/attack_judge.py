@@ -17,6 +17,7 @@ from radixway.semantics.guard.jailbreak.patterns import (
     PatternFindings,
     compile_patterns,
     find_build_up,
+    find_pasted_orders_steps,
     find_patterns_steps,
     join_last_turns,
 )
@@ -94,7 +95,10 @@ class DefaultAttackJudge:
     async def _judge_text(self, text: str, *, data: bool) -> AttackAssessment:
         if not text.strip():
             return NOTHING
-        found = await run_steps(find_patterns_steps(text, data=data), inline=len(text) <= THREAD_MIN_CHARS)
+        is_short = len(text) <= THREAD_MIN_CHARS
+        found = await run_steps(find_patterns_steps(text, data=data), inline=is_short)
+        if not data:
+            found = await run_steps(find_pasted_orders_steps(text, found), inline=is_short)
         return _combine_attack(found, await self._read_views(text, found))
 
     async def _read_views(self, text: str, found: PatternFindings) -> list[AttackReading]:
@@ -165,6 +169,8 @@ def _pattern_attack(passage: TextPassage) -> Steps[AttackAssessment]:
     if passage.speaker not in _JUDGED or not passage.text.strip():
         return NOTHING
     found = yield from find_patterns_steps(passage.text, data=passage.speaker != "user")
+    if passage.speaker == "user":
+        found = yield from find_pasted_orders_steps(passage.text, found)
     return _combine_attack(found, [])
 
 

@@ -20,6 +20,7 @@ from radixway.semantics.guard.jailbreak.attack_reader import Kind
 from radixway.semantics.guard.jailbreak.encodings import MAX_PART_CHARS
 from radixway.semantics.guard.jailbreak.text_normalization import MAX_VIEWS, NormalizedView, normalized_views
 from radixway.semantics.guard.step_executor import Steps
+from radixway.semantics.prompts import read_prompt
 
 _MEMORY = 128 << 20
 _GAP = r"[^a-z0-9]+"
@@ -265,6 +266,19 @@ def find_patterns_steps(text: str, *, data: bool = False) -> Steps[PatternFindin
         {name: hit for name, hit in hits.items() if "@" not in name or hit.name not in plain},
         (NormalizedView("plain", text), *seen) if several else tuple(seen),
     )
+
+
+def find_pasted_orders_steps(text: str, found: PatternFindings) -> Steps[PatternFindings]:
+    """Add to what was `found` in a user's `text` the orders to an assistant in what the user pasted:
+    documents, quotations and results are data, whoever pastes them.
+    """
+    hits = dict(found.hits)
+    for part in read_prompt(text).parts:
+        if part.kind == "data":
+            yield
+            for hit in patterns_for_data().find_hits(text[part.start : part.end], may_quote=False):
+                hits.setdefault(hit.name, hit)
+    return PatternFindings(hits, found.views)
 
 
 def compile_patterns() -> None:
