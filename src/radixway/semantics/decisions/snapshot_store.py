@@ -120,10 +120,10 @@ class SnapshotStore:
     async def _compile_current(self) -> None:
         text = None if self.file is None else await asyncio.to_thread(read_text, self.file)
         snapshot = await self.compile_text(text)
-        for name, text in find_warnings(snapshot.section):
+        for name, warning in find_warnings(snapshot.section):
             if name not in self._warned:
                 self._warned.add(name)
-                log.warning("semantic: %s", text)
+                log.warning("semantic: %s", warning)
         watched, self._current, self.text = self.files, snapshot, text
         if self.files != watched:
             self.files_changed.set()
