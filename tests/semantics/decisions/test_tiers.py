@@ -88,7 +88,10 @@ async def test_prices_alone_are_tiers():
 
 @pytest.mark.parametrize(
     "beside",
-    [{"default_model": "a"}, {"policy_rules": [{"name": "r", "condition": "true", "models": ["a"]}]}],
+    [
+        {"default_model": "a"},
+        {"policy_rules": [{"name": "r", "condition": "true", "action": "route", "models": ["a"]}]},
+    ],
 )
 def test_prices_are_no_tiers_where_something_else_chooses(beside):
     assert SemanticConfig(model_config=PRICES, **beside).tier_models() == {}
@@ -201,6 +204,6 @@ def test_classify_shows_tier_score_and_thresholds(tmp_path):
     file.write_text("semantic: {tiers: {small: s, large: l}}\n")
     result = run_command("classify", SUM, "--config", file)
     assert result.exit_code == 0, result.output
-    shown = dict(line.split(maxsplit=1) for line in result.stdout.splitlines() if len(line.split()) == 2)
+    shown = dict(line.split() for line in result.stdout.splitlines() if len(line.split()) == 2)
     assert (shown["tier"], shown["model"], shown["difficulty_level"]) == ("small", "s", "easy")
     assert (shown["difficulty_score"], shown["difficulty_large_from"]) == ("0.13", "0.5")

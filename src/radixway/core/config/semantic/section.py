@@ -123,14 +123,14 @@ class SemanticConfig(ConfigSection):
     @property
     def routes_by_rule(self) -> bool:
         """True if a rule, a category or an A/B split names a model."""
-        keywords = (*self.keyword_rules, *self.signals.keywords)
-        regexes = (*self.regex_rules, *self.signals.regexes)
-        embeddings = (*self.embedding_rules, *self.concepts, *self.signals.embeddings)
         return bool(self.ab_splits) or any(
             (
                 *(category.model_scores for category in self.categories),
                 *(decision.model_refs for decision in self.decisions),
-                *(rule.models for rule in (*self.policy_rules, *keywords, *regexes, *embeddings)),
+                *(policy.models for policy in self.policy_rules),
+                *(keyword.models for keyword in (*self.keyword_rules, *self.signals.keywords)),
+                *(regex.models for regex in (*self.regex_rules, *self.signals.regexes)),
+                *(rule.models for rule in (*self.embedding_rules, *self.concepts, *self.signals.embeddings)),
             )
         )
 
