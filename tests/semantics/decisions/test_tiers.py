@@ -75,6 +75,12 @@ async def test_without_a_medium_tier_the_large_one_answers_its_questions():
     assert [(await plan_of(section, text)).choice.best.model for text in (SUM, EMAIL)] == ["s", "l"]
 
 
+async def test_one_model_may_stand_in_two_tiers_with_and_without_thinking():
+    section = SemanticConfig(tiers={"small": "m", "large": {"model": "m", "use_reasoning": True}})
+    plans = [await plan_of(section, text) for text in (SUM, PROOF)]
+    assert [(plan.choice.best.model, plan.reasoning.on) for plan in plans] == [("m", False), ("m", True)]
+
+
 async def test_thresholds_are_configurable():
     section = SemanticConfig(tiers=TIERS | {"medium_from": 0.05, "large_from": 0.1})
     assert (await plan_of(section, SUM)).explain()["tier"] == "large"
