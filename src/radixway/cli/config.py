@@ -58,8 +58,21 @@ def config_check(file: Annotated[Path, Argument(help="The file to check.", metav
         from radixway.semantics.decisions.section_validation import parse_section
 
         with exit_on(ConfigError):
-            parse_section(read_text(file), file)
+            section = parse_section(read_text(file), file)
+        _print_warnings(section)
         out.print(f"{file} is good: set semantic.config to it")
         return
-    load_options(file)
+    config = load_options(file)
+    if config.semantic is not None and config.semantic.is_on:
+        from radixway.core.config.semantic import merge_semantic_file
+
+        with exit_on(ConfigError):
+            _print_warnings(merge_semantic_file(config.semantic))
     out.print(f"{file} is good")
+
+
+def _print_warnings(section: SemanticConfig) -> None:
+    from radixway.semantics.decisions.section_validation import find_warnings
+
+    for _, warning in find_warnings(section):
+        out.print(f"warning: {warning}", style="yellow", soft_wrap=True)

@@ -56,13 +56,13 @@ async def test_a_decision_is_counted_with_its_category_reason_model_and_thinking
 
 
 async def test_an_effort_is_counted_by_its_family_but_none_that_a_client_made_up():
-    found = await asked("What is a quark?", reasoning_effort="made-up")
+    found = await asked("Explain what a quark is.", reasoning_effort="made-up")
     assert found['llm_reasoning_effort_usage_total{effort="high",family="gpt-oss"}'] == "1.0"
     assert not any("made-up" in name for name in found)
 
 
 async def test_the_domains_entropy_is_counted_in_bits_with_the_published_reason():
-    found = await asked("What is the derivative of x squared?")
+    found = await asked("Explain the derivative of x squared.")
     [decided] = [name for name in found if name.startswith("llm_entropy_classification_decisions_total{")]
     assert 'top_category="math"' in decided and "_uncertainty_" in decided
     bits = float(found['llm_entropy_values_sum{category="math",classification_type="entropy_based"}'])

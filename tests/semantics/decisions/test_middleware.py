@@ -100,7 +100,7 @@ async def test_off_is_said_explicitly_and_the_clients_other_kwargs_stay():
 
 async def test_an_effort_is_set_where_the_family_has_efforts():
     async with deciding() as (running, worker):
-        await ask(running, "What is a quark?", reasoning_effort="minimal")
+        await ask(running, "Explain what a quark is.", reasoning_effort="minimal")
         assert worker.requests[-1].json()["reasoning_effort"] == "high"
 
 

@@ -73,6 +73,10 @@ class TextIntent:
         }
         if plan is not None:
             entry |= {"reasoning": plan.reasoning.on, "reasoning_reason": plan.reasoning.reason}
+            if plan.choice is not None and plan.choice.best.tier is not None:
+                entry["tier"] = plan.choice.best.tier
+        if (difficulty := verdict.difficulty) is not None:
+            entry |= {f"difficulty_{name}": value for name, value in difficulty.explain().items()}
         return entry
 
     def explain(self) -> dict[str, Any]:

@@ -15,9 +15,16 @@ from radixway.semantics.decisions.model_selection import (
     ModelChoice,
     choose_model,
     pick_ab_split,
+    tier_candidates,
     weigh_candidates,
 )
-from radixway.semantics.decisions.reasoning_mode import BY_RULE, ReasoningDecision, decide_reasoning
+from radixway.semantics.decisions.reasoning_mode import (
+    BY_RULE,
+    BY_TIER,
+    EASY_QUESTION,
+    ReasoningDecision,
+    decide_reasoning,
+)
 from radixway.semantics.decisions.score_feedback import ScoreFeedback
 from radixway.semantics.decisions.snapshot import SemanticSnapshot
 from radixway.semantics.decisions.system_prompts import category_prompt
@@ -88,6 +95,10 @@ class DecisionPlan:
             entry["entropy"] = round(domain.entropy, 4)
         if (encoder_s := self.signals.latencies_s.get("encoder")) is not None:
             entry["encoder_ms"] = round(encoder_s * 1e3, 3)
+        if verdict.difficulty is not None:
+            entry["difficulty"] = verdict.difficulty.explain()
+        if choice is not None and choice.best.tier is not None:
+            entry["tier"] = choice.best.tier
         if self.prompt_read:
             entry["prompt"] = self.prompt_read
         if lost := explain_losing_rules(self.snapshot.rules, self.signals, verdict):
@@ -150,15 +161,15 @@ def rank_models(
     if side is not None:
         by_name = {candidate.model: candidate for candidate in candidates}
         candidates = [by_name.get(side[1]) or ModelCandidate(side[1], 1.0)]
-    choice = _choose_models(snapshot, tokens, candidates, wish, states)
-    reasoning = _decide_thinking(snapshot, verdict, choice.best.use_reasoning if choice else False)
+    choice = _choose_models(snapshot, verdict, tokens, candidates, wish, states)
+    reasoning = _decide_thinking(snapshot, verdict, choice.best if choice else None)
     return choice, reasoning, side[0].name if side else None
 
 
 def _candidates(
     snapshot: SemanticSnapshot, verdict: DecisionVerdict, feedback: ScoreFeedback, explore: bool
 ) -> list[ModelCandidate]:
-    """Return the models of the winning rule, else of the category."""
+    """Return the models of the winning rule, else of the category, else of the tiers."""
     category = verdict.category or ""
     if verdict.rule is not None and verdict.rule.refs:
         return [
@@ -171,6 +182,8 @@ def _candidates(
             for ref in verdict.rule.refs
         ]
     known = snapshot.categories.get(category)
+    if snapshot.tiers and not (known and known.model_scores):
+        return tier_candidates(snapshot.tiers, verdict.difficulty.level if verdict.difficulty else "hard")
     return [
         ModelCandidate(
             score.model,
@@ -184,6 +197,7 @@ def _candidates(
 
 def _choose_models(
     snapshot: SemanticSnapshot,
+    verdict: DecisionVerdict,
     tokens: int,
     candidates: list[ModelCandidate],
     wish: SelectionPreferences,
@@ -202,14 +216,32 @@ def _choose_models(
         return ModelChoice(tuple(last), "default_model") if last else None
     if last and last[0].available and not any(each.available for each in weighed):
         return ModelChoice((*last, *weighed), "default_model_as_no_other_is_ready")
-    choice = choose_model(weighed, wish.preference, section.preference.least_share)
-    return ModelChoice((*choice.ranked, *last), choice.reason)
+    preference, reason = wish.preference, ""
+    if preference == "best" and snapshot.tiers and _is_easy(verdict) and candidates[0].tier is None:
+        preference, reason = "cheap", "_as_easy"
+    setting = section.preference
+    choice = choose_model(weighed, preference, setting.least_share, setting.quality_weight)
+    return ModelChoice((*choice.ranked, *last), choice.reason + reason)
 
 
-def _decide_thinking(snapshot: SemanticSnapshot, verdict: DecisionVerdict, chosen: bool) -> ReasoningDecision:
-    """Decide on reasoning: a rule with models sets it itself, otherwise entropy counts."""
+def _is_easy(verdict: DecisionVerdict) -> bool:
+    """Return whether the question was read and found easy."""
+    return verdict.difficulty is not None and verdict.difficulty.level == "easy"
+
+
+def _decide_thinking(
+    snapshot: SemanticSnapshot, verdict: DecisionVerdict, best: ModelCandidate | None
+) -> ReasoningDecision:
+    """Decide on reasoning: a rule with models or a tier sets it itself, easy questions go without, otherwise
+    entropy counts.
+    """
+    chosen = best is not None and best.use_reasoning
     if verdict.rule is not None and verdict.rule.refs:
         return ReasoningDecision(chosen, verdict.confidence, BY_RULE)
+    if best is not None and best.tier is not None:
+        return ReasoningDecision(chosen, verdict.confidence, BY_TIER)
+    if _is_easy(verdict) and not snapshot.section.reasoning.easy:
+        return ReasoningDecision(False, 0.5, EASY_QUESTION)
     distribution = verdict.distribution if snapshot.section.reasoning.entropy else None
     return decide_reasoning(distribution, snapshot.needs, chosen, verdict.category, snapshot.rules.threshold)
 

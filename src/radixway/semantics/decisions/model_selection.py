@@ -6,7 +6,7 @@ from typing import Any
 
 import xxhash
 
-from radixway.core.config.semantic import AbSplit, ModelPricing, Preference
+from radixway.core.config.semantic import AbSplit, Level, ModelPricing, Preference, TierModel, TierName
 from radixway.core.pipeline import ModelState
 
 
@@ -18,6 +18,8 @@ class ModelCandidate:
     score: float
     use_reasoning: bool = False
     effort: str | None = None
+    tier: TierName | None = None
+    """Its tier, where difficulty chose the candidates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +35,14 @@ class WeighedCandidate:
 
     def explain(self) -> dict[str, Any]:
         """Return the fields for the journal."""
-        return {
+        entry = {
             "model": self.candidate.model,
             "score": round(self.candidate.score, 4),
             "cost": round(self.cost, 8),
             "latency_s": round(self.latency_s, 4),
             "available": self.available,
         }
+        return entry | ({"tier": self.candidate.tier} if self.candidate.tier else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,26 @@ class ModelChoice:
     def best(self) -> ModelCandidate:
         """The one that answers if it can."""
         return self.ranked[0].candidate
+
+
+_NEEDED: Mapping[Level, TierName] = {"easy": "small", "medium": "medium", "hard": "large"}
+_SIZES: Mapping[TierName, int] = {"small": 0, "medium": 1, "large": 2}
+
+
+def tier_candidates(tiers: Mapping[TierName, TierModel], level: Level) -> list[ModelCandidate]:
+    """Return the models of `tiers`, scored for a question of that `level`.
+
+    The smallest that suffices scores best: a larger one loses a tenth a step, a smaller one half.
+    """
+    needed = _SIZES[_NEEDED[level]]
+    candidates = []
+    for name, tier in tiers.items():
+        above = _SIZES[name] - needed
+        score = 1 - above / 10 if above >= 0 else 0.5**-above
+        candidates.append(
+            ModelCandidate(tier.model, score, tier.use_reasoning, tier.reasoning_effort, tier=name)
+        )
+    return candidates
 
 
 def weigh_candidates(
@@ -79,13 +102,17 @@ def weigh_candidates(
 
 
 def choose_model(
-    weighed: Sequence[WeighedCandidate], preference: Preference, min_share: float
+    weighed: Sequence[WeighedCandidate],
+    preference: Preference,
+    min_share: float,
+    quality_weight: float = 1.0,
 ) -> ModelChoice:
     """Order the candidates.
 
     Those that cannot answer now come last. Of the others only the Pareto front (no other is as good in
-    score, price and time and better in one) competes for the first place: by score for `best`; by time or
-    price, among those with `min_share` of the best score, for `fast` and `cheap`. The rest follow by score.
+    score, price and time and better in one) competes for the first place: for `best` by score, less price
+    where `quality_weight` is under 1; for `fast` and `cheap` by time or price, among those with `min_share`
+    of the best score. The rest follow by score.
     """
     able = [model for model in weighed if model.available]
     reason: str = preference
@@ -100,7 +127,14 @@ def choose_model(
     elif preference == "cheap":
         first = min(good, key=lambda model: (model.cost, -model.candidate.score))
     else:
-        first = min(front, key=lambda model: (-model.candidate.score, model.cost, model.latency_s))
+        dearest = max(model.cost for model in able) or 1.0
+
+        def rank(model: WeighedCandidate) -> tuple[float, float, float, float]:
+            score, price = model.candidate.score / top, model.cost / dearest
+            value = quality_weight * score - (1 - quality_weight) * price
+            return -value, -score, model.cost, model.latency_s
+
+        first = min(front, key=rank)
     return ModelChoice((first, *(model for model in by_score if model is not first)), reason)
 
 

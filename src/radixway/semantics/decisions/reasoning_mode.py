@@ -45,6 +45,10 @@ WITHOUT_DISTRIBUTION = ("fallback_traditional_classification", "no_classificatio
 """The reasons where no domain was read: with a category, and without."""
 BY_RULE = "rule"
 """The reason where a rule's own model says whether to think."""
+BY_TIER = "tier"
+"""The reason where the model of a tier does."""
+EASY_QUESTION = "easy_question"
+"""The reason where a question is too easy to think about, whatever its category."""
 
 
 class ReasoningDecision(NamedTuple):

@@ -49,13 +49,15 @@ def compile_rules(section: SemanticConfig) -> CompiledRules:
     """Raises ConfigError for an expression that is none."""
     policies = [*_policy_rules(section.policy_rules), *_signal_rules(section)]
     decisions = [_compile_decision(rule) for rule in section.decisions]
+    chain = _category_chain(section)
     return CompiledRules(
         policies=_by_priority(policies),
         decisions=_by_priority(decisions),
         strategy=section.strategy,
-        chain=_category_chain(section),
+        chain=chain,
         fusion=section.fusion,
         threshold=section.classifier.category_model.threshold,
+        tiers=section.tiers if chain or section.tier_models() else None,
     )
 
 

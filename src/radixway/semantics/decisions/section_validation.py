@@ -1,4 +1,4 @@
-"""Mistakes in a section that only compiling finds, and models it names that this machine does not have."""
+"""Mistakes in a section that only compiling finds, and warnings of what has no effect."""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -13,8 +13,18 @@ _HEADS = "the shipped head is used"
 _GUARD = "the shipped guard is used"
 
 
-def find_missing_models(section: SemanticConfig) -> Iterator[tuple[str, str]]:
-    """Yield what is named and not there, and what happens instead. Looks at files; no hub is asked."""
+def find_warnings(section: SemanticConfig) -> Iterator[tuple[str, str]]:
+    """Yield the keys that have no effect, or not the one they seem to have, and what happens instead.
+
+    Looks at files for the models that are named; no hub is asked.
+    """
+    default = section.default_model
+    if default and not (section.routes_by_rule or section.tier_models()):
+        yield (
+            "default_model",
+            f"every request for auto goes to default_model {default!r}: to choose by difficulty, name models "
+            "under semantic.tiers (small and large); to choose by subject, under semantic.categories",
+        )
     classifier, guard = section.classifier, section.prompt_guard
     named = [
         (classifier.category_model.model_id, _HEADS),

@@ -14,6 +14,8 @@ from radixway.core.config.semantic import (
     ClassicTools,
     ComplexitySignalConfig,
     SemanticConfig,
+    TierModel,
+    TierName,
     has_guard_by_category,
 )
 from radixway.core.telemetry import SharedObject
@@ -53,6 +55,8 @@ class SemanticSnapshot(SharedObject):
     categories: Mapping[str, CategoryConfig]
     needs: Mapping[str, bool]
     """By category, whether its best model is to think."""
+    tiers: Mapping[TierName, TierModel]
+    """Models by difficulty, the small one first; empty without tiers."""
     default_model: str
     """Empty where none is configured and nothing suggests one."""
     blocks: frozenset[str]
@@ -91,6 +95,7 @@ async def compile_snapshot(
         needs={
             category.name: _best_model_thinks(category) for category in categories if category.model_scores
         },
+        tiers=section.tier_models(),
         default_model=section.default_model or _best_overall_model(section.categories),
         blocks=blocks,
         cache_rules=compile_cache_rules(section),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from radixway.core.config import ConfigError
 from radixway.core.config.semantic import SemanticConfig, merge_semantic_file
 from radixway.core.config.yaml_file import read_text
-from radixway.semantics.decisions.section_validation import find_missing_models
+from radixway.semantics.decisions.section_validation import find_warnings
 from radixway.semantics.decisions.snapshot import Encode, SemanticSnapshot, compile_snapshot
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ class SnapshotStore:
         self._load_head = load_head
         self._head: DomainClassifier | None = None
         self._profiles = profiles
-        self._missing: set[str] = set()
-        """Models whose absence has been logged."""
+        self._warned: set[str] = set()
+        """Keys that were warned of in the log."""
         self._current: SemanticSnapshot | None = None
         self.text: str | None = None
         """Text of the file that `current` was compiled from; None without a file."""
@@ -120,10 +120,10 @@ class SnapshotStore:
     async def _compile_current(self) -> None:
         text = None if self.file is None else await asyncio.to_thread(read_text, self.file)
         snapshot = await self.compile_text(text)
-        for name, text in find_missing_models(snapshot.section):
-            if name not in self._missing:
-                self._missing.add(name)
-                log.warning("semantic: %s", text)
+        for name, warning in find_warnings(snapshot.section):
+            if name not in self._warned:
+                self._warned.add(name)
+                log.warning("semantic: %s", warning)
         watched, self._current, self.text = self.files, snapshot, text
         if self.files != watched:
             self.files_changed.set()

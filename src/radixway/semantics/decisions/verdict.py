@@ -5,10 +5,10 @@ are told instead, and whoever reads signals asks again.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from radixway.core.config.semantic import FusionConfig, ModelRef
+from radixway.core.config.semantic import FusionConfig, Level, ModelRef, TiersConfig
 from radixway.core.telemetry import SharedObject
 from radixway.semantics.decisions.conditions import ConditionNode
 from radixway.semantics.signals.base import SignalSet, SignalValue
@@ -43,6 +43,28 @@ class CompiledRules:
     fusion: FusionConfig = field(default_factory=FusionConfig)
     threshold: float = 0.6
     """The domain's, under which it is none."""
+    tiers: TiersConfig | None = None
+    """Where difficulty begins; None where nothing depends on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionDifficulty:
+    """How hard a question is, and the scores from which it is harder."""
+
+    level: Level
+    score: float
+    """The words' `complexity.score`."""
+    medium_from: float
+    large_from: float
+
+    def explain(self) -> dict[str, Any]:
+        """Return the fields for the journal."""
+        return {
+            "level": self.level,
+            "score": round(self.score, 4),
+            "medium_from": self.medium_from,
+            "large_from": self.large_from,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +80,8 @@ class DecisionVerdict:
     """By category after boosts, where the domain was read."""
     agreeing: tuple[str, ...] = ()
     """Kinds of signals that name the same category."""
+    difficulty: QuestionDifficulty | None = None
+    """None where nothing depends on it, or it could not be read."""
 
     @property
     def rule_name(self) -> str | None:
@@ -87,9 +111,23 @@ def judge_signals(rules: CompiledRules, signals: SignalSet) -> DecisionVerdict |
             found = _first_match(rules.decisions, signals, boosts)
     if isinstance(found, MissingSignals):
         return found
-    if found is not None:
-        return _verdict_by_rule(found, signals)
-    return _verdict_by_category(rules, signals, boosts)
+    verdict = (
+        _verdict_by_category(rules, signals, boosts) if found is None else _verdict_by_rule(found, signals)
+    )
+    names_models = found is not None and (found.action == "block" or found.refs)
+    if isinstance(verdict, MissingSignals) or rules.tiers is None or names_models:
+        return verdict
+    if not signals.has_kind("complexity"):
+        return MissingSignals(frozenset(("complexity",)))
+    return replace(verdict, difficulty=_read_difficulty(rules.tiers, signals))
+
+
+def _read_difficulty(tiers: TiersConfig, signals: SignalSet) -> QuestionDifficulty | None:
+    signal = signals.find_signal("complexity")
+    if signal is None:
+        return None
+    score = float(signal.value)
+    return QuestionDifficulty(tiers.level_of(score), score, tiers.medium_from, tiers.large_from)
 
 
 def judge_blocks(rules: CompiledRules, signals: SignalSet) -> DecisionVerdict | MissingSignals | None:

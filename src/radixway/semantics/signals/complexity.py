@@ -18,26 +18,35 @@ if TYPE_CHECKING:
 
     Leaning = Callable[[Floats], float]
 
-_ASKS_FOR_THOUGHT = re.compile(
-    r"\b(prove|proof|derive|optimi[sz]e|design|architect|debug|refactor|compare|analy[sz]e|evaluate|trade-?offs?"
-    r"|step[ -]by[ -]step|rigorous(?:ly)?|theorem|complexity|algorithm|why)\b"
-    r"|证明|推导|优化|设计|调试|重构|比较|分析|评估|权衡|逐步|定理|算法|为什么",
+_HARD_TASK = re.compile(
+    r"\b(prove|proof|show that|derive|optimi[sz]e|design|architect|debug|refactor|implement|trade-?offs?"
+    r"|step[ -]by[ -]step|rigorous(?:ly)?)\b"
+    r"|证明|推导|优化|设计|调试|重构|实现|权衡|逐步|论证",
     re.IGNORECASE,
 )
-_FORMAL = re.compile(r"[=<>≤≥∑∫√∀∃^{}\[\]\\]|```|\d+\s*[+*/-]\s*\d+")
+_TASK = re.compile(
+    r"\b(compare|analy[sz]e|evaluate|assess|discuss|justify|argue|theorem|complexity|algorithm|why|explain"
+    r"|describe|difference|summari[sz]e|write|rewrite|draft|plan|solve|calculate|recipe"
+    r"|how (?:do|can|to|would))\b"
+    r"|比较|分析|评估|讨论|定理|算法|复杂度|为什么|解释|说明|描述|区别|总结|概括|写|起草|计划|方案|怎么做|如何|求解",
+    re.IGNORECASE,
+)
+_FORMAL = re.compile(r"[=<>≤≥∑∫√∀∃^{}\[\]\\]|```")
 _PARTS = re.compile(r"[?？;；\n]|\b(?:and then|then|also|finally)\b|然后|并且|最后", re.IGNORECASE)
 
 
 def lexical_complexity(text: str) -> float:
-    """Return a complexity in [0, 1): from length, words that ask for thought, formal notation, and the
-    number of parts.
+    """Return a complexity in [0, 1): from length, the tasks that its words ask for, formal notation, and
+    the number of parts.
 
-    A heuristic that costs microseconds, for rules that only need to tell a greeting from a task."""
+    A heuristic that costs microseconds: it tells a greeting or a sum from a task, and a task from a proof
+    or a design."""
     longish = min(len(text.encode("utf-8", "surrogatepass")) / 2000, 1.0)
-    thought = min(len(_ASKS_FOR_THOUGHT.findall(text)), 4) / 4
+    hard = min(len(_HARD_TASK.findall(text)), 3)
+    tasks = min(len(_TASK.findall(text)), 3)
     formal = min(len(_FORMAL.findall(text)), 8) / 8
     parts = min(len(_PARTS.findall(text)), 6) / 6
-    effort = 1.2 * thought + 0.8 * formal + 0.8 * longish + 0.5 * parts
+    effort = 0.65 * hard + 0.25 * tasks + 0.8 * formal + 0.8 * longish + 0.5 * parts
     return effort / (effort + 0.6)
 
 

@@ -19,8 +19,12 @@ from radixway.core.config.semantic.models import (
     CategoryConfig,
     FeedbackConfig,
     FusionConfig,
+    Level,
     Preference,
     ReasoningFamily,
+    TierModel,
+    TierName,
+    TiersConfig,
 )
 from radixway.core.config.semantic.section import SemanticConfig
 from radixway.core.config.semantic.signals import (
@@ -54,6 +58,7 @@ __all__ = [
     "FusionConfig",
     "HeaderSignalConfig",
     "KeywordSignalConfig",
+    "Level",
     "ModelPricing",
     "ModelRef",
     "PolicyRule",
@@ -63,6 +68,9 @@ __all__ = [
     "SemanticConfig",
     "SignalCondition",
     "SignalsConfig",
+    "TierModel",
+    "TierName",
+    "TiersConfig",
     "file_mistakes_at",
     "has_guard_by_category",
     "has_guard_conditions",

@@ -77,8 +77,10 @@ def _check_models(section: SemanticConfig) -> Iterator[PlacedMistake]:
 def _check_categories(section: SemanticConfig) -> Iterator[PlacedMistake]:
     for index, category in enumerate(section.categories):
         at = ("categories", index)
-        if not category.model_scores and not (section.decisions or section.default_model):
-            yield at, f"{category.name} needs model_scores, or the section a default_model"
+        if not category.model_scores and not (
+            section.decisions or section.default_model or section.tier_models()
+        ):
+            yield at, f"{category.name} needs model_scores, or the section a default_model or tiers"
         yield from _check_duplicates((*at, "model_scores"), [score.model for score in category.model_scores])
 
 

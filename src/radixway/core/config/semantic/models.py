@@ -1,9 +1,9 @@
 """The models that may answer, the categories of questions, and how one is chosen for the other."""
 
 import re
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from radixway.core.config.base import MAY_BE_OFF, ConfigSection, Port, Share
 from radixway.core.config.tenants import ModelPricing
@@ -184,6 +184,65 @@ class CategoryConfig(ConfigSection):
         return self.mmlu_categories or (self.name,)
 
 
+class TierModel(ConfigSection):
+    """The model of a tier."""
+
+    model: ModelName
+    """A model's name, as requests name it."""
+    use_reasoning: bool = False
+    """Reason about the questions of this tier."""
+    reasoning_effort: str | None = None
+    """Effort for families that have it; by default `default_reasoning_effort`."""
+
+
+def _named_tier(value: Any) -> Any:
+    return {"model": value} if isinstance(value, str) else value
+
+
+Tier = Annotated[TierModel | None, BeforeValidator(_named_tier)]
+TierName = Literal["small", "medium", "large"]
+Level = Literal["easy", "medium", "hard"]
+
+
+class TiersConfig(ConfigSection):
+    """Models by the difficulty of a question: each a name, or `{model, use_reasoning, reasoning_effort}`."""
+
+    small: Tier = None
+    """Answers easy questions."""
+    medium: Tier = None
+    """Answers those between; without it, `large` does."""
+    large: Tier = None
+    """Answers hard questions."""
+    medium_from: Share = 0.2
+    """The `complexity.score` from which a question is no longer easy."""
+    large_from: Share = 0.5
+    """The `complexity.score` from which a question is hard."""
+
+    @model_validator(mode="after")
+    def _check_tiers(self) -> Self:
+        named = self.models()
+        if named and not {"small", "large"} <= named.keys():
+            raise ValueError("tiers need both small and large; medium may be left out")
+        if self.medium_from > self.large_from:
+            raise ValueError("medium_from must not be above large_from")
+        return self
+
+    def models(self) -> dict[TierName, TierModel]:
+        """Return the tiers that have a model, the small one first."""
+        tiers: dict[TierName, TierModel | None] = {
+            "small": self.small,
+            "medium": self.medium,
+            "large": self.large,
+        }
+        return {name: tier for name, tier in tiers.items() if tier is not None}
+
+    def level_of(self, complexity: float) -> Level:
+        """Return how hard a question with that `complexity.score` is."""
+        return (
+            "easy" if complexity < self.medium_from else "medium" if complexity < self.large_from else "hard"
+        )
+
+
 Preference = Literal["best", "fast", "cheap"]
 
 
@@ -201,6 +260,8 @@ class ReasoningConfig(ConfigSection):
 
     entropy: bool = True
     """How unsure the domain is counts too, in the published bands; else the chosen model's flag alone."""
+    easy: bool = False
+    """Easy questions may be thought about too; else only where a rule's own model or a tier says so."""
 
 
 class PreferenceConfig(ConfigSection):
@@ -210,6 +271,8 @@ class PreferenceConfig(ConfigSection):
     """Preference of requests without one (`x-radixway-preference`, or `preference` in the body)."""
     least_share: Share = 0.8
     """`fast` and `cheap` choose among models with at least this share of the best score."""
+    quality_weight: Share = 1
+    """What score counts for `best`, beside price: 1 is the score alone, 0 the price alone."""
     completion_tokens: int = Field(default=256, ge=1)
     """Expected of an answer, for its price, where the request limits it no further."""
 

@@ -29,6 +29,9 @@ from radixway.core.config.semantic.models import (
     PreferenceConfig,
     ReasoningConfig,
     ReasoningFamily,
+    TierModel,
+    TierName,
+    TiersConfig,
     VllmEndpoint,
 )
 from radixway.core.config.semantic.signals import (
@@ -66,6 +69,9 @@ class SemanticConfig(ConfigSection):
     strategy: Literal["priority", "confidence"] = "priority"
     """How to choose among `decisions` that hold."""
 
+    tiers: TiersConfig = TiersConfig()
+    """Models by difficulty, for questions without a category that has scores. Where nothing else chooses a
+    model, two or more models with prices are tiers."""
     categories: tuple[CategoryConfig, ...] = ()
     models: dict[ModelName, ModelParams] = Field(default_factory=dict, alias="model_config")
     vllm_endpoints: tuple[VllmEndpoint, ...] = ()
@@ -110,8 +116,43 @@ class SemanticConfig(ConfigSection):
         """Return every configured model once."""
         scored = (score.model for category in self.categories for score in category.model_scores)
         refs = (ref.lora_name or ref.model for rule in self.decisions for ref in rule.model_refs)
+        tiers = (tier.model for tier in self.tiers.models().values())
         default = (self.default_model,) if self.default_model else ()
-        return list(dict.fromkeys((*default, *self.models, *scored, *refs)))
+        return list(dict.fromkeys((*default, *self.models, *tiers, *scored, *refs)))
+
+    @property
+    def routes_by_rule(self) -> bool:
+        """True if a rule, a category or an A/B split names a model."""
+        return bool(self.ab_splits) or any(
+            (
+                *(category.model_scores for category in self.categories),
+                *(decision.model_refs for decision in self.decisions),
+                *(policy.models for policy in self.policy_rules),
+                *(keyword.models for keyword in (*self.keyword_rules, *self.signals.keywords)),
+                *(regex.models for regex in (*self.regex_rules, *self.signals.regexes)),
+                *(rule.models for rule in (*self.embedding_rules, *self.concepts, *self.signals.embeddings)),
+            )
+        )
+
+    def tier_models(self) -> dict[TierName, TierModel]:
+        """Return the models by tier, the small one first: as configured, else by price. Empty without tiers.
+
+        Prices make tiers only where no default model, rule or category chooses. A model with the price of
+        another adds no tier; of more than three prices the middle one is `medium`.
+        """
+        if (tiers := self.tiers.models()) or self.default_model or self.routes_by_rule:
+            return tiers
+        prices: dict[float, str] = {}
+        for name, params in self.models.items():
+            if params.pricing is not None:
+                prices.setdefault(params.pricing.cost(1, 1), name)
+        names = [prices[price] for price in sorted(prices)]
+        if len(names) < 2:
+            return {}
+        tiers = {"small": TierModel(model=names[0])}
+        if len(names) > 2:
+            tiers["medium"] = TierModel(model=names[len(names) // 2])
+        return tiers | {"large": TierModel(model=names[-1])}
 
     def models_at(self, endpoint: VllmEndpoint) -> tuple[str, ...]:
         """Return the models of `endpoint`, its own or by `preferred_endpoints`; empty: those it lists."""
