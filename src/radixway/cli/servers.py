@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from collections.abc import Coroutine
 from functools import partial
 from pathlib import Path
@@ -256,12 +255,12 @@ def operator(
 
 def run_server(serving: Coroutine[Any, Any, int]) -> NoReturn:
     """Run a gateway to its end under uvloop and exit with what it returns."""
-    from radixway.core.http import CannotListenError, run_until_exit
+    from radixway.core.http import CannotListenError, exit_process, run_until_exit
     from radixway.gateway.engine_supervisor import EngineKilledError
     from radixway.gateway.processes import ProcessFailedError
 
     with exit_on(ConfigError, CannotListenError, EngineKilledError, ProcessFailedError):
-        sys.exit(run_until_exit(serving))
+        exit_process(run_until_exit(serving))
 
 
 def _check_engine_exposure(settings: Config, host: str) -> None:
@@ -282,7 +281,7 @@ def _run_engine(settings: Config, host: str, port: int) -> None:
         from radixway.engine.server import serve as serve_engine
     from rich.progress import Progress, TaskID
 
-    from radixway.core.http import ServerLimits, raise_file_limit, run_until_exit
+    from radixway.core.http import ServerLimits, exit_process, raise_file_limit, run_until_exit
     from radixway.core.telemetry import HeapFreezer, ServerConsole, configure_logging
     from radixway.core.telemetry.tracing import build_tracing
     from radixway.engine.errors import EngineError
@@ -313,3 +312,4 @@ def _run_engine(settings: Config, host: str, port: int) -> None:
     except (EngineError, ConfigError) as error:
         bar.stop()
         exit_with_error(str(error))
+    exit_process(0)
