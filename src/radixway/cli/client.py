@@ -202,9 +202,10 @@ def erase(
     key: AdminKey = None,
     as_json: Annotated[bool, Option("--json", help="Print the answer as it came.")] = False,
 ) -> None:
-    """Erase a user, a session, a request or a tenant: caches, trajectories, sessions, journals, audit.
+    """Erase what is kept of a user, session, request or tenant.
 
-    Exit code 1 where a part cannot be reached now: the gateway tries it again until it is done.
+    That is in caches, trajectories, sessions, journals and the audit log. Exit code 1 where a part cannot be
+    reached now: the gateway tries it again until it is done.
     """
     if not (user or session or request or everything):
         exit_with_error("say whose: --user, --session or --request; or --all for the whole tenant")

@@ -163,7 +163,10 @@ def engine(
     insecure: Insecure = None,
     until_stdin_closes: Annotated[bool, Option("--until-stdin-closes", hidden=True)] = False,
 ) -> None:
-    """Start an embedded engine alone: an OpenAI and SGLang compatible server over one model."""
+    """Start an embedded engine alone.
+
+    It serves one model to clients of OpenAI's and SGLang's protocols.
+    """
     given = locals()
     options = {name: given[name] for name in EngineConfig.model_fields if name in given}
     options["disaggregation_bootstrap_host"] = host
@@ -239,7 +242,10 @@ def operator(
         str | None, Option(help="Serve liveness here: http://0.0.0.0:8080/healthz", metavar="URL")
     ] = None,
 ) -> None:
-    """Run the Kubernetes operator: Model becomes a pool of workers, RouterPolicy gateways' rules."""
+    """Run the Kubernetes operator.
+
+    A Model becomes a pool of workers, a RouterPolicy rules of gateways.
+    """
     with exit_without_extra("the operator", "operator"):
         from radixway.cluster.operator import ClusterNotConfiguredError, OperatorSettings, run_operator
     settings = OperatorSettings(tuple(namespace or ()), server, liveness)
