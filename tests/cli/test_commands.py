@@ -416,6 +416,7 @@ async def test_usage_is_shown_as_a_table_and_written_as_json_and_csv(tmp_path):
         )
         refused = await run(key="wrong")
         nonsense = await run("--from", "yesterday")
+        nowhere = await run("--json", str(tmp_path / "nowhere" / "usage.json"))
     assert shown.exit_code == 0, shown.stderr
     assert "acme" in shown.stdout and "1,200" in shown.stdout and "USD" in shown.stdout
     assert "tokens_per_day: 1,230 of 9,000" in shown.stdout
@@ -425,6 +426,7 @@ async def test_usage_is_shown_as_a_table_and_written_as_json_and_csv(tmp_path):
     assert header.startswith("model,requests,") and line.startswith("m,1,0,0,1200,0,30,0,1.2,USD")
     assert refused.exit_code == nonsense.exit_code == 2
     assert "key" in refused.stderr and "from" in nonsense.stderr
+    assert nowhere.exit_code == 2 and "No such file or directory" in nowhere.stderr
 
 
 async def run_radixway(*arguments):

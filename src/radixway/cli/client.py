@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from typer import Argument, Option
 
 from radixway.cli.options import GATEWAY, AdminKey, GatewayUrl, TenantKey
-from radixway.cli.terminal import exit_with_error, format_json, journal_lines, out, run_call
+from radixway.cli.terminal import exit_with_error, format_json, journal_lines, out, run_call, write_file
 from radixway.core.config.tenants import format_cost
 
 _NO_WORKER_STATUSES = (502, 503, 504)
@@ -188,7 +188,7 @@ def _write_file(file: Path, text: str) -> None:
     if str(file) == "-":
         out.print(text, end="")
     else:
-        file.write_text(text, encoding="utf-8")
+        write_file(file, text)
 
 
 def erase(

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from rich.console import Console
@@ -42,6 +43,14 @@ def exit_without_extra(what: str, extra: str) -> Iterator[None]:
         exit_with_error(
             f"{what} is not installed (there is no {error.name}): pip install 'radixway[{extra}]'"
         )
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write `text` to `path`; where that cannot be done the command ends."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        exit_with_error(f"cannot write {path}: {error.strerror}")
 
 
 def run_call(call: Coroutine[Any, Any, AnswerT]) -> AnswerT:
