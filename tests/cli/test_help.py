@@ -75,6 +75,30 @@ def test_the_version_and_short_help_are_options_too():
     assert "radixway workers drain http://gpu3:8000" in told.stdout
 
 
+def help_of(path, columns):
+    command, context = ROOT, None
+    for name in ("radixway", *path.split()):
+        command = command if context is None else command.commands[name]
+        context = command.make_context(name, [], parent=context, resilient_parsing=True)
+    formatter = context.formatter_class(width=columns)
+    command.format_help(context, formatter)
+    return formatter.getvalue()
+
+
+@pytest.mark.parametrize("path", ["", *sorted({name.rpartition(" ")[0] for name in COMMANDS} - {""})])
+def test_a_group_says_what_each_command_does_in_whole_sentences(path):
+    _usage, *told = help_of(path, 80).splitlines()
+    assert not [line for line in told if line.endswith("...")]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_option_is_cut_short_on_a_narrow_terminal(name):
+    told = help_of(name, 50).split()
+    options = {each for param in COMMANDS[name].params for each in param.opts if each.startswith("--")}
+    hidden = {each for param in COMMANDS[name].params if getattr(param, "hidden", 0) for each in param.opts}
+    assert options - hidden <= {word.rstrip(",") for word in told}
+
+
 def test_a_wrong_command_is_told_the_nearest_one():
     told = run("workers", "lits")
     assert told.returncode == 2 and "Did you mean 'list'?" in told.stderr

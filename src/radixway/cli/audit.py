@@ -38,7 +38,10 @@ def verify(
     expect: Annotated[str | None, Option(help="A head that was kept elsewhere.", metavar="SEQ:HASH")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check every entry; exit code 1 where one was changed, removed, reordered, or the end cut off."""
+    """Check every entry of the log.
+
+    Exit code 1 where one was changed, removed, reordered, or the end cut off.
+    """
     from radixway.semantics.guard.audit import verify_log
 
     directory, seal = _audit_directory(path, config, key_file)
@@ -56,7 +59,10 @@ def verify(
 
 @audit_app.command()
 def head(path: Log = None, config: ConfigFile = None, key_file: KeyFile = None) -> None:
-    """Print where the log ends, as SEQ:HASH: keep it elsewhere, for `verify --expect`."""
+    """Print where the log ends, as SEQ:HASH.
+
+    Keep it elsewhere, for `verify --expect`.
+    """
     from radixway.semantics.guard.audit import verify_log
 
     directory, seal = _audit_directory(path, config, key_file)
@@ -81,7 +87,10 @@ def show(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print entries, the oldest first; with --json as they stand in the files."""
+    """Print entries, the oldest first.
+
+    With --json as they stand in the files.
+    """
     from radixway.semantics.guard.audit import encode_entry, search_entries
 
     directory, _ = _audit_directory(path, config, None)

@@ -115,7 +115,10 @@ def users_delete(
     with_chats: Annotated[bool, Option("--with-chats", help="Their chats go too.")] = False,
     config: ConfigFile = None,
 ) -> None:
-    """End a user's access: its tokens and keys are invalid from the next call on."""
+    """End a user's access.
+
+    Its tokens and keys are invalid from the next call on.
+    """
     from radixway.chat.accounts import UserAccounts
     from radixway.chat.service import load_secrets
     from radixway.chat.webhooks.deliverer import WebhookService

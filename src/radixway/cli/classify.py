@@ -41,7 +41,10 @@ def classify(
     config: Rules = None,
     json: AsJson = False,
 ) -> None:
-    """Classify a text: domain, language, complexity; with rules also what matches and the chosen model."""
+    """Classify a text: domain, language, complexity.
+
+    With rules also what matches and the chosen model.
+    """
     if text == "-":
         text = sys.stdin.read()
     if not text.strip():
@@ -62,7 +65,10 @@ def rules_test(
     config: Rules = None,
     json: AsJson = False,
 ) -> None:
-    """Run cases as real requests, without workers; exit code 1 if one fails."""
+    """Run cases as real requests, without workers.
+
+    Exit code 1 if one fails.
+    """
     from radixway.semantics.decisions.rule_cases import read_cases
 
     with exit_on(ConfigError):

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from typer import Argument, Option
 
 from radixway.cli.options import GATEWAY, AdminKey, GatewayUrl, TenantKey
-from radixway.cli.terminal import exit_with_error, format_json, journal_lines, out, run_call
+from radixway.cli.terminal import exit_with_error, format_json, journal_lines, out, run_call, write_file
 from radixway.core.config.tenants import format_cost
 
 _NO_WORKER_STATUSES = (502, 503, 504)
@@ -188,7 +188,7 @@ def _write_file(file: Path, text: str) -> None:
     if str(file) == "-":
         out.print(text, end="")
     else:
-        file.write_text(text, encoding="utf-8")
+        write_file(file, text)
 
 
 def erase(
@@ -202,9 +202,10 @@ def erase(
     key: AdminKey = None,
     as_json: Annotated[bool, Option("--json", help="Print the answer as it came.")] = False,
 ) -> None:
-    """Erase a user, a session, a request or a tenant: caches, trajectories, sessions, journals, audit.
+    """Erase what is kept of a user, session, request or tenant.
 
-    Exit code 1 where a part cannot be reached now: the gateway tries it again until it is done.
+    That is in caches, trajectories, sessions, journals and the audit log. Exit code 1 where a part cannot be
+    reached now: the gateway tries it again until it is done.
     """
     if not (user or session or request or everything):
         exit_with_error("say whose: --user, --session or --request; or --all for the whole tenant")

@@ -21,7 +21,7 @@ class CompletedShell(StrEnum):
 
 
 def completion(shell: Annotated[CompletedShell, Argument(help="The shell that reads it.")]) -> None:
-    """Print the script that completes commands and options of `radixway` in a shell."""
+    """Print the script for completion in a shell."""
     from typer.completion import get_completion_script  # type: ignore[attr-defined]
 
     script = get_completion_script(prog_name="radixway", complete_var=_VARIABLE, shell=shell.value)

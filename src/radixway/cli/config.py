@@ -53,7 +53,10 @@ def config_show(config: ConfigFile = None) -> None:
 
 
 def config_check(file: Annotated[Path, Argument(help="The file to check.", metavar="FILE")]) -> None:
-    """Explain every mistake in a radixway.yaml, or in a semantic router's config.yaml, by its line."""
+    """Explain every mistake in a configuration, by its line.
+
+    The file is a radixway.yaml or a semantic router's config.yaml.
+    """
     if is_semantic_file(file):
         from radixway.semantics.decisions.section_validation import parse_section
 

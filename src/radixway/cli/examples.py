@@ -85,6 +85,6 @@ def add_examples(app: typer.Typer, group: str = "") -> None:
 
 
 def format_examples(command: str) -> str | None:
-    """Return the examples of `command` as paragraphs of help, None if there is none."""
+    """Return the examples of `command` as a paragraph of help that is not wrapped, None if there is none."""
     found = EXAMPLES.get(command)
-    return "\n\n".join(("Examples:", *(f"  radixway {each}" for each in found))) if found else None
+    return "\n".join(("\b", "Examples:", *(f"  radixway {each}" for each in found))) if found else None

@@ -18,9 +18,9 @@ def import_litellm_config(
         Option("--out", "-o", help="Where to write it; by default it is printed.", metavar="FILE"),
     ] = None,
 ) -> None:
-    """Make a radixway.yaml of a LiteLLM proxy's config.yaml; say line by line what could not be taken.
+    """Make a radixway.yaml of a LiteLLM proxy's config.yaml.
 
-    radixway import litellm config.yaml --out radixway.yaml
+    What could not be taken is told line by line.
     """
     import yaml
 

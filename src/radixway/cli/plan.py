@@ -10,7 +10,7 @@ import typer
 from typer import Argument, Option
 
 from radixway.cli.options import GATEWAY, AdminKey, ConfigFile, GatewayUrl, load_options
-from radixway.cli.terminal import exit_on, exit_with_error, format_json, out, run_call
+from radixway.cli.terminal import exit_on, format_json, out, run_call, write_file
 
 plan_app = typer.Typer(help="How many replicas there should be.", invoke_without_command=True)
 
@@ -90,9 +90,5 @@ def _print_plan(plan: dict[str, Any], json: Path | None) -> None:
 
 
 def _write_json(plan: dict[str, Any], path: Path | None) -> None:
-    if path is None:
-        return
-    try:
-        path.write_text(f"{format_json(plan)}\n", encoding="utf-8")
-    except OSError as error:
-        exit_with_error(f"cannot write {path}: {error.strerror}")
+    if path is not None:
+        write_file(path, f"{format_json(plan)}\n")

@@ -231,7 +231,7 @@ async def _show_welcome(
     if browser and gateway.has_console:
         await asyncio.to_thread(open_page, console_url(url))
     table = Table.grid("", Column(no_wrap=True), "", padding=(0, 2, 0, 0))
-    table.add_row("gateway", f"[bold]{url}[/]", "/v1/chat/completions, /generate, /explain/{request_id}")
+    table.add_row("gateway", f"[bold]{url}[/]", "OpenAI's API at /v1")
     for engine_url in engines.urls:
         worker = registry.get_worker(engine_url)
         table.add_row("engine", engine_url, ", ".join(worker.models) if worker else "")

@@ -33,7 +33,10 @@ def ray_deploy(
     ] = None,
     address: Address = None,
 ) -> None:
-    """Deploy what a configuration's `ray` section says, or change what was deployed before."""
+    """Deploy what a configuration's `ray` section says.
+
+    What was deployed before is changed.
+    """
     settings = load_options(config)
     from radixway.cli.quickstart import check_exposure
 

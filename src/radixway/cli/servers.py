@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from collections.abc import Coroutine
 from functools import partial
 from pathlib import Path
@@ -164,7 +163,10 @@ def engine(
     insecure: Insecure = None,
     until_stdin_closes: Annotated[bool, Option("--until-stdin-closes", hidden=True)] = False,
 ) -> None:
-    """Start an embedded engine alone: an OpenAI and SGLang compatible server over one model."""
+    """Start an embedded engine alone.
+
+    It serves one model to clients of OpenAI's and SGLang's protocols.
+    """
     given = locals()
     options = {name: given[name] for name in EngineConfig.model_fields if name in given}
     options["disaggregation_bootstrap_host"] = host
@@ -240,7 +242,10 @@ def operator(
         str | None, Option(help="Serve liveness here: http://0.0.0.0:8080/healthz", metavar="URL")
     ] = None,
 ) -> None:
-    """Run the Kubernetes operator: Model becomes a pool of workers, RouterPolicy gateways' rules."""
+    """Run the Kubernetes operator.
+
+    A Model becomes a pool of workers, a RouterPolicy rules of gateways.
+    """
     with exit_without_extra("the operator", "operator"):
         from radixway.cluster.operator import ClusterNotConfiguredError, OperatorSettings, run_operator
     settings = OperatorSettings(tuple(namespace or ()), server, liveness)
@@ -256,12 +261,12 @@ def operator(
 
 def run_server(serving: Coroutine[Any, Any, int]) -> NoReturn:
     """Run a gateway to its end under uvloop and exit with what it returns."""
-    from radixway.core.http import CannotListenError, run_until_exit
+    from radixway.core.http import CannotListenError, exit_process, run_until_exit
     from radixway.gateway.engine_supervisor import EngineKilledError
     from radixway.gateway.processes import ProcessFailedError
 
     with exit_on(ConfigError, CannotListenError, EngineKilledError, ProcessFailedError):
-        sys.exit(run_until_exit(serving))
+        exit_process(run_until_exit(serving))
 
 
 def _check_engine_exposure(settings: Config, host: str) -> None:
@@ -282,7 +287,7 @@ def _run_engine(settings: Config, host: str, port: int) -> None:
         from radixway.engine.server import serve as serve_engine
     from rich.progress import Progress, TaskID
 
-    from radixway.core.http import ServerLimits, raise_file_limit, run_until_exit
+    from radixway.core.http import ServerLimits, exit_process, raise_file_limit, run_until_exit
     from radixway.core.telemetry import HeapFreezer, ServerConsole, configure_logging
     from radixway.core.telemetry.tracing import build_tracing
     from radixway.engine.errors import EngineError
@@ -313,3 +318,4 @@ def _run_engine(settings: Config, host: str, port: int) -> None:
     except (EngineError, ConfigError) as error:
         bar.stop()
         exit_with_error(str(error))
+    exit_process(0)

@@ -66,7 +66,10 @@ def slime_router(
         ),
     ] = None,
 ) -> None:
-    """Start a gateway as one starts the Slime router; workers come by /add_worker."""
+    """Start a gateway with the Slime router's options.
+
+    Workers are added by /add_worker.
+    """
     if slime_router_max_connections is not None:
         err.print(
             "radixway: --slime-router-max-connections has no effect; --sglang-server-concurrency limits each"

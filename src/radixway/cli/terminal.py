@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from rich.console import Console
@@ -44,6 +45,14 @@ def exit_without_extra(what: str, extra: str) -> Iterator[None]:
         )
 
 
+def write_file(path: Path, text: str) -> None:
+    """Write `text` to `path`; where that cannot be done the command ends."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        exit_with_error(f"cannot write {path}: {error.strerror}")
+
+
 def run_call(call: Coroutine[Any, Any, AnswerT]) -> AnswerT:
     """Run `call` to a gateway and return its result; a refusal or no gateway ends the command."""
     from radixway.core.http.gateway_client import GatewayCallError
@@ -60,13 +69,36 @@ def format_json(value: Any) -> str:
 
 
 def journal_lines(steps: Iterable[dict[str, Any]]) -> Iterator[Text]:
-    """Return the steps of a request's journal, a line each: when it was, what, and its fields."""
+    """Return the steps of a request's journal: when each was, what, and its fields; below, what it lists."""
     for step in steps:
-        fields = {name: value for name, value in step.items() if name not in ("at_ms", "step")}
         line = Text.assemble(f"  {step['at_ms']:8.2f} ms  ", (f"{step['step']:<8}", "bold"))
-        for name, value in fields.items():
-            line.append(f"  {name} ", "dim").append(str(value))
+        listed: list[Text] = []
+        for name, value in step.items():
+            if name in ("at_ms", "step"):
+                continue
+            if isinstance(value, list) and value and isinstance(value[0], dict):
+                listed += (_append_fields(Text(f"{_INDENT}{name}"), entry) for entry in value)
+            elif isinstance(value, dict) and all(isinstance(each, dict) for each in value.values()):
+                listed += (_append_fields(Text(f"{_INDENT}{name}  {key}"), value[key]) for key in value)
+            else:
+                _append_fields(line, {name: value})
         yield line
+        yield from listed
+
+
+_INDENT = " " * 15
+
+
+def _append_fields(line: Text, fields: dict[str, Any]) -> Text:
+    """Append all that are not empty."""
+    for name, value in fields.items():
+        if isinstance(value, dict):
+            value = ", ".join(f"{key} {each}" for key, each in value.items())
+        elif isinstance(value, list):
+            value = ", ".join(map(str, value))
+        if value not in (None, ""):
+            line.append(f"  {name} ", "dim").append(str(value))
+    return line
 
 
 def on_stop_signal(stop: Callable[[], object]) -> None:

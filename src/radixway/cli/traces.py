@@ -49,7 +49,7 @@ def simulate(
     json: Annotated[Path | None, Option(help="Write the figures here.", metavar="FILE")] = None,
     report: Annotated[Path | None, Option(help="Write plots and a page here.", metavar="DIR")] = None,
 ) -> None:
-    """Replay a trace against modelled workers under several policies, and compare them."""
+    """Replay a trace on modelled workers and compare policies."""
     from radixway.core.config import ConfigError, QueueConfig
     from radixway.routing.simulator import EngineConstants, SimulationSettings
     from radixway.routing.simulator.command import SimulateOptions, run_simulate_command
@@ -95,7 +95,10 @@ def record(
     limit: Annotated[int | None, Option(help="End after so many requests.", min=1)] = None,
     seconds: Annotated[float | None, Option(help="End after so long.", min=0)] = None,
 ) -> None:
-    """Write a running gateway's traffic as a trace for `simulate`: hashes, lengths and times, no text."""
+    """Write a running gateway's traffic as a trace for `simulate`.
+
+    It has hashes, lengths and times, no text.
+    """
     try:
         run_call(_record_traffic(url, file, key=key, block_tokens=block_size, limit=limit, seconds=seconds))
     except OSError as error:

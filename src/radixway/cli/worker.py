@@ -58,7 +58,7 @@ def worker(
         ),
     ] = None,
 ) -> None:
-    """Fetch the jobs of a chat server and answer them with an engine."""
+    """Answer a chat server's jobs with an engine."""
     given = {name: value for name, value in locals().items() if name != "env_file"}
     from radixway.chat.worker import ServerRejectedError, UpstreamEngineError
 

@@ -32,7 +32,10 @@ def workers_remove(worker: str, url: GatewayUrl = GATEWAY, key: AdminKey = None)
 
 
 def workers_drain(worker: str, url: GatewayUrl = GATEWAY, key: AdminKey = None) -> None:
-    """Send a worker nothing new; it finishes what it is answering, and stays listed."""
+    """Send a worker no new requests.
+
+    It finishes what it is answering, and stays listed.
+    """
     _change_worker("/drain_worker", worker, url, key)
     out.print(f"{worker} drains; radixway workers resume {worker} takes that back")
 
@@ -48,6 +51,7 @@ def _change_worker(path: str, worker: str, url: str, key: str | None) -> None:
     from radixway.core.http.gateway_client import GatewayCallError, WorkerListing, WorkerLoads, call_gateway
     from radixway.core.near_names import suggest_names
 
+    worker = worker if "://" in worker else f"http://{worker}"
     try:
         asyncio.run(call_gateway(url, "POST", path, WorkerLoads, {"url": worker}, key))
     except GatewayCallError as error:
@@ -59,7 +63,7 @@ def _change_worker(path: str, worker: str, url: str, key: str | None) -> None:
 
 
 def workers_list(url: GatewayUrl = GATEWAY, key: AdminKey = None) -> None:
-    """Show the workers, their load, and why those that are not ready are not."""
+    """Show the workers, their load and their errors."""
     from radixway.core.http.gateway_client import WorkerListing, call_gateway
     from radixway.core.telemetry.terminal import FittedTable, TableColumn, printable
 
@@ -119,7 +123,10 @@ def workers_announce(
     ttl: Annotated[float, Option(min=1, help="Seconds that a registration lasts")] = 30,
     drain: Annotated[float, Option(min=0, help="Seconds that it may take to finish at the end")] = 600,
 ) -> None:
-    """Announce a worker at gateways until a signal; then wait until it has finished its requests."""
+    """Announce a worker at gateways until a signal.
+
+    Then wait until it has finished its requests.
+    """
     with exit_on(ValueError):
         target = check_worker_url(worker)
     fields = drop_unset(

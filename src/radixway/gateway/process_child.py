@@ -18,6 +18,7 @@ from radixway.core.http import (
     CannotListenError,
     ServerLimits,
     bind_unix,
+    exit_process,
     raise_file_limit,
     run_until_exit,
 )
@@ -184,4 +185,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    exit_process(main(sys.argv[1:]))

@@ -50,4 +50,5 @@ def test_a_policy_on_the_command_line_is_told_too():
 
 def test_names_are_joined_in_words():
     assert suggest_names("worker", ["workers", "Worker2"]) == "; did you mean workers or Worker2?"
-    assert suggest_names("x", ["workers"]) == ""
+    assert suggest_names("x", ["workers"]) == suggest_names("w", ["workers"]) == ""
+    assert suggest_names("smol", ["SmolLM2-135M-Instruct"]) == "; did you mean SmolLM2-135M-Instruct?"

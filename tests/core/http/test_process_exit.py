@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 BEGIN = """
-import asyncio, signal, sys, threading
-from radixway.core.http import AppServer, bind_tcp, exit_process_within, run_until_exit
+import asyncio, atexit, signal, sys, threading
+from radixway.core.http import AppServer, bind_tcp, exit_process, exit_process_within, run_until_exit
 
 
 async def answer(scope, receive, send):
@@ -85,3 +85,19 @@ def test_a_signal_after_all_is_over_ends_the_process_at_once() -> None:
         assert [process.stdout.readline() for _ in range(2)] == ["left with (0.0, 0.0)\n", "over\n"]
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == -signal.SIGTERM
+
+
+def test_an_exit_runs_what_was_registered_and_takes_nothing_apart() -> None:
+    text = """
+class Module:
+    def __del__(self):
+        print("taken apart")
+
+module = Module()
+atexit.register(print, "exit functions")
+threading.Thread(target=lambda: threading.main_thread().join(0.1) or print("threads")).start()
+exit_process(3)
+"""
+    with program(text) as process:
+        assert process.communicate(timeout=60) == ("threads\nexit functions\n", "")
+        assert process.returncode == 3

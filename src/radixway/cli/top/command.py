@@ -25,7 +25,7 @@ def top(
         str, Option("--filter", help="Of one frame: only workers and requests with these words.")
     ] = "",
 ) -> None:
-    """Watch throughput, first tokens, hit rates, workers and the latest requests.
+    """Watch throughput, hit rates, workers and latest requests.
 
     Keys: q ends, p pauses, / filters, d drains a worker or brings it back, Tab and arrows move, Enter
     explains a request. One frame samples twice, `--interval` apart, for its rates.

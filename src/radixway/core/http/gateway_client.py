@@ -10,6 +10,7 @@ import aiohttp
 import msgspec
 
 from radixway.core.http.server_sent_events import iterate_data, read_events
+from radixway.core.net.connection_errors import explain_connection_error
 
 AnswerT = TypeVar("AnswerT")
 
@@ -202,6 +203,8 @@ async def _open_call(
     timeout_s: float | None = None,
 ) -> AsyncIterator[aiohttp.ClientResponse]:
     """A successful answer. Whatever goes wrong with it until it is closed is a GatewayCallError."""
+    if "://" not in url:
+        url = f"http://{url}"
     headers = {"authorization": f"Bearer {key}"} if key else {}
     timeout = aiohttp.ClientTimeout(total=timeout_s)
     try:
@@ -212,7 +215,7 @@ async def _open_call(
             await _raise_for_status(response)
             yield response
     except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-        raise GatewayCallError(f"no gateway answers at {url}: {error or type(error).__name__}") from None
+        raise GatewayCallError(f"no gateway answers at {url}: {explain_connection_error(error)[1]}") from None
 
 
 class _Delta(msgspec.Struct):

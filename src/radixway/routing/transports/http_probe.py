@@ -11,12 +11,13 @@ import msgspec
 
 from radixway.core.config import CredentialMissingError, Role
 from radixway.core.http import LoopDetectedError
+from radixway.core.net.connection_errors import explain_connection_error
 from radixway.routing import EngineMetrics, Worker, WorkerRegistry, WorkerState, parse_version
 from radixway.routing.engine_metrics import CacheSize, parse_cache_size, parse_engine_metrics
 from radixway.routing.health_monitor import ProbeError
 from radixway.routing.kv_events import PublisherUnreachableError, read_publisher_config
 from radixway.routing.transports.http_transport import HttpTransport
-from radixway.routing.transports.worker_responses import CALL_ERRORS, explain_connection_error
+from radixway.routing.transports.worker_responses import CALL_ERRORS
 from radixway.routing.worker import ModelCard, ServerInfo
 
 _MAX_PAGE_BYTES = 1 << 21

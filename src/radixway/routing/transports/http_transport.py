@@ -12,6 +12,7 @@ from yarl import URL
 from radixway.core.config import WorkerLimitsConfig
 from radixway.core.http import LoopGuard
 from radixway.core.http.server_sent_events import EventBuffer
+from radixway.core.net.connection_errors import explain_connection_error
 from radixway.core.pipeline import (
     Endpoint,
     FailureReason,
@@ -36,7 +37,6 @@ from radixway.routing.transports.upstream_response import (
 from radixway.routing.transports.worker_responses import (
     CALL_ERRORS,
     MAX_ANSWER_BYTES,
-    explain_connection_error,
     filter_reply_headers,
     read_bounded,
 )
