@@ -154,3 +154,19 @@ def test_of_very_many_lines_those_at_the_ends_are_read():
     assert reading.ask.startswith("What is a prime number?")
     assert reading.ask.endswith("Is 51 one?")
     assert [part.why for part in reading.parts if part.kind == "data"] == ["too long"]
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "order,customer,country\n1,Baker,GB\n2,Okafor,NG\n3,Tanaka,JP\n\n",
+        "Input: Who wrote Faust?\nOutput: Goethe.\n###\nInput: ",
+        "请回答用户的问题。\n\n问题是：",
+        "The customer's question is: ",
+    ],
+    ids=["table", "rules between examples", "label with a verb", "label with a genitive"],
+)
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_the_ask_is_found_below_other_frames(before, question):
+    after = "\nOutput:" if "Output" in before else "\n\nAnswer:" if "is: " in before else ""
+    assert read_prompt(before + question + after).ask == question

@@ -42,6 +42,7 @@ _LONG_PASSAGE = 200
 _MAX_MARK_CHARS = 200
 """Characters of a line in which a label or a rule is looked for."""
 _MAX_HEADING_CHARS = 80
+_TABLE_LINES = 4
 _FRAME_LINES = 60
 """Lines at either end of a text among which those that say how to answer are looked for."""
 
@@ -298,6 +299,9 @@ class _PromptReader:
                 marks = [] if section.mark is None else [section.mark]
                 self._leave_out([*marks, *section.lines], "data", f"label {section.label}")
             return
+        wanted = set(chosen.lines)
+        rules = (line for line in left if line not in wanted and _RULE.match(self._of(line)))
+        self._leave_out(rules, "frame", "rule")
         for section in sections:
             if section.mark is not None:
                 self._leave_out([section.mark], "frame", "label")
@@ -361,7 +365,7 @@ class _PromptReader:
             return
         texts = [self._text_of(each).strip() for each in paragraphs]
         said = [_without_frame(text) for text in texts]
-        is_data = list(map(_is_passage, texts))
+        is_data = [_is_passage(text) or _is_table(text) for text in texts]
         edges = (0, -1)
         if not any(said[at] and not is_data[at] for at in edges):
             return
@@ -503,6 +507,16 @@ def _is_passage(text: str) -> bool:
         return False
     sentences = split_sentences(text)
     return len(sentences) > 1 and 3 * sum(map(asks, sentences)) <= len(sentences) and is_impersonal(text)
+
+
+def _is_table(text: str) -> bool:
+    """Return whether a paragraph is four or more lines with the same number of cells, three or more."""
+    lines = text.split("\n")
+    if len(lines) < _TABLE_LINES:
+        return False
+    return any(
+        lines[0].count(mark) > 1 and len({line.count(mark) for line in lines}) == 1 for mark in ",;\t|"
+    )
 
 
 def _is_code(text: str) -> bool:
