@@ -256,10 +256,10 @@ class _PromptReader:
         cut = next(
             (line.start for line in ends if not fields or line.start > fields[-1].start), len(self.text)
         )
-        marks = {*fields, *ends}
-        body = [line for line in after if line.start < cut and line not in marks]
+        body = [line for line in after if line.start < cut and line not in fields]
         if not self._text_of(body).strip():  # replies below what they quote
-            body = [line for line in after if line not in marks or line in fields]
+            quoting = set(ends)
+            body = [line for line in after if line not in quoting]
         if not self._text_of(body).strip():
             return
         keep = set(body)
