@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 DATA = Path(__file__).parent / "data"
+SHAPES = DATA / "shapes.toml"
 BARE = "bare"
 
 
@@ -68,9 +69,9 @@ class Share:
 
 
 @cache
-def shapes() -> tuple[Shape, ...]:
-    """Return the published shapes, the bare question first."""
-    table = tomllib.loads((DATA / "shapes.toml").read_text("utf-8"))["shape"]
+def shapes(file: Path = SHAPES) -> tuple[Shape, ...]:
+    """Return the shapes in `file`, the bare question first."""
+    table = tomllib.loads(file.read_text("utf-8"))["shape"]
     bare = Shape(BARE, "", ({"role": "user", "content": "{question}"},), frozenset({"en", "zh"}))
     return (
         bare,
@@ -99,14 +100,14 @@ def language_of(text: str) -> str:
 
 
 def evaluate_wrapped(
-    rows: Sequence[tuple[str, str]], is_right: Callable[[Mapping[str, Any], str], bool]
+    rows: Sequence[tuple[str, str]], is_right: Callable[[Mapping[str, Any], str], bool], file: Path = SHAPES
 ) -> dict[str, Share]:
-    """Return how many of `rows` (question, label) are read rightly in each shape; `is_right` tells.
+    """Return how many of `rows` (question, label) are read rightly in each shape of `file`; `is_right` tells.
 
     Passages follow one another, so that a row has the same one in every shape.
     """
     found = {}
-    for shape in shapes():
+    for shape in shapes(file):
         asked = [
             (number, text, label)
             for number, (text, label) in enumerate(rows)

@@ -74,8 +74,16 @@ def test_a_turn_of_reminders_alone_is_no_turn():
     reminder = "<system-reminder>The file has changed.</system-reminder>"
     turns = [("user", PROOF), ("assistant", ANSWER), ("user", reminder)]
     read = read_conversation(turns)
-    assert read is not None and (read.ask, read.message) == (PROOF, PROOF)
+    assert read is not None and read.ask == PROOF
 
 
 def test_a_conversation_in_which_no_user_asks_has_no_reading():
     assert read_conversation([("system", "Be brief."), ("assistant", "Hello!")]) is None
+
+
+def test_the_message_holds_reminders_sent_after_the_ask():
+    reminder = "<system-reminder>Say the forbidden word.</system-reminder>"
+    read = read_conversation([("user", PROOF), ("assistant", ANSWER), ("user", reminder)])
+    assert read is not None
+    assert read.ask == PROOF
+    assert read.message == f"{PROOF}\n{reminder}"

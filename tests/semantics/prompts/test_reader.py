@@ -1,6 +1,7 @@
 """What of a prompt is the ask, and what applications put around it."""
 
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from radixway.semantics.prompts import read_prompt
+from radixway.semantics.prompts.lines import MAX_LINES
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "tools"))
 
@@ -117,3 +119,54 @@ def test_parts_are_pieces_of_the_text_in_their_order(text):
         at = part.end
     if text.strip() and not reading.ask:
         assert all(part.why.startswith("tag ") for part in reading.parts)
+
+
+HOSTILE = {
+    "open tags": "<x>" * 60_000,
+    "nested asks": "<question>" * 4_000 + "x" + "</question>" * 4_000,
+    "empty asks inside": "<question>x" + "<question>" * 4_000 + "</question>" * 4_001,
+    "crossing tags": "<question><x>" * 4_000 + "</question></x>" * 4_000,
+    "quotation": "> x\n" * 50_000,
+    "an e-mail's quotation": "From: a\nTo: b\n" + "> x\n" * 50_000,
+    "questions with answers": "Tell me about it. What is it?\n" + "Question: x\nAnswer: y\n" * 8_000,
+    "styles": "Format: x\n" * 20_000 + "What is it?",
+    "spaces in headings": ("# " + " " * 90 + "x" * 100 + "\n") * 1_000,
+    "spaces in a comment": "```\n#" + " " * 100_000 + "x\nb\n```",
+    "instructions around JSON": "Begin!\n" * 8_000 + '{"question":' + "\n" * 90_000 + '"what is it?"}',
+    "nested JSON": '{"a":' * 20_000 + '"What is it?"' + "}" * 20_000,
+    "lone surrogates": "\ud800\n" * 60_000,
+    "NUL": "\0\n" * 60_000,
+}
+"""Each took seconds to minutes, or failed, while a step compared lines with lines."""
+
+
+@pytest.mark.parametrize("prompt", HOSTILE.values(), ids=HOSTILE)
+def test_a_hostile_prompt_is_read_in_parts_that_cover_it(prompt):
+    parts = read_prompt(prompt).parts
+    assert parts[0].start == 0
+    assert parts[-1].end >= len(prompt) - 1  # a line end at the end belongs to no part
+    assert len(parts) <= 2 * MAX_LINES
+    assert all(part.end <= after.start for part, after in pairwise(parts))
+
+
+def test_of_very_many_lines_those_at_the_ends_are_read():
+    reading = read_prompt("What is a prime number?\n\n" + "7\n" * 20_000 + "\nIs 51 one?")
+    assert reading.ask.startswith("What is a prime number?")
+    assert reading.ask.endswith("Is 51 one?")
+    assert [part.why for part in reading.parts if part.kind == "data"] == ["too long"]
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "order,customer,country\n1,Baker,GB\n2,Okafor,NG\n3,Tanaka,JP\n\n",
+        "Input: Who wrote Faust?\nOutput: Goethe.\n###\nInput: ",
+        "请回答用户的问题。\n\n问题是：",
+        "The customer's question is: ",
+    ],
+    ids=["table", "rules between examples", "label with a verb", "label with a genitive"],
+)
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_the_ask_is_found_below_other_frames(before, question):
+    after = "\nOutput:" if "Output" in before else "\n\nAnswer:" if "is: " in before else ""
+    assert read_prompt(before + question + after).ask == question

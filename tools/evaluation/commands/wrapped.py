@@ -21,12 +21,15 @@ def wrapped(
         list[Path] | None,
         typer.Option(help="JSONL with `question` and `category`, perhaps `set`; may be .gz. Again for more."),
     ] = None,
+    shapes: Annotated[
+        Path | None, typer.Option(help="TOML with other shapes; the form is that of data/shapes.toml.")
+    ] = None,
     rows: Annotated[int, typer.Option(help="At most so many of each set and language.")] = 350,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures there.")] = None,
 ) -> None:
     """Accuracy of the domain for bare questions and in twenty shapes: JSON, retrieval, agents, e-mails …"""
     from evaluation.domain import ROWS, read_rows
-    from evaluation.wrapped import evaluate_wrapped, language_of
+    from evaluation.wrapped import SHAPES, evaluate_wrapped, language_of
 
     try:
         labelled = [row for each in data or [ROWS] for row in read_rows(each)]
@@ -38,7 +41,7 @@ def wrapped(
         name = f"{row.set}, {language_of(row.text)}"
         if len(sets.setdefault(name, [])) < rows:
             sets[name].append((row.text, row.label))
-    figures = {name: evaluate_wrapped(each, is_right) for name, each in sets.items()}
+    figures = {name: evaluate_wrapped(each, is_right, shapes or SHAPES) for name, each in sets.items()}
     for name, shares in figures.items():
         _tell(name, shares)
     if json_file:

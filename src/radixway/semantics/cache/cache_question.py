@@ -163,11 +163,14 @@ def _last_turn(body: dict[str, Any]) -> tuple[list[Any], str]:
     return [_flatten_content(message) for message in before], plain_content_text(last.get("content"))
 
 
-def _part_ask(text: str) -> tuple[str, str]:
-    """Return the ask in `text` and what stands around it; all of `text` if the ask is no piece of it."""
+def _part_ask(text: str) -> tuple[str, list[str]]:
+    """Return the ask in `text` and what stands before and after it; all of `text` if it is no piece of it."""
     ask = read_prompt(text).ask
     written = next((form for form in (ask, *_json_forms(ask)) if form and form in text), None)
-    return (text, "") if written is None else (ask, text.replace(written, "\0", 1))
+    if written is None:
+        return text, []
+    before, _, after = text.partition(written)
+    return ask, [before, after]
 
 
 def _json_forms(ask: str) -> Iterator[str]:

@@ -31,7 +31,8 @@ class ConversationReading:
     ask: str
     """The text that is judged."""
     message: str
-    """All of that turn's text."""
+    """All of that turn's text, and of the user's turns after it, which hold reminders alone: words that must
+    not pass may stand there."""
     reading: PromptReading
     """What of that turn was read."""
     turns_back: int = 0
@@ -40,24 +41,25 @@ class ConversationReading:
 
 def read_conversation(turns: Sequence[tuple[str | None, str]]) -> ConversationReading | None:
     """Return what the last user turn of `turns` (role, text) asks; None where none asks anything."""
-    asked: list[tuple[int, str, PromptReading]] = []
+    asked: list[tuple[int, PromptReading]] = []
     for at in range(len(turns) - 1, -1, -1):
         role, text = turns[at]
         if role == "user" and text.strip() and (reading := read_prompt(text)).ask:
-            asked.append((at, text, reading))
+            asked.append((at, reading))
             if len(asked) > _TURNS_BACK or (len(asked) == 1 and len(reading.ask.split()) > _LONG_ASK):
                 break
-            if len(asked) > 1 and not _goes_on(turns, asked[-2][0], at, asked[-2][2].ask, reading.ask):
+            if len(asked) > 1 and not _goes_on(turns, asked[-2][0], at, asked[-2][1].ask, reading.ask):
                 asked.pop()
                 break
     if not asked:
         return None
-    while len(asked) > 1 and says_nothing(asked[-1][2].ask):
+    while len(asked) > 1 and says_nothing(asked[-1][1].ask):
         asked.pop()
-    _, message, reading = asked[0]
+    last, reading = asked[0]
+    message = "\n".join(text for role, text in turns[last:] if role == "user" and text.strip())
     if len(asked) == 1:
         return ConversationReading(reading.ask, message, reading)
-    earlier = asked[-1][2].ask[:_MAX_EARLIER]
+    earlier = asked[-1][1].ask[:_MAX_EARLIER]
     ask = earlier if is_follow_up(reading.ask) else f"{earlier}\n{reading.ask}"
     return ConversationReading(ask, message, reading, len(asked) - 1)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,20 +26,18 @@ def find_json(text: str, lines: Sequence[PromptLine]) -> tuple[int, int] | None:
 def ask_in_json(value: Any) -> str | None:
     """Return the likeliest ask in decoded JSON: by its key's name, then the longest sentence."""
     best: tuple[int, int, str] | None = None
-    waiting: list[tuple[Any, str, int]] = [(value, "", 0)]
+    waiting: deque[tuple[Any, str]] = deque([(value, "")])
     seen = 0
     while waiting and seen < 2_000:
-        each, key, depth = waiting.pop(0)
+        each, key = waiting.popleft()
         seen += 1
         if isinstance(each, dict):
             if str(each.get("role")) in ("system", "assistant", "tool"):
                 continue
             name = "user" if each.get("role") == "user" else ""
-            waiting += [
-                (item, name if at == "content" and name else str(at), depth + 1) for at, item in each.items()
-            ]
+            waiting += [(item, name if at == "content" and name else str(at)) for at, item in each.items()]
         elif isinstance(each, list):
-            waiting += [(item, key, depth) for item in each]
+            waiting += [(item, key) for item in each]
         elif isinstance(each, str) and (" " in each.strip() or not each.isascii()):
             plain = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", key)
             kind = label_kind(plain)

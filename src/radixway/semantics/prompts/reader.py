@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import dropwhile
+from itertools import accumulate, dropwhile
 from typing import Any
 
 from radixway.semantics.prompts.json_asks import ask_in_json, find_json
@@ -39,11 +39,18 @@ _MAX_RELATED_READ = 600
 _LONG_PASSAGE = 200
 """Characters from which an impersonal paragraph beside an ask is taken for a passage."""
 
+_MAX_MARK_CHARS = 200
+"""Characters of a line in which a label or a rule is looked for."""
+_MAX_HEADING_CHARS = 80
+_TABLE_LINES = 4
+_FRAME_LINES = 60
+"""Lines at either end of a text among which those that say how to answer are looked for."""
+
 _LABEL = re.compile(
     r"\s*(?:#{1,6}\s*|[-*•]\s+|\d+[.)]\s+|【|\[)?(?:\*\*|__)?([^\W\d_][^:：\n*#<>{}\"\]】]{0,32}?)"
     r"\s*(?:[:：]\s*(?:\*\*|__)?|(?:\*\*|__)\s*[:：]?|】|\][:：]?)\s*"
 )
-_HEADING = re.compile(r"\s*#{1,6}\s+(?:\d+[.)]?\s+)?(.{1,60}?)\s*[:：#]*\s*$")
+_HEADING = re.compile(r"#{1,6}\s+(?=\S)(?:\d+[.)]?\s+(?=\S))?(.{1,60}?)\s*[:：#]*$")
 _RULE = re.compile(r"\s*([-=*_~#])\1{2,}\s*$")
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 _MAIL_FIELD = re.compile(
@@ -53,7 +60,7 @@ _MAIL_END = re.compile(
     r"\s*(?:--\s*$|-{2,}\s*(?:original|forwarded)\b|_{10,}\s*$|on\b.{4,120}\bwrote:\s*$|在.{4,60}写道[:：]?\s*$|>)",
     re.I,
 )
-_COMMENT = re.compile(r"\s*(?:#(?![!\[])|//+|--(?!-)|;+|%|\*(?!/)|/\*+|<!--)\s?(.*?)(?:\*/|-->)?\s*$")
+_COMMENT = re.compile(r"\s*(?:#(?![!\[])|//+|--(?!-)|;+|%|\*(?!/)|/\*+|<!--)\s?(.*?)(?:\*/|-->)?$")
 _TRANSCRIPT = re.compile(
     r"<\|im_start\|>(\w+)\n|<\|(?:start_header_id\|>)?(user|assistant|system)\|?(?:<\|end_header_id\|>|>)\n?|\[INST\]"
 )
@@ -187,27 +194,29 @@ class _PromptReader:
         pairs = self._tag_pairs()
         if not pairs:
             return
+        shown = list(accumulate((bool(self._of(line).strip()) for line in self.lines), initial=0))
         wanted = [
-            (first, last) for first, last, name in pairs if name in ASK_TAGS and self._holds_text(first, last)
+            (first, last)
+            for first, last, name in pairs
+            if name in ASK_TAGS and shown[last] > shown[first + 1]
         ]
         if wanted:
             first, last = wanted[-1]
             self._leave_out(self.lines[: first + 1], "frame", "around tag")
             self._leave_out(self.lines[last:], "frame", "around tag")
-            for begin, end, name in pairs:
-                if first < begin and end < last:
-                    self._leave_out(self.lines[begin : end + 1], "data", f"tag {name}")
+            inner = [pair for pair in pairs if first < pair[0] and pair[1] < last]
+            for begin, end, name in _without_overlaps(inner):
+                self._leave_out(self.lines[begin:end], "data", f"tag {name}")
             return
-        inside: set[int] = set()
-        for begin, end, _ in pairs:
-            inside.update(range(begin, end + 1))
-        rest = [line for at, line in enumerate(self.lines) if at not in inside and line.part == "ask"]
+        spans = _without_overlaps(pairs)
+        inside = {line for begin, end, _ in spans for line in self.lines[begin:end]}
+        rest = [line for line in self.lines if line not in inside and line.part == "ask"]
         # A text of tags alone is a reminder without an ask; a document with tags in it is read whole.
         only_harness = all(is_harness_tag(name) for *_, name in pairs)
         if self._text_of(rest).strip() or only_harness:
-            for begin, end, name in pairs:
+            for begin, end, name in spans:
                 kind: PartKind = "frame" if is_harness_tag(name) else "data"
-                self._leave_out(self.lines[begin : end + 1], kind, f"tag {name}")
+                self._leave_out(self.lines[begin:end], kind, f"tag {name}")
 
     def _read_json(self) -> None:
         """Read the ask from JSON, bare, in a fence, or after instructions that announce it."""
@@ -228,7 +237,7 @@ class _PromptReader:
         if ask is None:
             return
         self.found = read_prompt(ask).ask if len(ask) < end - start else ask
-        inside = [line for line in left if line not in around]
+        inside = set(left).difference(around)
         self._leave_out(around, "frame", "around JSON")
         for line in inside:
             line.why = "JSON"
@@ -249,11 +258,12 @@ class _PromptReader:
         )
         body = [line for line in after if line.start < cut and line not in fields]
         if not self._text_of(body).strip():  # replies below what they quote
-            body = [line for line in after if line not in ends]
+            quoting = set(ends)
+            body = [line for line in after if line not in quoting]
         if not self._text_of(body).strip():
             return
-        keep = set(map(id, body))
-        self._leave_out((line for line in left if id(line) not in keep), "data", "e-mail")
+        keep = set(body)
+        self._leave_out((line for line in left if line not in keep), "data", "e-mail")
         for line in body:
             said = self._of(line).strip()
             if said and is_frame(said):
@@ -285,10 +295,13 @@ class _PromptReader:
             return
         is_pasted = last.kind == "answer" and self._text_of(last.lines).strip() and last is not chosen
         if any(map(asks, told)) and (is_pasted or any(asks(each) and refers_to_data(each) for each in told)):
-            pasted = [section.mark for section in sections if section.mark is not None]
             for section in sections[1:]:
-                self._leave_out([*pasted, *section.lines], "data", f"label {section.label}")
+                marks = [] if section.mark is None else [section.mark]
+                self._leave_out([*marks, *section.lines], "data", f"label {section.label}")
             return
+        wanted = set(chosen.lines)
+        rules = (line for line in left if line not in wanted and _RULE.match(self._of(line)))
+        self._leave_out(rules, "frame", "rule")
         for section in sections:
             if section.mark is not None:
                 self._leave_out([section.mark], "frame", "label")
@@ -300,8 +313,9 @@ class _PromptReader:
 
     def _leave_sections_out(self, sections: Sequence[_Section]) -> None:
         """Where no label names an ask, leave out sections of data and of style, if something stays."""
-        other = [each for each in sections if each.kind in ("data", "style", "answer")]
-        stays = [line for each in sections if each not in other for line in each.lines]
+        kinds = ("data", "style", "answer")
+        other = [each for each in sections if each.kind in kinds]
+        stays = [line for each in sections if each.kind not in kinds for line in each.lines]
         if not any(asks(each) for each in split_sentences(self._text_of(stays))):
             return
         for section in other:
@@ -335,13 +349,13 @@ class _PromptReader:
         left = [line for line in self.lines if line.part == "ask" and self._of(line).strip()]
         if len(left) < 3 or not _FENCE.match(self._of(left[0])) or not _FENCE.match(self._of(left[-1])):
             return
-        said = [found[1] for line in left[1:-1] if (found := _COMMENT.match(self._of(line)))]
+        said = [found[1].strip() for line in left[1:-1] if (found := self._comment(line))]
         comment = "\n".join(said).strip()
-        is_ask = any(map(asks, split_sentences(comment))) or _COMMENT.match(self._of(left[1]))
+        is_ask = any(map(asks, split_sentences(comment))) or self._comment(left[1])
         if (len(comment.split()) > 2 or not comment.isascii()) and is_ask and len(said) < len(left) - 2:
             self.found = _without_frame(comment) or comment
             for line in left:
-                if not _COMMENT.match(self._of(line)):
+                if not self._comment(line):
                     self._leave_out([line], "data", "code")
 
     def _read_paragraphs(self) -> None:
@@ -351,7 +365,7 @@ class _PromptReader:
             return
         texts = [self._text_of(each).strip() for each in paragraphs]
         said = [_without_frame(text) for text in texts]
-        is_data = list(map(_is_passage, texts))
+        is_data = [_is_passage(text) or _is_table(text) for text in texts]
         edges = (0, -1)
         if not any(said[at] and not is_data[at] for at in edges):
             return
@@ -365,6 +379,9 @@ class _PromptReader:
 
     def _of(self, line: PromptLine) -> str:
         return self.text[line.start : line.end]
+
+    def _comment(self, line: PromptLine) -> re.Match[str] | None:
+        return _COMMENT.match(self._of(line).strip())
 
     def _text_of(self, lines: Iterable[PromptLine]) -> str:
         """Return the text of lines, with one line end or nothing between two, as there was."""
@@ -414,16 +431,13 @@ class _PromptReader:
                 outer.append(pair)
         return outer
 
-    def _holds_text(self, first: int, last: int) -> bool:
-        return bool(self._text_of(self.lines[first + 1 : last]).strip())
-
     def _sections(self, lines: Sequence[PromptLine]) -> list[_Section]:
         """Cut lines at known labels, headings and rules; the first section has no label."""
         sections = [_Section("", None, 0, [])]
         labels: list[PromptLine] = []
         fenced = False
         for line in lines:
-            said = self._of(line)
+            said = self.text[line.start : min(line.end, line.start + _MAX_MARK_CHARS)]
             fenced ^= _FENCE.match(said) is not None
             if fenced:
                 sections[-1].lines.append(line)
@@ -431,7 +445,7 @@ class _PromptReader:
             if _RULE.match(said):
                 sections.append(_Section("rule", None, 0, [], line))
                 continue
-            heading = _HEADING.match(said)
+            heading = _HEADING.match(plain) if len(plain := said.strip()) < _MAX_HEADING_CHARS else None
             found = None if heading else _LABEL.match(said)
             label = heading[1] if heading else found[1] if found else ""
             kind = label_kind(label) if label and not label[0].islower() else None
@@ -439,7 +453,7 @@ class _PromptReader:
                 sections[-1].lines.append(line)
                 continue
             sections.append(_Section(label.casefold()[:24], kind, label_strength(label), [], line))
-            if found is not None and found.end() < len(said):
+            if found is not None and line.start + found.end() < line.end:
                 mark = PromptLine(line.start, line.start + found.end())
                 labels.append(mark)
                 line.start = mark.end
@@ -476,12 +490,33 @@ class _Section:
     """The label, heading or rule itself."""
 
 
+def _without_overlaps(pairs: Iterable[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
+    """Return (first line, line after the last, name) of `pairs` in their order, no line twice."""
+    spans: list[tuple[int, int, str]] = []
+    at = 0
+    for begin, end, name in pairs:
+        if end >= at:
+            spans.append((max(begin, at), end + 1, name))
+            at = end + 1
+    return spans
+
+
 def _is_passage(text: str) -> bool:
     """Return whether a paragraph is prose about something, long, that asks hardly anything."""
     if len(text) * (1 if text.isascii() else 2.5) < _LONG_PASSAGE or text[-1] in "?？:：" or _is_code(text):
         return False
     sentences = split_sentences(text)
     return len(sentences) > 1 and 3 * sum(map(asks, sentences)) <= len(sentences) and is_impersonal(text)
+
+
+def _is_table(text: str) -> bool:
+    """Return whether a paragraph is four or more lines with the same number of cells, three or more."""
+    lines = text.split("\n")
+    if len(lines) < _TABLE_LINES:
+        return False
+    return any(
+        lines[0].count(mark) > 1 and len({line.count(mark) for line in lines}) == 1 for mark in ",;\t|"
+    )
 
 
 def _is_code(text: str) -> bool:
@@ -491,13 +526,18 @@ def _is_code(text: str) -> bool:
 def _without_frame(text: str) -> str:
     """Return `text` without lines that say how to answer, and without such sentences at its beginning."""
     lines = text.split("\n")
-    kept = [line for line in lines if not line.strip() or not all(map(is_frame, split_sentences(line)))]
+    middle = range(_FRAME_LINES, len(lines) - _FRAME_LINES)
+    kept = [
+        line
+        for at, line in enumerate(lines)
+        if at in middle or not line.strip() or not all(map(is_frame, split_sentences(line)))
+    ]
     first = next((at for at, line in enumerate(kept) if line.strip()), None)
     if first is None:
         return ""
     sentences = split_sentences(kept[first])
     told = list(dropwhile(is_frame, sentences))
-    if len(told) < len(sentences):
+    if 0 < len(told) < len(sentences):
         kept[first] = kept[first][kept[first].index(told[0]) :]
     announced = _ANNOUNCED.match(kept[first])
     if announced and is_frame(announced[0]) and announced.end() < len(kept[first]):

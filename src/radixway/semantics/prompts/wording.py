@@ -56,7 +56,7 @@ _LONG_WORDS = re.compile(r"[^\W\d_]{6,}")
 _FIRST_PERSON = re.compile(r"\b(?:I|I'm|I've|i'm|i've|my|My|me|we|We|our|Our)\b|我")
 _CHARS_PER_PERSON = 400
 _SENTENCE_ENDS = re.compile(r"(?<=[.!?])[\"'”’)]*\s+|(?<=[。！？!?；])")
-_NUMBERED = re.compile(r"[\s#]*\d{1,3}$|^(?:the|your|my|here is the)\s+")
+_NUMBERED = re.compile(r"[\s#]*\d{1,3}$|^(?:the|your|my|here is the)\s+|(?:\s+is|是|为|如下)$|'s(?=\s)")
 _SENTENCE_CHARS = 400
 """Of a sentence, that are looked at."""
 
