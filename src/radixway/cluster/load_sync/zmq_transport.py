@@ -1,6 +1,8 @@
 """Gateway to gateway over ZeroMQ: each publishes at an address of its own and subscribes to the others'."""
 
 import asyncio
+import contextlib
+import threading
 from collections.abc import Sequence
 
 import zmq
@@ -12,6 +14,8 @@ from radixway.core.config import ConfigError
 _UNSENT_MESSAGES = 1000
 """Messages queued per slow peer; the next full message replaces lost ones."""
 _LINGER_MS = 200
+_END_S = 2.0
+"""Longest wait for the sockets' own threads to end."""
 _RECONNECT_MS = (100, 5000)
 _MAX_MESSAGE_BYTES = 4 * 2**20
 """A peer that sends a longer message is disconnected."""
@@ -75,7 +79,23 @@ class ZmqTransport:
             await asyncio.gather(self._reading, return_exceptions=True)
         self._in.close(linger=0)
         self._out.close(linger=_LINGER_MS)
-        await asyncio.to_thread(self._context.term)
+        await self._end_context()
+
+    async def _end_context(self) -> None:
+        """Wait until messages are sent, for at most `_END_S`: libzmq has been seen to wait for ever here, and
+        a gateway that stops must not. The thread is a daemon, as threads of an executor are waited for.
+        """
+        loop, ended = asyncio.get_running_loop(), asyncio.Event()
+
+        def end() -> None:
+            self._context.term()
+            with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+                loop.call_soon_threadsafe(ended.set)
+
+        threading.Thread(target=end, name="radixway-zmq-end", daemon=True).start()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_END_S):
+                await ended.wait()
 
     def _make_sockets(self) -> None:
         self._context = zmq.Context()

@@ -12,6 +12,7 @@ from functools import partial
 from time import time
 
 from radixway.core.config import ConfigError
+from radixway.core.http import HttpError
 from radixway.core.pipeline import ANY_MODEL, Endpoint, GatewayError, ModelStates, Next, Reply, Request
 from radixway.semantics.guard.answers.answer_forms import FORMS
 from radixway.semantics.guard.block_replies import (
@@ -108,7 +109,7 @@ class Guard:
         """
         try:
             return await self._reading.read_request(request)
-        except GatewayError:
+        except (GatewayError, HttpError):
             raise
         except Exception as error:  # noqa: BLE001 - a tokenizer's, say: on_error decides
             log.warning("guard: a request could not be read: %s", type(error).__name__)
