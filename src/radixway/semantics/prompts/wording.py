@@ -37,6 +37,9 @@ for _name, _text in _WORDING["labels"].items():
 ASK_TAGS = _words(_WORDING["tags"]["ask"])
 HTML_TAGS = _words(_WORDING["tags"]["html"])
 TEXT_KEYS = _words(_WORDING["json"]["text_keys"])
+_ASKING_SPEAKERS = _words(_WORDING["speakers"]["ask"])
+_ANSWERING_SPEAKERS = _words(_WORDING["speakers"]["answer"])
+_STYLE_HEADINGS = _words(_WORDING["headings"]["style"])
 _HARNESS = _words(_WORDING["tags"]["harness"])
 
 _SENTENCES = _WORDING["sentences"]
@@ -69,13 +72,25 @@ def label_kind(label: str) -> LabelKind | None:
     return _KIND_OF.get(_plain_label(label)) if len(label) > 1 or not label.islower() else None
 
 
+def heading_kind(heading: str) -> LabelKind | None:
+    """Return what a part under `heading` is, if it is known: by the whole heading, or by its last word."""
+    plain = _plain_label(heading)
+    return _KIND_OF.get(plain) or ("style" if plain.rsplit(" ", 1)[-1] in _STYLE_HEADINGS else None)
+
+
+def speaker_kind(label: str) -> LabelKind | None:
+    """Return `ask` for one who asks in a dialogue, `answer` for one who answers."""
+    plain = _plain_label(label)
+    return "ask" if plain in _ASKING_SPEAKERS else "answer" if plain in _ANSWERING_SPEAKERS else None
+
+
 def label_strength(label: str) -> int:
     """Return how surely a part under `label` is the ask: 3 for a question, 1 for an input, 0 for others."""
     return _STRENGTH_OF.get(_plain_label(label), 0)
 
 
 def _plain_label(label: str) -> str:
-    plain = label.strip(" *_#:：()[]").replace("_", " ").replace("-", " ").casefold()
+    plain = label.strip(" *_#:：()[]?？").replace("*", "").replace("_", " ").replace("-", " ").casefold()
     return _NUMBERED.sub("", plain).strip()
 
 
