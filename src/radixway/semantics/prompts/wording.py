@@ -55,6 +55,7 @@ _CONTENT = re.compile(r"[^\W\d_]{4,}")
 _HAN = re.compile(r"[\u4e00-\u9fff]{2,}")
 _HAN_COMMON = _words(_TURNS["han_function_pairs"])
 _FOLLOW_UP_CHARS = 200
+_STEM_CHARS = 5
 _LONG_WORDS = re.compile(r"[^\W\d_]{6,}")
 _FIRST_PERSON = re.compile(r"\b(?:I|I'm|I've|i'm|i've|my|My|me|we|We|our|Our)\b|我")
 _CHARS_PER_PERSON = 400
@@ -142,7 +143,8 @@ def is_follow_up(ask: str) -> bool:
     """Return whether `ask` adds nothing to what was said before: "Are you sure? Check it again"."""
     if len(ask) > _FOLLOW_UP_CHARS:
         return False
-    return all(_FOLLOW_UP.search(sentence) for sentence in split_sentences(ask.replace("\n", " ")))
+    clauses = split_sentences(ask.replace("\n", " ").replace("，", "。"))
+    return all(_FOLLOW_UP.search(clause) for clause in clauses)
 
 
 def says_nothing(ask: str) -> bool:
@@ -164,4 +166,7 @@ def content_words(text: str) -> set[str]:
 
 
 def _stem(word: str) -> str:
+    """Return what `reduce`, `reduces` and `reduction` have in common, roughly."""
+    if len(word) > _STEM_CHARS:
+        return word[:_STEM_CHARS]
     return word[:-1] if word.endswith("s") and not word.endswith("ss") and word.isascii() else word
