@@ -50,12 +50,14 @@ _COMMON = _words(_SENTENCES["common"])
 _TURNS = _WORDING["turns"]
 _FOLLOW_UP = _pattern(_TURNS["follow_up"])
 _OPENING = _pattern(_TURNS["opening"])
-_FUNCTION_WORDS = _words(_TURNS["function_words"]) | _COMMON
+_PRONOUN = _pattern(_TURNS["pronoun"])
+_FUNCTION_WORDS = _words(_TURNS["function_words"]) | _COMMON | _words(_SENTENCES["verbs"])
 _CONTENT = re.compile(r"[^\W\d_]{4,}")
 _HAN = re.compile(r"[\u4e00-\u9fff]{2,}")
 _HAN_COMMON = _words(_TURNS["han_function_pairs"])
 _FOLLOW_UP_CHARS = 200
 _STEM_CHARS = 5
+_FEW_WORDS = 3
 _LONG_WORDS = re.compile(r"[^\W\d_]{6,}")
 _FIRST_PERSON = re.compile(r"\b(?:I|I'm|I've|i'm|i've|my|My|me|we|We|our|Our)\b|我")
 _CHARS_PER_PERSON = 400
@@ -154,12 +156,16 @@ def says_nothing(ask: str) -> bool:
 
 def opens_follow_up(ask: str) -> bool:
     """Return whether `ask` opens like a turn that goes on from another, or speaks of what was said."""
-    return _OPENING.search(ask[:_SENTENCE_CHARS]) is not None
+    begin = ask[:_SENTENCE_CHARS]
+    if _OPENING.search(begin):
+        return True
+    return _PRONOUN.search(begin) is not None and len(content_words(begin)) <= _FEW_WORDS
 
 
 def content_words(text: str) -> set[str]:
     """Return the words of `text` that say what it is about; of Chinese, pairs of characters."""
-    words = {_stem(word.casefold()) for word in _CONTENT.findall(text)} - _FUNCTION_WORDS
+    found = {word.casefold() for word in _CONTENT.findall(text)} - _FUNCTION_WORDS
+    words = set(map(_stem, found))
     for run in _HAN.findall(text):
         words.update(run[at : at + 2] for at in range(len(run) - 1))
     return words - _HAN_COMMON
