@@ -186,6 +186,25 @@ async def test_text_with_personal_data_never_reaches_the_cache(monkeypatch):
             assert room.describe()["entries_in_memory"] == 0
 
 
+@pytest.mark.parametrize(
+    ("pii", "hits"), [({}, 1), ({"cacheable": []}, 0), ({"actions": {"GPE": "mask"}}, 0)], ids=str
+)
+async def test_a_place_that_is_only_reported_does_not_keep_a_question_from_the_cache(monkeypatch, pii, hits):
+    async def answer(exchange):
+        choice = {"index": 0, "message": {"role": "assistant", "content": "ok"}, "finish_reason": "stop"}
+        reply = {"id": "x", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
+        await exchange.reply(200, json.dumps(reply).encode())
+
+    async with scripted_worker(answer) as worker:
+        sections = {"semantic_cache": {"enabled": True}, "guard": {"pii": pii}}
+        async with guarded(monkeypatch, worker.url, **sections) as gateway:
+            for _ in range(2):
+                body = chat("How deep is Lake Baikal?", temperature=0)
+                _, _, headers = await gateway.post("/v1/chat/completions", body)
+                await gateway.gateway.cache.middleware.wait_for_writes()
+            assert headers.get("x-vsr-cache-hit") == ("true" if hits else None)
+
+
 async def test_tenants_have_policies_of_their_own(monkeypatch):
     tenants = {
         "acme": {"keys": [{"key": "k1-0123456789abcdef"}], "guard": "lax"},

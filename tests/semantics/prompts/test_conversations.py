@@ -30,7 +30,9 @@ def ask_after(*asks: str) -> tuple[str, int]:
         "Can you say that again in simpler words?",
         "I don't understand.",
         "thanks",
+        "shorter please",
         "你确定吗？再检查一下第二步",
+        "不对吧，再看看",
         "继续",
     ],
 )
@@ -44,6 +46,8 @@ def test_a_follow_up_without_content_is_judged_as_what_it_follows(follow_up):
         "And what if the sequence is not bounded?",
         "Why are the intervals nested?",
         "Now do the same for sequences of functions on a compact set.",
+        "Which one of them did he prove first?",
+        "Show the bisecting in detail.",
         "那么在度量空间里呢？",
     ],
 )

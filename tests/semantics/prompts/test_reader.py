@@ -1,5 +1,6 @@
 """What of a prompt is the ask, and what applications put around it."""
 
+import html
 import sys
 from itertools import pairwise
 from pathlib import Path
@@ -170,3 +171,36 @@ def test_of_very_many_lines_those_at_the_ends_are_read():
 def test_the_ask_is_found_below_other_frames(before, question):
     after = "\nOutput:" if "Output" in before else "\n\nAnswer:" if "is: " in before else ""
     assert read_prompt(before + question + after).ask == question
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "<html><body><p>Hi team,</p><p>What is osmosis?</p><p>Many thanks,<br>Julia</p></body></html>",
+        "type: qa\nlocale: en\nquestion: >\n  What is osmosis?\noptions:\n  words: 100\n",
+        '<request locale="en" question="What is osmosis?"/>',
+        "2026-03-14 10:21:07 ERROR worker 3 timed out\n2026-03-14 10:21:08 INFO retry\n\nWhat is osmosis?",
+        "[09:12] maria: morning all\n[09:13] tom: hi\n[09:16] tom: What is osmosis?",
+        "Caller: hi there\nAgent: hello, how can I help?\nCaller: What is osmosis?",
+        "### What happened?\n\nWhat is osmosis?\n\n### Version\n\n1.2.3\n\n### Steps to reproduce\n\nNone",
+        'The customer Dana (plan: Pro) writes:\n\n"What is osmosis?"\n\nReply in a friendly tone.',
+        "Beantworte die folgende Frage höflich und auf Englisch.\n\nWhat is osmosis?",
+        "次の質問に答えてください。\n\nWhat is osmosis?",
+        "What is osmosis?\n\n# Answer block rules:\n\n1. The full path alone on a line.\n2. The fence.",
+    ],
+)
+def test_the_ask_is_found_in_other_forms(prompt):
+    assert read_prompt(prompt).ask == "What is osmosis?"
+
+
+def test_sections_of_a_task_are_read_together():
+    prompt = "# Task\nWrite a parser of dates.\n\n## Details\nIt takes ISO 8601 only.\n\n## Version\n1.2"
+    ask = read_prompt(prompt).ask
+    assert "Write a parser" in ask and "ISO 8601" in ask and "1.2" not in ask
+
+
+def test_texts_in_one_another_are_read_to_a_bounded_depth():
+    text = "<p>What is osmosis?</p>"
+    for _ in range(40):
+        text = "<p>" + html.escape(text) + "</p>"
+    assert read_prompt(text).ask

@@ -50,8 +50,9 @@ class PiiConfig(DetectorConfig):
     """Only these are looked for; empty: all."""
     thresholds: dict[PiiType, Share] = Field(default_factory=dict)
     """By type, in place of `threshold`."""
-    cacheable: tuple[PiiType, ...] = ()
-    """Types that do not keep a request from the semantic cache; all others do."""
+    cacheable: tuple[PiiType, ...] = ("ORGANIZATION", "GPE", "NRP", "DATE_TIME", "AGE")
+    """Types that do not keep a request from the semantic cache while nothing is done about them but report;
+    all others do. By default those that ordinary questions have: "How deep is Lake Baikal?"."""
     model: Path | None = None
     """A token classifier's directory, in place of the shipped head; recognisers look beside it."""
     route_to: Annotated[str, Field(min_length=1, max_length=256)] | None = None

@@ -2,7 +2,7 @@
 
 A prompt is cut into lines, tags and quotation marks. Then each step leaves out what is not the ask:
 
-    harness and document tags → JSON → e-mail → labels and headings → quotation marks → comments → paragraphs
+    tags → JSON → e-mail → chat log → labels and headings → quotation marks → comments → paragraphs
 
 Where a step would leave nothing, it leaves everything as it was: a plain question is read whole.
 """
@@ -16,12 +16,19 @@ from dataclasses import dataclass, field
 from itertools import accumulate, dropwhile
 from typing import Any
 
-from radixway.semantics.prompts.json_asks import ask_in_json, find_json
 from radixway.semantics.prompts.lines import PartKind, PromptLine, cut_lines
+from radixway.semantics.prompts.structured import (
+    ask_in_json,
+    ask_in_tag,
+    ask_in_yaml,
+    find_json,
+    html_text,
+)
 from radixway.semantics.prompts.wording import (
     ASK_TAGS,
     LabelKind,
     asks,
+    heading_kind,
     is_frame,
     is_harness_tag,
     is_impersonal,
@@ -29,6 +36,7 @@ from radixway.semantics.prompts.wording import (
     label_strength,
     refers_to_data,
     shares_words,
+    speaker_kind,
     split_sentences,
 )
 
@@ -43,6 +51,10 @@ _MAX_MARK_CHARS = 200
 """Characters of a line in which a label or a rule is looked for."""
 _MAX_HEADING_CHARS = 80
 _TABLE_LINES = 4
+_LOG_LINES = 2
+_NOTE_WORDS = 6
+_MAX_DEPTH = 3
+"""Texts in one another that are read: a page in JSON in a tag."""
 _FRAME_LINES = 60
 """Lines at either end of a text among which those that say how to answer are looked for."""
 
@@ -51,6 +63,16 @@ _LABEL = re.compile(
     r"\s*(?:[:：]\s*(?:\*\*|__)?|(?:\*\*|__)\s*[:：]?|】|\][:：]?)\s*"
 )
 _HEADING = re.compile(r"#{1,6}\s+(?=\S)(?:\d+[.)]?\s+(?=\S))?(.{1,60}?)\s*[:：#]*$")
+_QUOTED = re.compile(r"[\"“「『]([^\"“”「」『』]+)[\"”」』]")
+_SIGNATURE = re.compile(r"[^\W\d_][\w.'-]*(?: [^\W\d_][\w.'-]*){0,3}$")
+_CHAT_LINE = re.compile(
+    r"\s*(?:[\[(]?\d{1,2}[:.]\d{2}(?:[:.]\d{2})?(?:\s?[AaPp]\.?[Mm]\.?)?[\])]?\s*[-–|]?\s*)([^\W\d_][^:：\n]{0,30}?)\s*[:：>]\s+(?=\S)"
+)
+_LOG_LINE = re.compile(
+    r"\s*(?:[\[(<]?\d{4}[-/]\d\d[-/]\d\d[T ]\d|[\[(]?\d\d:\d\d:\d\d|\w{3} +\d{1,2} \d\d:\d\d:\d\d"
+    r"|\d+\.\d+\.\d+\.\d+ |[\[(]?(?:INFO|WARN|WARNING|ERROR|DEBUG|TRACE|FATAL|CRITICAL|NOTICE)\b"
+    r"|at [\w.$]+\(|File \".*\", line \d|Traceback \()"
+)
 _RULE = re.compile(r"\s*([-=*_~#])\1{2,}\s*$")
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 _MAIL_FIELD = re.compile(
@@ -104,9 +126,20 @@ class PromptReading:
 
 def read_prompt(text: str) -> PromptReading:
     """Return the ask in `text`, a user's message or prompt, and what else there is."""
+    return _read_nested(text, 0)
+
+
+def _read_nested(text: str, depth: int) -> PromptReading:
+    """Read `text`, which stood in `depth` others: JSON in HTML, say."""
     if "\n" not in text and len(text) < 400 and "<" not in text and "{" not in text:
         return _read_line(text)
-    reader = _PromptReader(text)
+    if depth < _MAX_DEPTH:
+        for how, inner in (("HTML", html_text(text)), ("YAML", ask_in_yaml(text)), ("tag", ask_in_tag(text))):
+            if inner:
+                return PromptReading(
+                    _read_nested(inner, depth + 1).ask, [PromptPart("ask", how, 0, len(text))]
+                )
+    reader = _PromptReader(text, depth)
     reader.read()
     return reader.reading()
 
@@ -128,8 +161,9 @@ def _read_line(text: str) -> PromptReading:
 class _PromptReader:
     """Reads one prompt."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, depth: int) -> None:
         self.text = text
+        self.depth = depth
         self.lines = list(cut_lines(text))
         self.found: str | None = None
         """The ask, where it is not what is left of the text: unescaped, or uncommented."""
@@ -141,6 +175,7 @@ class _PromptReader:
         if self.found is not None:
             return
         self._read_mail()
+        self._read_chat_log()
         self._read_labels()
         self._read_quotes()
         self._read_comments()
@@ -236,7 +271,8 @@ class _PromptReader:
         ask = ask_in_json(value)
         if ask is None:
             return
-        self.found = read_prompt(ask).ask if len(ask) < end - start else ask
+        is_nested = len(ask) < end - start and self.depth < _MAX_DEPTH
+        self.found = _read_nested(ask, self.depth + 1).ask if is_nested else ask
         inside = set(left).difference(around)
         self._leave_out(around, "frame", "around JSON")
         for line in inside:
@@ -276,6 +312,27 @@ class _PromptReader:
         if len(shown) > 1 and shown[-2].part == "frame" and len(self._of(shown[-1]).split()) <= 4:
             self._leave_out(shown[-1:], "frame", "greeting")
 
+    def _read_chat_log(self) -> None:
+        """Keep the last turn of a chat whose lines begin with a time and a name."""
+        left = [line for line in self.lines if line.part == "ask" and self._of(line).strip()]
+        turns = [at for at, line in enumerate(left) if _CHAT_LINE.match(self._of(line)[:_MAX_MARK_CHARS])]
+        if len(turns) < 2:
+            return
+        before = _without_frame(self._text_of(left[: turns[0]]))
+        if any(map(asks, split_sentences(before))):
+            self._leave_out(left[turns[0] :], "data", "chat log")
+            return
+        last = left[turns[-1]]
+        self._leave_out(left[: turns[-1]], "data", "chat log")
+        said = _CHAT_LINE.match(self._of(last))
+        assert said is not None
+        self._narrow_line(last, last.start + said.end())
+
+    def _narrow_line(self, line: PromptLine, start: int) -> None:
+        """Leave out what of `line` stands before `start`."""
+        self.lines.insert(self.lines.index(line), PromptLine(line.start, start, "", "frame", "label"))
+        line.start = start
+
     def _read_labels(self) -> None:
         """Keep the last section under the label most like an ask."""
         left = [line for line in self.lines if line.part == "ask"]
@@ -289,34 +346,47 @@ class _PromptReader:
             self._leave_sections_out(sections)
             return
         strongest = max(each.strength for each in asked)
-        chosen = [each for each in asked if each.strength == strongest][-1]
+        chosen = [each for each in asked if each.strength == strongest]
+        if strongest == 2:  # a task and its description are one; of questions the last one is asked
+            chosen += [
+                each for each in sections if each.kind is None and each.mark and not self._is_note(each)
+            ]
+        else:
+            chosen = chosen[-1:]
         told = [each for each in split_sentences(before) if not is_frame(each)]
         if strongest < 3 and told:
             return
-        is_pasted = last.kind == "answer" and self._text_of(last.lines).strip() and last is not chosen
+        is_pasted = last.kind == "answer" and self._text_of(last.lines).strip() and last not in chosen
         if any(map(asks, told)) and (is_pasted or any(asks(each) and refers_to_data(each) for each in told)):
             for section in sections[1:]:
                 marks = [] if section.mark is None else [section.mark]
                 self._leave_out([*marks, *section.lines], "data", f"label {section.label}")
             return
-        wanted = set(chosen.lines)
+        wanted = {line for each in chosen for line in each.lines}
         rules = (line for line in left if line not in wanted and _RULE.match(self._of(line)))
         self._leave_out(rules, "frame", "rule")
         for section in sections:
             if section.mark is not None:
                 self._leave_out([section.mark], "frame", "label")
-            if section is not chosen:
+            if section not in chosen:
                 kind: PartKind = "data" if section.kind == "data" or section.kind == "answer" else "frame"
                 self._leave_out(
                     section.lines, kind, f"label {section.label}" if section.label else "before label"
                 )
+
+    def _is_note(self, section: _Section) -> bool:
+        """Return whether a section is a rule, or a few words that ask nothing, as a version is."""
+        said = self._text_of(section.lines).strip()
+        return len(said.split()) <= _NOTE_WORDS and not any(map(asks, split_sentences(said)))
 
     def _leave_sections_out(self, sections: Sequence[_Section]) -> None:
         """Where no label names an ask, leave out sections of data and of style, if something stays."""
         kinds = ("data", "style", "answer")
         other = [each for each in sections if each.kind in kinds]
         stays = [line for each in sections if each.kind not in kinds for line in each.lines]
-        if not any(asks(each) for each in split_sentences(self._text_of(stays))):
+        said = _without_frame(self._text_of(stays))
+        is_style = all(each.kind == "style" for each in other)
+        if not (said if is_style else any(map(asks, split_sentences(said)))):
             return
         for section in other:
             kind: PartKind = "frame" if section.kind == "style" else "data"
@@ -365,7 +435,7 @@ class _PromptReader:
             return
         texts = [self._text_of(each).strip() for each in paragraphs]
         said = [_without_frame(text) for text in texts]
-        is_data = [_is_passage(text) or _is_table(text) for text in texts]
+        is_data = [_is_passage(text) or _is_table(text) or _is_log(text) for text in texts]
         edges = (0, -1)
         if not any(said[at] and not is_data[at] for at in edges):
             return
@@ -435,6 +505,7 @@ class _PromptReader:
         """Cut lines at known labels, headings and rules; the first section has no label."""
         sections = [_Section("", None, 0, [])]
         labels: list[PromptLine] = []
+        speaks = self._is_dialogue(lines)
         fenced = False
         for line in lines:
             said = self.text[line.start : min(line.end, line.start + _MAX_MARK_CHARS)]
@@ -448,11 +519,16 @@ class _PromptReader:
             heading = _HEADING.match(plain) if len(plain := said.strip()) < _MAX_HEADING_CHARS else None
             found = None if heading else _LABEL.match(said)
             label = heading[1] if heading else found[1] if found else ""
-            kind = label_kind(label) if label and not label[0].islower() else None
-            if kind is None:
+            kind_of = heading_kind if heading else label_kind
+            kind = kind_of(label) if label and not label[0].islower() else None
+            strength = label_strength(label)
+            if kind is None and speaks and label:
+                kind = speaker_kind(label)
+                strength = 3 * (kind == "ask")
+            if kind is None and not heading:
                 sections[-1].lines.append(line)
                 continue
-            sections.append(_Section(label.casefold()[:24], kind, label_strength(label), [], line))
+            sections.append(_Section(label.casefold()[:24], kind, strength, [], line))
             if found is not None and line.start + found.end() < line.end:
                 mark = PromptLine(line.start, line.start + found.end())
                 labels.append(mark)
@@ -462,15 +538,24 @@ class _PromptReader:
         self.lines = sorted([*self.lines, *labels], key=lambda line: line.start)
         return [sections[0], *(each for each in sections[1:] if each.lines or each.kind is not None)]
 
+    def _is_dialogue(self, lines: Iterable[PromptLine]) -> bool:
+        """Return whether somebody who asks and somebody who answers speak in turns."""
+        found = (_LABEL.match(self._of(line)[:_MAX_MARK_CHARS]) for line in lines)
+        return {"ask", "answer"} <= {speaker_kind(each[1]) for each in found if each}
+
     def _paragraphs(self) -> list[list[PromptLine]]:
         paragraphs: list[list[PromptLine]] = [[]]
-        fenced = False
+        fenced = was_log = False
         for line in self.lines:
             if line.part != "ask":
                 continue
             said = self._of(line)
             if _FENCE.match(said):
                 fenced = not fenced
+            is_log = not fenced and _LOG_LINE.match(said[:_MAX_MARK_CHARS]) is not None
+            if paragraphs[-1] and is_log != was_log and said.strip():
+                paragraphs.append([])
+            was_log = is_log
             if said.strip() or fenced:
                 paragraphs[-1].append(line)
             elif paragraphs[-1]:
@@ -519,6 +604,12 @@ def _is_table(text: str) -> bool:
     )
 
 
+def _is_log(text: str) -> bool:
+    """Return whether a paragraph is lines of a log."""
+    lines = text.split("\n")
+    return len(lines) >= _LOG_LINES and all(_LOG_LINE.match(line[:_MAX_MARK_CHARS]) for line in lines)
+
+
 def _is_code(text: str) -> bool:
     return "```" in text or sum(text.count(mark) for mark in "{};=()<>$\\") * 25 > len(text)
 
@@ -527,11 +618,13 @@ def _without_frame(text: str) -> str:
     """Return `text` without lines that say how to answer, and without such sentences at its beginning."""
     lines = text.split("\n")
     middle = range(_FRAME_LINES, len(lines) - _FRAME_LINES)
-    kept = [
-        line
-        for at, line in enumerate(lines)
-        if at in middle or not line.strip() or not all(map(is_frame, split_sentences(line)))
-    ]
+    kept = []
+    closed = False
+    for at, line in enumerate(lines):
+        is_said = at in middle or not line.strip() or not all(map(is_frame, split_sentences(line)))
+        if is_said and not (closed and _SIGNATURE.match(line.strip())):
+            kept.append(line)
+        closed = not is_said and line.rstrip().endswith(",")
     first = next((at for at, line in enumerate(kept) if line.strip()), None)
     if first is None:
         return ""
@@ -542,4 +635,6 @@ def _without_frame(text: str) -> str:
     announced = _ANNOUNCED.match(kept[first])
     if announced and is_frame(announced[0]) and announced.end() < len(kept[first]):
         kept[first] = kept[first][announced.end() :]
-    return "\n".join(kept).strip()
+    said = "\n".join(kept).strip()
+    quoted = _QUOTED.fullmatch(said) if len(said) < len(text.strip()) else None
+    return quoted[1].strip() if quoted else said

@@ -37,6 +37,9 @@ for _name, _text in _WORDING["labels"].items():
 ASK_TAGS = _words(_WORDING["tags"]["ask"])
 HTML_TAGS = _words(_WORDING["tags"]["html"])
 TEXT_KEYS = _words(_WORDING["json"]["text_keys"])
+_ASKING_SPEAKERS = _words(_WORDING["speakers"]["ask"])
+_ANSWERING_SPEAKERS = _words(_WORDING["speakers"]["answer"])
+_STYLE_HEADINGS = _words(_WORDING["headings"]["style"])
 _HARNESS = _words(_WORDING["tags"]["harness"])
 
 _SENTENCES = _WORDING["sentences"]
@@ -47,11 +50,14 @@ _COMMON = _words(_SENTENCES["common"])
 _TURNS = _WORDING["turns"]
 _FOLLOW_UP = _pattern(_TURNS["follow_up"])
 _OPENING = _pattern(_TURNS["opening"])
-_FUNCTION_WORDS = _words(_TURNS["function_words"]) | _COMMON
+_PRONOUN = _pattern(_TURNS["pronoun"])
+_FUNCTION_WORDS = _words(_TURNS["function_words"]) | _COMMON | _words(_SENTENCES["verbs"])
 _CONTENT = re.compile(r"[^\W\d_]{4,}")
 _HAN = re.compile(r"[\u4e00-\u9fff]{2,}")
 _HAN_COMMON = _words(_TURNS["han_function_pairs"])
 _FOLLOW_UP_CHARS = 200
+_STEM_CHARS = 5
+_FEW_WORDS = 3
 _LONG_WORDS = re.compile(r"[^\W\d_]{6,}")
 _FIRST_PERSON = re.compile(r"\b(?:I|I'm|I've|i'm|i've|my|My|me|we|We|our|Our)\b|我")
 _CHARS_PER_PERSON = 400
@@ -69,13 +75,25 @@ def label_kind(label: str) -> LabelKind | None:
     return _KIND_OF.get(_plain_label(label)) if len(label) > 1 or not label.islower() else None
 
 
+def heading_kind(heading: str) -> LabelKind | None:
+    """Return what a part under `heading` is, if it is known: by the whole heading, or by its last word."""
+    plain = _plain_label(heading)
+    return _KIND_OF.get(plain) or ("style" if plain.rsplit(" ", 1)[-1] in _STYLE_HEADINGS else None)
+
+
+def speaker_kind(label: str) -> LabelKind | None:
+    """Return `ask` for one who asks in a dialogue, `answer` for one who answers."""
+    plain = _plain_label(label)
+    return "ask" if plain in _ASKING_SPEAKERS else "answer" if plain in _ANSWERING_SPEAKERS else None
+
+
 def label_strength(label: str) -> int:
     """Return how surely a part under `label` is the ask: 3 for a question, 1 for an input, 0 for others."""
     return _STRENGTH_OF.get(_plain_label(label), 0)
 
 
 def _plain_label(label: str) -> str:
-    plain = label.strip(" *_#:：()[]").replace("_", " ").replace("-", " ").casefold()
+    plain = label.strip(" *_#:：()[]?？").replace("*", "").replace("_", " ").replace("-", " ").casefold()
     return _NUMBERED.sub("", plain).strip()
 
 
@@ -127,7 +145,8 @@ def is_follow_up(ask: str) -> bool:
     """Return whether `ask` adds nothing to what was said before: "Are you sure? Check it again"."""
     if len(ask) > _FOLLOW_UP_CHARS:
         return False
-    return all(_FOLLOW_UP.search(sentence) for sentence in split_sentences(ask.replace("\n", " ")))
+    clauses = split_sentences(ask.replace("\n", " ").replace("，", "。"))
+    return all(_FOLLOW_UP.search(clause) for clause in clauses)
 
 
 def says_nothing(ask: str) -> bool:
@@ -137,16 +156,23 @@ def says_nothing(ask: str) -> bool:
 
 def opens_follow_up(ask: str) -> bool:
     """Return whether `ask` opens like a turn that goes on from another, or speaks of what was said."""
-    return _OPENING.search(ask[:_SENTENCE_CHARS]) is not None
+    begin = ask[:_SENTENCE_CHARS]
+    if _OPENING.search(begin):
+        return True
+    return _PRONOUN.search(begin) is not None and len(content_words(begin)) <= _FEW_WORDS
 
 
 def content_words(text: str) -> set[str]:
     """Return the words of `text` that say what it is about; of Chinese, pairs of characters."""
-    words = {_stem(word.casefold()) for word in _CONTENT.findall(text)} - _FUNCTION_WORDS
+    found = {word.casefold() for word in _CONTENT.findall(text)} - _FUNCTION_WORDS
+    words = set(map(_stem, found))
     for run in _HAN.findall(text):
         words.update(run[at : at + 2] for at in range(len(run) - 1))
     return words - _HAN_COMMON
 
 
 def _stem(word: str) -> str:
+    """Return what `reduce`, `reduces` and `reduction` have in common, roughly."""
+    if len(word) > _STEM_CHARS:
+        return word[:_STEM_CHARS]
     return word[:-1] if word.endswith("s") and not word.endswith("ss") and word.isascii() else word
