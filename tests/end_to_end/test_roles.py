@@ -15,4 +15,4 @@ async def test_an_engine_of_ours_answers_though_it_was_given_only_the_prefills(e
         assert status == 200 and url.endswith(headers["x-radixway-worker"])
         _, listing = await running.get("/list_workers")
         assert listing["workers"][0]["role"] == "any"
-    assert "not started to prefill only: it does both" in caplog.text
+    assert "not started to prefill only: it prefills and decodes" in caplog.text

@@ -56,6 +56,9 @@ async def build_keys_page(visit: PageVisit) -> None:
         if record_id in records:
             await actions.run_action(name, records[record_id])
 
+    search.on_value_change(refresh_now)
+    create.on_click(actions.open_create_dialog)
+    table.on("act", act)
     try:
         await refresh()
     except CallRefusedError as error:
@@ -66,9 +69,6 @@ async def build_keys_page(visit: PageVisit) -> None:
         with ui.element("div").classes("rw-card"):
             draw_empty(say("keys.off", why=str(error)))
         return
-    search.on_value_change(refresh_now)
-    create.on_click(actions.open_create_dialog)
-    table.on("act", act)
     visit.refresh_every(_REFRESH_S, refresh)
 
 
