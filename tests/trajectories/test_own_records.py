@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from radixway.trajectories import StoreFullError, StringRadixTrie, TokenLabel, TrajectoryStore
+from radixway.trajectories.retrieval import stable_match
 from radixway.trajectories.token_segment import TokenSegment
 from support.odd_texts import guide
 from trajectories.test_store import SPECIAL, Pieces
@@ -32,6 +33,16 @@ def test_its_own_spelling_is_history_though_more_is_known_of_anothers():
     record(store, "other", [0], [0, 1], b"aab")  # a, a, b
     record(store, "other", [0, 0, 1, 3], [0], b"aabbaa")
     assert store.token_ids(store.match_prefix("aabba", "mine")).tolist() == [0, 2]
+
+
+def test_its_own_answer_is_history_though_anothers_went_on_from_it():
+    store = TrajectoryStore(Pieces())
+    record(store, "mine", [0], [1, 0], b"aba")
+    record(store, "longer", [0], [1, 0, 0, 0], b"abaaa")  # on the same edge
+    record(store, "third", [2, 0, 0], [1], b"abaab")
+    found = store.match_prefix("abaab", "mine")
+    assert store.token_ids(found).tolist()[:3] == [0, 1, 0]
+    assert store.token_ids(stable_match(found, Pieces(), b"abaab")).tolist() == [0, 1, 0]
 
 
 def test_each_of_several_samples_of_one_session_is_found():

@@ -81,7 +81,7 @@ class TokenRetrieval:
 def stable_match(found: TrajectoryMatch, encoder: TokenizerAdapter, text: bytes) -> TrajectoryMatch:
     """The part of what was found of `text` whose tokens do not depend on the text that follows."""
     for tokens in _stable_ends(found.place, encoder.special_ids):
-        place = truncate_position(found.place, tokens)
+        place = truncate_position(found.place, max(tokens, found.answered))
         if not within_character(text, place.text):
             break
     return TrajectoryMatch(place, found.ambiguous)

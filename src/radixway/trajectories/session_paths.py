@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
-from radixway.trajectories.text_match import Place, TextPosition
+from radixway.trajectories.text_match import Place, TextPosition, truncate_position, within_character
 
 _MAX_SESSIONS = 100_000
 _MAX_PATHS_PER_SESSION = 64
@@ -25,6 +25,16 @@ class SessionPath:
     def nodes(self) -> set[Place]:
         """Return all nodes of the path."""
         return set(self.end.path_from_root())
+
+    def cut_position(self, place: TextPosition, text: bytes) -> TextPosition | None:
+        """Return `place` on one of the path's edges, or where the path ends before it.
+
+        None if that end is not behind a whole character of `text`, or not known in it.
+        """
+        if place.strides <= self.strides:
+            return place
+        end = truncate_position(place, place.tokens - (place.strides - self.strides))
+        return None if end.strides != self.strides or within_character(text, end.text) else end
 
     def extends_path(self, earlier: SessionPath) -> bool:
         """Is the end of `earlier` on the path?"""
@@ -59,13 +69,15 @@ class SessionPaths:
         return session is not None and session in self._sessions
 
     def own_position(
-        self, session: Hashable, reached: Sequence[TextPosition]
+        self, session: Hashable, reached: Sequence[TextPosition], text: bytes
     ) -> tuple[TextPosition, set[Place], int] | None:
-        """The one of `reached` furthest on a path of `session`, with that path's nodes and strides."""
+        """The position furthest on a path of `session`, on the way to one of `reached` in `text`, with that
+        path's nodes and strides."""
         best: tuple[TextPosition, set[Place], int] | None = None
         for path in reversed(self._sessions.get(session, ())):
             nodes = path.nodes
-            mine = [place for place in reached if place.node in nodes and place.strides <= path.strides]
+            ways = (path.cut_position(place, text) for place in reached if place.node in nodes)
+            mine = [place for place in ways if place is not None]
             if mine:
                 furthest = max(mine, key=lambda place: (place.text, place.strides))
                 if best is None or furthest.text > best[0].text:

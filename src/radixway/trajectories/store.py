@@ -15,6 +15,7 @@ from radixway.trajectories.text_match import (
     StrideIndex,
     TextPosition,
     is_ancestor,
+    is_answered,
     longest_matches,
     read_ids,
     read_trajectory,
@@ -37,6 +38,8 @@ class TrajectoryMatch:
     ambiguous: bool = False
     """Several records begin like this and no session decided: this is the latest of them. Or the
     session that was meant has another, or had one."""
+    answered: int = 0
+    """Tokens up to the end of the session's own last answer on the way, if that was its end."""
 
     @property
     def tokens(self) -> int:
@@ -123,9 +126,13 @@ class TrajectoryStore:
         """
         raw = text.encode("utf-8", "surrogatepass")
         reached = walk_text(self._namespace_root(None), raw, self._pieces)
-        own = self.paths.own_position(session, reached)
+        own, answered = self.paths.own_position(session, reached, raw), 0
         if own is not None:
-            reached = [place for place in reached if is_ancestor(own[0], place)]
+            reached = [
+                own[0],
+                *(place for place in reached if is_ancestor(own[0], place) and place != own[0]),
+            ]
+            answered = own[0].tokens if own[0].strides == own[2] and is_answered(own[0]) else 0
         best = longest_matches(reached, raw)
         if own is not None and own[0].text == best[0].text:
             taken = next((place for place in best if place is own[0]), best[0])
@@ -136,7 +143,7 @@ class TrajectoryStore:
         if hidden and taken.text == len(raw):
             taken, several = skip_hidden(taken, own)
             ambiguous |= several
-        return TrajectoryMatch(taken, ambiguous)
+        return TrajectoryMatch(taken, ambiguous, answered)
 
     def trajectory(self, of: TrajectoryMatch | PathHold) -> Trajectory:
         """The tokens that lead to `of`, with their records. Does not count as a use."""

@@ -379,6 +379,12 @@ def truncate_position(reached: TextPosition, tokens: int) -> TextPosition:
     return TextPosition(node, strides, at, tokens)
 
 
+def is_answered(reached: TextPosition) -> bool:
+    """True if the last token before `reached` was sampled."""
+    node, strides = reached.node, reached.strides - reached.node.start
+    return node.parent is not None and strides > 0 and node.payload.label_at(strides - 1).source == "sampled"
+
+
 def is_mid_answer(reached: TextPosition) -> bool:
     """True if `reached` lies within an answer, with more of it known to follow on the same edge."""
     node, strides = reached.node, reached.strides
