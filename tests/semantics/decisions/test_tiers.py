@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from radixway.core.config import ConfigError
 from radixway.core.config.semantic import SemanticConfig, parse_semantic
+from radixway.core.config.semantic.shipped_scores import find_published_scores, short_model_name
 from radixway.semantics.decisions.decision_plan import DecisionPlan, SelectionPreferences, make_plan
 from radixway.semantics.decisions.dry_run import every_model_is_ready
 from radixway.semantics.decisions.model_selection import ModelCandidate, WeighedCandidate, choose_model
@@ -178,6 +180,69 @@ def test_a_check_of_the_configuration_prints_the_warning(tmp_path):
 def test_a_file_of_tiers_alone_is_valid():
     section = parse_semantic("tiers: {small: a, large: b}\ncategories: [{name: law}]\n", Path("config.yaml"))
     assert section.is_on and section.model_names() == ["a", "b"]
+
+
+SERVED = {
+    "meta-llama/Llama-3.1-70B-Instruct": {"pricing": {"prompt_per_1m": 0.9, "completion_per_1m": 0.9}},
+    "Phi-3-mini-4k-instruct-AWQ": {"pricing": {"prompt_per_1m": 0.1, "completion_per_1m": 0.1}},
+    "our-math": {"scored_as": "mathstral-7B"},
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "domain", "model"),
+    [
+        (PROOF, {"math": 0.9}, "meta-llama/Llama-3.1-70B-Instruct"),
+        (SUM, {"math": 0.9}, "Phi-3-mini-4k-instruct-AWQ"),
+        (EMAIL, {"other": 0.9}, "meta-llama/Llama-3.1-70B-Instruct"),
+    ],
+)
+async def test_published_scores_choose_by_subject_and_prices_where_it_is_easy(text, domain, model):
+    section = SemanticConfig(model_config=SERVED, shipped_scores=True)
+    assert (await plan_of(section, text, **domain)).choice.best.model == model
+
+
+async def test_the_weight_of_quality_sets_published_scores_against_prices():
+    section = SemanticConfig(model_config=SERVED, shipped_scores=True, preference={"quality_weight": 0.3})
+    plan = await plan_of(section, PROOF, psychology=0.9)
+    assert plan.choice.best.model == "our-math", "it has no price"
+
+
+def test_published_scores_leave_configured_ones_alone_and_may_stand_for_several_subjects():
+    scores = [{"model": "x", "score": 1, "use_reasoning": True}]
+    own = {"name": "sciences", "mmlu_categories": ["biology", "chemistry"]}
+    section = SemanticConfig(
+        model_config=SERVED, shipped_scores=True, categories=[own, {"name": "law", "model_scores": scores}]
+    )
+    found = {category.name: category for category in section.scored_categories()}
+    assert found["law"].model_scores[0].model == "x"
+    assert not {"biology", "chemistry"} & found.keys() and len(found) == 13
+    by_model = {score.model: score.score for score in found["sciences"].model_scores}
+    mathstral = find_published_scores("mathstral-7B")
+    assert by_model["our-math"] == pytest.approx((mathstral["biology"] + mathstral["chemistry"]) / 2)
+
+
+def test_models_without_published_scores_are_told():
+    section = SemanticConfig(model_config=SERVED | {"mine": {}}, shipped_scores=True)
+    warned = dict(find_warnings(section))
+    assert "'mine'" in warned["shipped_scores"] and "scored_as" in warned["shipped_scores"]
+    with pytest.raises(ConfigError, match=r"(?s)shipped_scores.*mine"):
+        parse_semantic("shipped_scores: true\nmodel_config: {mine: {}}\n", Path("config.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [
+        ("meta-llama/Llama-3.1-8B-Instruct", "llama-3.1-8b"),
+        ("Meta-Llama-3_1-8B-Instruct", "llama-3.1-8b"),
+        ("RedHatAI/Llama-3.1-8B-Instruct-quantized.w8a8", "llama-3.1-8b"),
+        ("Qwen/Qwen3-235B-A22B-Instruct-2507-FP8", "qwen3-235b-a22b-2507"),
+        ("google/gemma-3-4b-it", "gemma-3-4b"),
+        ("Phi-4-mini-instruct-Q4_K_M.gguf", "phi-4-mini"),
+    ],
+)
+def test_a_models_name_is_known_in_the_forms_in_which_it_is_served(name, short):
+    assert short_model_name(name) == short
 
 
 @pytest.mark.parametrize(("prompts", "least"), [(TUNED, 29), (HELD_OUT, 27)])

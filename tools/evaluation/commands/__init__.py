@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from evaluation.commands.cache import cache
+from evaluation.commands.choices import choices
 from evaluation.commands.conversations import conversations
 from evaluation.commands.domain import domain
 from evaluation.commands.jailbreak import jailbreak
@@ -20,7 +21,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 guard_app = typer.Typer(help="How well the guard finds what it looks for.", no_args_is_help=True)
-for command in (domain, cache, routing, tools, wrapped, conversations):
+for command in (domain, cache, routing, tools, wrapped, conversations, choices):
     app.command()(command)
 guard_app.command()(pii)
 guard_app.command()(jailbreak)

@@ -169,7 +169,10 @@ def rank_models(
 def _candidates(
     snapshot: SemanticSnapshot, verdict: DecisionVerdict, feedback: ScoreFeedback, explore: bool
 ) -> list[ModelCandidate]:
-    """Return the models of the winning rule, else of the category, else of the tiers."""
+    """Return the models of the winning rule, else of the category, else of the tiers.
+
+    With tiers, easy questions do not go by published scores, which are of exam questions.
+    """
     category = verdict.category or ""
     if verdict.rule is not None and verdict.rule.refs:
         return [
@@ -182,7 +185,8 @@ def _candidates(
             for ref in verdict.rule.refs
         ]
     known = snapshot.categories.get(category)
-    if snapshot.tiers and not (known and known.model_scores):
+    scored = known is not None and known.model_scores
+    if snapshot.tiers and (not scored or (snapshot.section.shipped_scores and _is_easy(verdict))):
         return tier_candidates(snapshot.tiers, verdict.difficulty.level if verdict.difficulty else "hard")
     return [
         ModelCandidate(

@@ -42,7 +42,7 @@ def collect_embeddings(section: SemanticConfig) -> tuple[EmbeddingSignalConfig, 
 
 def collect_categories(section: SemanticConfig) -> tuple[CategoryConfig, ...]:
     """The configured categories; where there are none, all that the domain head knows, without models."""
-    return section.categories or tuple(CategoryConfig(name=name) for name in CATEGORIES)
+    return section.scored_categories() or tuple(CategoryConfig(name=name) for name in CATEGORIES)
 
 
 def compile_rules(section: SemanticConfig) -> CompiledRules:

@@ -19,12 +19,20 @@ def find_warnings(section: SemanticConfig) -> Iterator[tuple[str, str]]:
     Looks at files for the models that are named; no hub is asked.
     """
     default = section.default_model
-    if default and not (section.routes_by_rule or section.tier_models()):
+    if default and not (section.routes_by_rule or section.shipped_scores or section.tier_models()):
         yield (
             "default_model",
             f"every request for auto goes to default_model {default!r}: to choose by difficulty, name models "
             "under semantic.tiers (small and large); to choose by subject, under semantic.categories",
         )
+    if section.shipped_scores:
+        for name, scores in section.published_scores().items():
+            if scores is None:
+                yield (
+                    "shipped_scores",
+                    f"model {name!r} has no published scores, so no category chooses it: "
+                    f"name a model like it under model_config.{name}.scored_as",
+                )
     classifier, guard = section.classifier, section.prompt_guard
     named = [
         (classifier.category_model.model_id, _HEADS),

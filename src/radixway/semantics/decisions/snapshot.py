@@ -96,7 +96,7 @@ async def compile_snapshot(
             category.name: _best_model_thinks(category) for category in categories if category.model_scores
         },
         tiers=section.tier_models(),
-        default_model=section.default_model or _best_overall_model(section.categories),
+        default_model=section.default_model or _best_overall_model(categories),
         blocks=blocks,
         cache_rules=compile_cache_rules(section),
         guard_by_category=has_guard_by_category(section),

@@ -75,10 +75,16 @@ def _check_models(section: SemanticConfig) -> Iterator[PlacedMistake]:
 
 
 def _check_categories(section: SemanticConfig) -> Iterator[PlacedMistake]:
+    if section.shipped_scores and not any(section.published_scores().values()):
+        named = ", ".join(section.published_scores()) or "none"
+        yield (
+            ("shipped_scores",),
+            f"no scores are known for the models named ({named}): see model_config.MODEL.scored_as",
+        )
     for index, category in enumerate(section.categories):
         at = ("categories", index)
         if not category.model_scores and not (
-            section.decisions or section.default_model or section.tier_models()
+            section.decisions or section.default_model or section.shipped_scores or section.tier_models()
         ):
             yield at, f"{category.name} needs model_scores, or the section a default_model or tiers"
         yield from _check_duplicates((*at, "model_scores"), [score.model for score in category.model_scores])

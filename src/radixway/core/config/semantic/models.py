@@ -58,6 +58,8 @@ class ModelParams(ConfigSection):
     pii_policy: PiiPolicy | None = None
     """Without one, all is allowed."""
     pricing: ModelPricing | None = None
+    scored_as: str | None = None
+    """For `shipped_scores`: the model whose published scores it has, where its own name is not known."""
     loras: tuple[LoraAdapterConfig, ...] = ()
 
 

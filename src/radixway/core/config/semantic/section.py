@@ -1,6 +1,8 @@
 """The `semantic` section: ours, and everything a vLLM-Semantic-Router `config.yaml` may hold."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from statistics import fmean
 from typing import Literal
 
 from pydantic import ConfigDict, Field
@@ -18,6 +20,7 @@ from radixway.core.config.semantic.classic import (
     PromptGuard,
 )
 from radixway.core.config.semantic.models import (
+    CATEGORIES,
     REASONING_FAMILIES,
     AbSplit,
     BlockConfig,
@@ -26,6 +29,7 @@ from radixway.core.config.semantic.models import (
     FusionConfig,
     ModelName,
     ModelParams,
+    ModelScore,
     PreferenceConfig,
     ReasoningConfig,
     ReasoningFamily,
@@ -34,6 +38,7 @@ from radixway.core.config.semantic.models import (
     TiersConfig,
     VllmEndpoint,
 )
+from radixway.core.config.semantic.shipped_scores import find_published_scores
 from radixway.core.config.semantic.signals import (
     DecisionRule,
     EmbeddingSignalConfig,
@@ -94,6 +99,8 @@ class SemanticConfig(ConfigSection):
     block: BlockConfig = BlockConfig()
     shipped_prompts: bool = False
     """Categories without a system prompt of their own get the shipped one."""
+    shipped_scores: bool = False
+    """Categories without `model_scores` of their own get published ones, of the models named here."""
 
     bert_model: BertModel = BertModel()
     semantic_cache: ClassicCache | None = None
@@ -134,6 +141,25 @@ class SemanticConfig(ConfigSection):
             )
         )
 
+    def published_scores(self) -> dict[str, Mapping[str, float] | None]:
+        """Return what `shipped_scores` knows of each model that is named: its score by category, or None."""
+        tiers = (tier.model for tier in self.tiers.models().values())
+        named = dict.fromkeys((*((self.default_model,) if self.default_model else ()), *self.models, *tiers))
+        alias = {name: params.scored_as for name, params in self.models.items()}
+        return {name: find_published_scores(alias.get(name) or name) for name in named}
+
+    def scored_categories(self) -> tuple[CategoryConfig, ...]:
+        """Return the configured categories; with `shipped_scores` all, with the scores of known models."""
+        if not self.shipped_scores:
+            return self.categories
+        known = {name: scores for name, scores in self.published_scores().items() if scores}
+        covered = {label for category in self.categories for label in category.labels()}
+        missing = (CategoryConfig(name=label) for label in CATEGORIES if label not in covered)
+        return tuple(
+            category if category.model_scores else _with_scores(category, known)
+            for category in (*self.categories, *missing)
+        )
+
     def tier_models(self) -> dict[TierName, TierModel]:
         """Return the models by tier, the small one first: as configured, else by price. Empty without tiers.
 
@@ -171,3 +197,14 @@ class SemanticConfig(ConfigSection):
             return None
         name = params.reasoning_family
         return self.reasoning_families.get(name) or REASONING_FAMILIES.get(name)
+
+
+def _with_scores(category: CategoryConfig, known: Mapping[str, Mapping[str, float]]) -> CategoryConfig:
+    """Return `category` with the mean of its labels' scores for each of the `known` models."""
+    labels = [label for label in category.labels() if label in CATEGORIES]
+    scores = (
+        ModelScore(model=name, score=fmean(by_label[label] for label in labels), use_reasoning=False)
+        for name, by_label in known.items()
+        if labels
+    )
+    return category.model_copy(update={"model_scores": tuple(scores)})
