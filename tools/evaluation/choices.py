@@ -1,23 +1,24 @@
 """Which models realistic prompts get, bare and wrapped, under configurations that a newcomer would write.
 
-The prompts, with the models that a sensible person would let answer, and the configurations are in data/choices.
+The configurations, and prompts with the models that a sensible person would let answer, are in data/choices.
 """
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from evaluation.wrapped import BARE, Share, language_of, passages, shapes
 from radixway.core.config import EncodersConfig
-from radixway.core.config.semantic import SemanticConfig, parse_semantic
+from radixway.core.config.semantic import SemanticConfig, load_semantic
 from radixway.semantics.decisions.dry_run import OfflineLayer, open_offline, run_case
 from radixway.semantics.decisions.rule_cases import ExpectedDecision, LocatedCase, SemanticCase
 
 CHOICES = Path(__file__).parent / "data" / "choices"
+PROMPTS = CHOICES / "prompts.toml"
 CONFIGURATIONS = ("tiers", "subjects")
 IN_SHAPES = (BARE, "json instructed", "rag, langchain", "reminder")
 _PROMPT_TOKENS, _COMPLETION_TOKENS = 200, 300
@@ -35,11 +36,10 @@ class Choices:
     """Prompts, each with the model that it got."""
 
 
-async def evaluate_choices(configuration: str, folder: Path = CHOICES) -> dict[str, Choices]:
-    """Return how `configuration` (a file of `folder`) chooses for the prompts, by shape."""
-    file = folder / f"{configuration}.yaml"
-    section = parse_semantic(file.read_text("utf-8"), file)
-    rows = tomllib.loads((folder / "prompts.toml").read_text("utf-8"))["prompt"]
+async def evaluate_choices(configuration: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Choices]:
+    """Return how `configuration` chooses for `rows`, as `read_prompts` gives them, by shape."""
+    file = CHOICES / f"{configuration}.yaml"
+    section = load_semantic(file)
     by_name = {shape.name: shape for shape in shapes()}
     found = {}
     async with open_offline(section, EncodersConfig()) as layer:
@@ -54,10 +54,15 @@ async def evaluate_choices(configuration: str, folder: Path = CHOICES) -> dict[s
                 for row, model in zip(rows, models, strict=True)
                 if model not in row[configuration]
             )
-            found[name] = Choices(
-                Share(len(rows) - len(wrong), len(rows)), _relative_cost(section, models), wrong
-            )
+            share = Share(len(rows) - len(wrong), len(rows))
+            found[name] = Choices(share, _relative_cost(section, models), wrong)
     return found
+
+
+def read_prompts(file: Path = PROMPTS) -> list[dict[str, Any]]:
+    """Return the prompts in `file`: `text`, and under each configuration's name the sensible models."""
+    rows: list[dict[str, Any]] = tomllib.loads(file.read_text("utf-8"))["prompt"]
+    return rows
 
 
 async def _chosen_model(layer: OfflineLayer, body: Mapping[str, Any]) -> str:

@@ -185,7 +185,7 @@ def test_a_file_of_tiers_alone_is_valid():
 SERVED = {
     "meta-llama/Llama-3.1-70B-Instruct": {"pricing": {"prompt_per_1m": 0.9, "completion_per_1m": 0.9}},
     "Phi-3-mini-4k-instruct-AWQ": {"pricing": {"prompt_per_1m": 0.1, "completion_per_1m": 0.1}},
-    "our-math": {"scored_as": "mathstral-7B"},
+    "our-math": {"scored_as": "mathstral-7B", "pricing": {"prompt_per_1m": 0.2, "completion_per_1m": 0.2}},
 }
 
 
@@ -203,9 +203,9 @@ async def test_published_scores_choose_by_subject_and_prices_where_it_is_easy(te
 
 
 async def test_the_weight_of_quality_sets_published_scores_against_prices():
-    section = SemanticConfig(model_config=SERVED, shipped_scores=True, preference={"quality_weight": 0.3})
+    section = SemanticConfig(model_config=SERVED, shipped_scores=True, preference={"quality_weight": 0.4})
     plan = await plan_of(section, PROOF, psychology=0.9)
-    assert plan.choice.best.model == "our-math", "it has no price"
+    assert plan.choice.best.model == "Phi-3-mini-4k-instruct-AWQ"
 
 
 def test_published_scores_leave_configured_ones_alone_and_may_stand_for_several_subjects():

@@ -1,4 +1,4 @@
-"""`evaluate.py choices`: whether realistic prompts get a sensible model, bare and wrapped, and at what cost."""
+"""`evaluate.py choices`: whether realistic prompts get a sensible model, bare and wrapped, and its cost."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from radixway.cli.terminal import exit_with_error, out
 
 
 def choices(
-    data: Annotated[Path | None, typer.Option(help="A folder as data/choices.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Other prompts, as data/choices/prompts.toml.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures there.")] = None,
     show_wrong: Annotated[bool, typer.Option(help="Show prompts that get another model.")] = False,
 ) -> None:
     """Sensible models for fifty prompts in four shapes, under two configurations, and their cost."""
     from rich.table import Table
 
-    from evaluation.choices import CHOICES, CONFIGURATIONS, evaluate_choices
+    from evaluation.choices import CONFIGURATIONS, PROMPTS, evaluate_choices, read_prompts
 
     document = {}
     table = Table("configuration", "shape", "rows", "sensible", "95 %", "cost / always dearest", box=None)
     for configuration in CONFIGURATIONS:
         try:
-            found = asyncio.run(evaluate_choices(configuration, data or CHOICES))
+            found = asyncio.run(evaluate_choices(configuration, read_prompts(data or PROMPTS)))
         except (OSError, ValueError, KeyError) as error:
             exit_with_error(str(error))
         for shape, each in found.items():

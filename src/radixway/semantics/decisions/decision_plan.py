@@ -34,6 +34,9 @@ from radixway.semantics.signals.context_length import estimate_tokens
 from radixway.semantics.signals.language import detect_language
 from radixway.semantics.signals.question import RequestQuestion
 
+_EPSILON = 1e-9
+"""A score that equals a share of another one is not below it."""
+
 
 @dataclass(frozen=True, slots=True)
 class SelectionPreferences:
@@ -169,10 +172,7 @@ def rank_models(
 def _candidates(
     snapshot: SemanticSnapshot, verdict: DecisionVerdict, feedback: ScoreFeedback, explore: bool
 ) -> list[ModelCandidate]:
-    """Return the models of the winning rule, else of the category, else of the tiers.
-
-    With tiers, easy questions do not go by published scores, which are of exam questions.
-    """
+    """Return the models of the winning rule, else of the category, else of the tiers."""
     category = verdict.category or ""
     if verdict.rule is not None and verdict.rule.refs:
         return [
@@ -185,8 +185,7 @@ def _candidates(
             for ref in verdict.rule.refs
         ]
     known = snapshot.categories.get(category)
-    scored = known is not None and known.model_scores
-    if snapshot.tiers and (not scored or (snapshot.section.shipped_scores and _is_easy(verdict))):
+    if snapshot.tiers and not (known and known.model_scores):
         return tier_candidates(snapshot.tiers, verdict.difficulty.level if verdict.difficulty else "hard")
     return [
         ModelCandidate(
@@ -220,12 +219,20 @@ def _choose_models(
         return ModelChoice(tuple(last), "default_model") if last else None
     if last and last[0].available and not any(each.available for each in weighed):
         return ModelChoice((*last, *weighed), "default_model_as_no_other_is_ready")
-    preference, reason = wish.preference, ""
+    preference, reason, setting = wish.preference, "", section.preference
+    least_share = setting.least_share
     if preference == "best" and snapshot.tiers and _is_easy(verdict) and candidates[0].tier is None:
         preference, reason = "cheap", "_as_easy"
-    setting = section.preference
-    choice = choose_model(weighed, preference, setting.least_share, setting.quality_weight)
+        least_share = min(least_share, _share_of_small(snapshot, candidates))
+    choice = choose_model(weighed, preference, least_share, setting.quality_weight)
     return ModelChoice((*choice.ranked, *last), choice.reason + reason)
+
+
+def _share_of_small(snapshot: SemanticSnapshot, candidates: list[ModelCandidate]) -> float:
+    """Return the score of the small tier's model as a share of the best one's; 1 if it is no candidate."""
+    scores = {candidate.model: candidate.score for candidate in candidates}
+    small = scores.get(snapshot.tiers["small"].model)
+    return 1.0 if small is None else small / max(scores.values()) - _EPSILON
 
 
 def _is_easy(verdict: DecisionVerdict) -> bool:

@@ -24,11 +24,16 @@ _HARD_TASK = re.compile(
     r"|证明|推导|优化|设计|调试|重构|实现|权衡|逐步|论证",
     re.IGNORECASE,
 )
+_JUDGEMENT = re.compile(
+    r"\b(compare|analy[sz]e|evaluate|assess|justify|argue|critique|recommend|propose)\b"
+    r"|比较|分析|评估|论述",
+    re.IGNORECASE,
+)
 _TASK = re.compile(
-    r"\b(compare|analy[sz]e|evaluate|assess|discuss|justify|argue|theorem|complexity|algorithm|why|explain"
-    r"|describe|difference|summari[sz]e|write|rewrite|draft|plan|solve|calculate|recipe"
+    r"\b(discuss|theorem|complexity|algorithm|why|explain|describe|difference|pros and cons|versus"
+    r"|summari[sz]e|write|rewrite|draft|plan|solve|calculate|derivative|integral|integrate|differentiate|recipe"
     r"|how (?:do|can|to|would))\b"
-    r"|比较|分析|评估|讨论|定理|算法|复杂度|为什么|解释|说明|描述|区别|总结|概括|写|起草|计划|方案|怎么做|如何|求解",
+    r"|讨论|定理|算法|复杂度|为什么|解释|说明|描述|区别|利弊|总结|概括|写|起草|计划|方案|怎么做|如何|求解|求导|积分",
     re.IGNORECASE,
 )
 _FORMAL = re.compile(r"[=<>≤≥∑∫√∀∃^{}\[\]\\]|```")
@@ -43,10 +48,11 @@ def lexical_complexity(text: str) -> float:
     or a design."""
     longish = min(len(text.encode("utf-8", "surrogatepass")) / 2000, 1.0)
     hard = min(len(_HARD_TASK.findall(text)), 3)
+    judgements = min(len(_JUDGEMENT.findall(text)), 3)
     tasks = min(len(_TASK.findall(text)), 3)
     formal = min(len(_FORMAL.findall(text)), 8) / 8
     parts = min(len(_PARTS.findall(text)), 6) / 6
-    effort = 0.65 * hard + 0.25 * tasks + 0.8 * formal + 0.8 * longish + 0.5 * parts
+    effort = 0.65 * hard + 0.3 * judgements + 0.25 * tasks + 0.8 * formal + 0.8 * longish + 0.5 * parts
     return effort / (effort + 0.6)
 
 
